@@ -1,0 +1,77 @@
+"""What a change operation returns: a proposal, made by reading the directory and changing nothing.
+
+One value serves the dry run, the decision to hold, the approver's page, the log's intent and the write itself,
+so that none of them can differ from what is done. The pipeline carries it out.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypedDict
+from uuid import UUID
+
+from directory.ldap import Write
+from gateway.core.operation import Risk
+
+SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
+
+
+class ChangeJson(TypedDict):
+    attribute: str
+    before: list[str]
+    after: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeChange:
+    """An attribute's decoded values before and after. Secrets are given as `SECRET`, never as they are."""
+
+    attribute: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def as_json(self) -> ChangeJson:
+        return {"attribute": self.attribute, "before": list(self.before), "after": list(self.after)}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The object a change is about. `id` is None for an object still to be created, `version` too."""
+
+    id: UUID | None
+    kind: str
+    distinguished_name: str
+    version: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AccountsRun:
+    """A run over an organizational unit's accounts: `action` is `enable` or `disable`, `accounts` objectGUIDs in order."""
+
+    action: str
+    unit: UUID
+    accounts: tuple[UUID, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """A change that could be made.
+
+    `changes` is empty when there is nothing to do; then nothing is sent, queued or recorded as a change.
+    `write` is the one LDAP write that does all of it (or `run`, which a worker does account by account).
+    `requires` are permissions that the target or the input asks for besides the operation's own.
+    `attributes` are the directory attributes the caller named, for the risk table; `risk` is the least risk the
+    operation itself sees in this input. `evidence` lets a settler find out later whether the write was applied
+    (`directory.settle`). `answer` reads what the caller gets after the write.
+    """
+
+    target: Target
+    changes: tuple[AttributeChange, ...]
+    write: Write | None = None
+    run: AccountsRun | None = None
+    answer: Callable[[], Any]
+    requires: frozenset[str] = frozenset()
+    attributes: frozenset[str] = frozenset()
+    protected: bool = False
+    risk: Risk = Risk.ORDINARY
+    warnings: tuple[str, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)

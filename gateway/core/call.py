@@ -1,0 +1,94 @@
+"""Who calls, with what, for which directory: the context every operation gets as its first argument.
+
+A call is a value. It is made once by a surface from what `keys` knows and never changed on the way.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from gateway.core.errors import GatewayError
+
+
+class Surface(StrEnum):
+    """The way in. `worker` is an approved change or a run being applied."""
+
+    API = "api"
+    REST = "rest"
+    AGENT = "agent"
+    WORKER = "worker"
+
+
+class CredentialKind(StrEnum):
+    API_KEY = "apiKey"
+    PLATFORM_TOKEN = "platformToken"
+    SESSION = "session"
+    AGENT_TOKEN = "agentToken"
+
+
+class SupervisionLevel(StrEnum):
+    """Which changes wait for a person (contract section 7). The order is from strict to free."""
+
+    ASK_EVERY_CHANGE = "ask_every_change"
+    ASK_DESTRUCTIVE_SECURITY = "ask_destructive_security"
+    ACT = "act"
+
+
+@dataclass(frozen=True, slots=True)
+class PersonRef:
+    """The person behind the call: the owner of a key, or who signed in."""
+
+    id: int
+    username: str
+    display_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialRef:
+    """What was presented. `id` is stable and not secret; `name` is the API key's (or the agent's) name, else None."""
+
+    kind: CredentialKind
+    id: str
+    name: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryRef:
+    """The directory connection chosen for the call."""
+
+    id: UUID
+    name: str
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call of one operation.
+
+    `permissions` are the effective ones (`app.codename`), read for this call. `scopes` are objectGUIDs of the bases
+    that the role is confined to; empty means unrestricted. `supervision` is None for a person, who is never held.
+    `directory` is None when none could be chosen; then `directory_refusal` says what to answer to an operation that
+    needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header.
+    `change_request_id` is set while an approved change is applied: only the hold is skipped then.
+    """
+
+    surface: Surface
+    person: PersonRef
+    credential: CredentialRef
+    permissions: frozenset[str]
+    scopes: tuple[UUID, ...] = ()
+    supervision: SupervisionLevel | None = None
+    directory: DirectoryRef | None = None
+    directory_refusal: GatewayError | None = field(default=None, compare=False)
+    client_address: str | None = None
+    request_id: str = ""
+    reason: str | None = None
+    dry_run: bool = False
+    respond_async: bool = False
+    if_match: frozenset[str] | None = None
+    change_request_id: UUID | None = None
+
+    def may(self, permission: str) -> bool:
+        return permission in self.permissions

@@ -1,0 +1,166 @@
+"""Typed configuration: `gateway.toml` and environment variables, the same keys in both (contract section 10).
+
+Each field is a key: `RequestLimits:MaxBodyBytes` is `[RequestLimits] MaxBodyBytes` in the file and
+`RequestLimits__MaxBodyBytes` in the environment, which wins. A bad value stops the start naming the key.
+"""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Any, get_origin
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+
+class BadConfiguration(Exception):
+    """A configuration value that the gateway cannot start with. The message names the key."""
+
+
+def _require_network(value: str) -> str:
+    ip_network(value)  # host bits in a block are refused: they are usually a typing error
+    return value
+
+
+Network = Annotated[str, AfterValidator(_require_network)]
+PositiveInt = Annotated[int, Field(gt=0)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=3600)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RequestLimitsSection(Section):
+    MaxBodyBytes: PositiveInt = Field(1_048_576, description="Largest request body of every route but the batches.")
+    MaxBatchBodyBytes: PositiveInt = Field(10_485_760, description="Largest request body of the twelve batch routes.")
+
+
+class RateLimit(Section):
+    Requests: PositiveInt = Field(description="Requests allowed in a window.")
+    WindowSeconds: PositiveInt = Field(description="Length of the window.")
+
+
+class PathRateLimit(RateLimit):
+    Path: str = Field(pattern="^/", description="A path, `*` standing for any characters.")
+
+
+class RateLimitingSection(Section):
+    Enabled: bool = Field(True, description="Whether requests are limited at all.")
+    Global: RateLimit = Field(RateLimit(Requests=300, WindowSeconds=60), description="Every request.")
+    DirectorySearch: RateLimit = Field(RateLimit(Requests=60, WindowSeconds=60), description="Searches and look-ups.")
+    PasswordReset: RateLimit = Field(RateLimit(Requests=5, WindowSeconds=60), description="Password resets.")
+    PasswordChange: RateLimit = Field(
+        RateLimit(Requests=3, WindowSeconds=300), description="Password changes, per target account."
+    )
+    Paths: tuple[PathRateLimit, ...] = Field(
+        (), description="Limits for single paths; the longest literal part wins and replaces the category's."
+    )
+
+
+class ForwardedHeadersSection(Section):
+    KnownProxies: tuple[Network, ...] = Field(
+        (), description="Addresses and CIDR blocks whose X-Forwarded-For is believed."
+    )
+
+
+class DirectorySection(Section):
+    ConnectSeconds: PositiveSeconds = Field(5, description="Time for connecting to a domain controller, TLS included.")
+    OperationSeconds: PositiveSeconds = Field(20, description="Time for one answer of a domain controller.")
+    PoolSize: PositiveInt = Field(8, description="LDAP connections per process and directory.")
+
+
+class RunsSection(Section):
+    WaitSeconds: Annotated[float, Field(ge=0, le=300)] = Field(
+        30, description="How long a request waits for its run before it answers 202."
+    )
+
+
+class ApprovalsSection(Section):
+    ExpireAfterHours: PositiveInt = Field(168, description="After how many hours an undecided change expires.")
+
+
+class TokensSection(Section):
+    AccessTokenMinutes: PositiveInt = Field(15, description="Life of a platform access token.")
+
+
+class MetricsSection(Section):
+    AllowedAddresses: tuple[Network, ...] = Field(
+        ("127.0.0.0/8", "::1/128"), description="Who may read /metrics and the details of /health/ready."
+    )
+
+
+class Configuration(BaseModel):
+    """All sections."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    RequestLimits: RequestLimitsSection = RequestLimitsSection()
+    RateLimiting: RateLimitingSection = RateLimitingSection()
+    ForwardedHeaders: ForwardedHeadersSection = ForwardedHeadersSection()
+    Directory: DirectorySection = DirectorySection()
+    Runs: RunsSection = RunsSection()
+    Approvals: ApprovalsSection = ApprovalsSection()
+    Tokens: TokensSection = TokensSection()
+    Metrics: MetricsSection = MetricsSection()
+
+
+def _field_type(path: list[str]) -> Any:
+    """The annotation of a key, None when the section does not know it."""
+    model: Any = Configuration
+    for name in path:
+        field = getattr(model, "model_fields", {}).get(name)
+        if field is None:
+            return None
+        model = field.annotation
+    return model
+
+
+def _environment_value(path: list[str], text: str) -> Any:
+    annotation = _field_type(path)
+    if annotation is bool:
+        if text not in ("true", "false"):
+            raise BadConfiguration(f"{':'.join(path)}: must be true or false, not {text!r}")
+        return text == "true"
+    if get_origin(annotation) is tuple or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise BadConfiguration(f"{':'.join(path)}: must be JSON in the environment") from None
+    return text
+
+
+def _merge(values: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Lay given tables over the defaults, so that naming one key of a limit keeps the others."""
+    for name, value in given.items():
+        if isinstance(value, dict) and isinstance(values.get(name), dict):
+            _merge(values[name], value)
+        else:
+            values[name] = value
+
+
+def load_configuration(environment: Mapping[str, str] = os.environ) -> Configuration:
+    """Read the file named by GATEWAY_CONFIG (if any) and the environment; raises BadConfiguration."""
+    values: dict[str, Any] = Configuration().model_dump()
+    if file := environment.get("GATEWAY_CONFIG"):
+        try:
+            _merge(values, tomllib.loads(Path(file).read_text("utf-8")))
+        except (OSError, ValueError) as error:
+            raise BadConfiguration(f"GATEWAY_CONFIG={file}: {error}") from None
+    for key, text in environment.items():
+        path = key.split("__")
+        if len(path) < 2 or path[0] not in Configuration.model_fields:
+            continue
+        holder = values
+        for name in path[:-1]:
+            holder = holder.setdefault(name, {})
+            if not isinstance(holder, dict):
+                raise BadConfiguration(f"{':'.join(path)}: {name} is not a section")
+        holder[path[-1]] = _environment_value(path, text)
+    try:
+        return Configuration.model_validate(values)
+    except ValidationError as refusal:
+        lines = [f"{':'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in refusal.errors()]
+        raise BadConfiguration("; ".join(lines)) from None

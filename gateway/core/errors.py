@@ -1,0 +1,159 @@
+"""The error family: every refusal the gateway can answer with. Code raises; the problem handler alone renders.
+
+Errors of the directory itself live in `directory.errors`, those of one app in that app.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One offending member of a body (`pointer`, a JSON pointer such as `#/replace/mail`) or query (`parameter`)."""
+
+    code: str
+    detail: str
+    pointer: str | None = None
+    parameter: str | None = None
+
+    def as_json(self) -> dict[str, str]:
+        where = {"pointer": self.pointer} if self.pointer is not None else {"parameter": self.parameter or ""}
+        return {**where, "code": self.code, "detail": self.detail}
+
+
+class GatewayError(Exception):
+    """A refusal with an HTTP status, a stable code and a sentence for the caller.
+
+    `errors` name offending fields, `members` are further members of the problem (`maxBodyBytes=…`),
+    `headers` go with the response.
+    """
+
+    status: ClassVar[int] = 500
+    code: str = "Server.Error"
+    title: ClassVar[str] = "The gateway failed"
+
+    def __init__(
+        self,
+        detail: str | None = None,
+        *,
+        errors: Sequence[FieldError] = (),
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
+    ) -> None:
+        self.detail = detail or self.title
+        self.errors = tuple(errors)
+        self.headers = dict(headers or {})
+        self.members = members
+        super().__init__(self.detail)
+
+    def as_problem(self) -> dict[str, Any]:
+        """The problem's members that the error itself knows; `instance` and `requestId` are the handler's."""
+        problem: dict[str, Any] = {
+            "type": "about:blank",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            **self.members,
+        }
+        if self.errors:
+            problem["errors"] = [error.as_json() for error in self.errors]
+        return problem
+
+
+class MalformedRequest(GatewayError):
+    """The body is no JSON document that could be read in one way only."""
+
+    status, code, title = 400, "Request.Malformed", "The request body is not valid JSON"
+
+
+class UnknownMember(GatewayError):
+    status, code, title = 400, "Request.UnknownMember", "The body has a member that this operation does not know"
+
+
+class UnknownParameter(GatewayError):
+    status, code, title = 400, "Request.UnknownParameter", "The query has a parameter that this operation does not know"
+
+
+class InvalidRequest(GatewayError):
+    status, code, title = 400, "Request.Invalid", "A value is missing, of the wrong type or out of range"
+
+
+class AmbiguousCredential(GatewayError):
+    status, code, title = 400, "Request.AmbiguousCredential", "Send either X-API-Key or Authorization, not both"
+
+
+class ClientIdRequired(GatewayError):
+    status, code = 400, "Request.ClientIdRequired"
+    title = "The credential can use several directories: name one with X-Client-Id"
+
+
+class Unauthorized(GatewayError):
+    """No usable credential. Every reason gets the same body: the reason itself goes to the security log only."""
+
+    status, code, title = 401, "Auth.Unauthorized", "A valid credential is required"
+
+    def __init__(self) -> None:
+        super().__init__(headers={"WWW-Authenticate": 'Bearer realm="directory-gateway", ApiKey header="X-API-Key"'})
+
+
+class Forbidden(GatewayError):
+    """The caller may not do this. Names nothing, whatever was missing."""
+
+    status, code, title = 403, "Auth.Forbidden", "This operation is not allowed"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+class NotFound(GatewayError):
+    status, code, title = 404, "Request.NotFound", "There is nothing at this address"
+
+
+class MethodNotAllowed(GatewayError):
+    status, code, title = 405, "Request.MethodNotAllowed", "This address does not answer to this method"
+
+
+class NotAcceptable(GatewayError):
+    status, code, title = 406, "Request.NotAcceptable", "None of the media types asked for can be produced"
+
+
+class Conflict(GatewayError):
+    """The state of a thing of the gateway's own (a role in use, a key revoked) does not allow the change."""
+
+    status, code, title = 409, "Request.Conflict", "The present state does not allow this"
+
+
+class LengthRequired(GatewayError):
+    status, code, title = 411, "Request.LengthRequired", "A request with a body must carry Content-Length"
+
+
+class BodyTooLarge(GatewayError):
+    status, code, title = 413, "Request.BodyTooLarge", "The request body is too large"
+
+
+class UriTooLong(GatewayError):
+    status, code, title = 414, "Request.UriTooLong", "The address is too long"
+
+
+class UnsupportedMediaType(GatewayError):
+    status, code, title = 415, "Request.UnsupportedMediaType", "Send application/json without a content encoding"
+
+
+class RateLimited(GatewayError):
+    status, code, title = 429, "RateLimit.Exceeded", "Too many requests"
+
+    def __init__(self, *, retry_after: int) -> None:
+        super().__init__(
+            f"The limit is reached; try again in {retry_after} s.", headers={"Retry-After": str(retry_after)}
+        )
+
+
+class ServiceUnavailable(GatewayError):
+    """A part of the gateway itself (database, broker, counters) does not answer; nothing was changed."""
+
+    status, code, title = 503, "Service.Unavailable", "A part of the gateway is not available"
+
+    def __init__(self, detail: str | None = None, *, retry_after: int = 5) -> None:
+        super().__init__(detail, headers={"Retry-After": str(retry_after)})

@@ -1,0 +1,158 @@
+"""The operation record and the registry. Each thing the gateway can do is declared here exactly once.
+
+The surfaces (HTTP, batch, agent tools) and the pipeline are driven by these records and know no operation by name.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from gateway.core.call import Surface
+from gateway.core.shapes import Body, Query
+
+
+class Effect(StrEnum):
+    """What an operation touches, and so which stages of the pipeline it passes."""
+
+    READ = "read"
+    CHANGE = "change"  # of the directory: the function returns a `directory.proposal.Proposal`
+    ADMINISTER = "administer"  # of the gateway's own tables: the function does it and returns the answer
+
+
+class Risk(StrEnum):
+    """How dangerous a change is. Of several, security wins, then destructive (contract section 7)."""
+
+    ORDINARY = "ordinary"
+    DESTRUCTIVE = "destructive"
+    SECURITY = "security"
+
+
+class RateCategory(StrEnum):
+    """The limit of `RateLimiting` that counts the operation, besides Global."""
+
+    GLOBAL = "Global"
+    DIRECTORY_SEARCH = "DirectorySearch"
+    PASSWORD_RESET = "PasswordReset"  # noqa: S105 - a category's name
+    PASSWORD_CHANGE = "PasswordChange"  # noqa: S105 - a category's name
+
+
+SIGNED_IN = "signed-in"
+"""Permission of an operation that every valid credential may call (its own identity, its own change requests)."""
+
+HTTP_SURFACES = frozenset({Surface.API, Surface.REST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing the gateway can do.
+
+    `name` is `<noun>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the caller
+    if any of its members is held (what the target itself asks for is the proposal's business); `risk` is the least
+    risk of a change; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
+    """
+
+    name: str
+    route: str
+    function: Callable[..., Any]
+    permission: frozenset[str]
+    effect: Effect
+    risk: Risk
+    rate: RateCategory
+    query: type[Query] | None
+    body: type[Body] | None
+    output: Any
+    surfaces: frozenset[Surface]
+    batchable: bool
+
+    @property
+    def method(self) -> str:
+        return self.route.split(" ", 1)[0]
+
+    @property
+    def path(self) -> str:
+        return self.route.split(" ", 1)[1]
+
+    @property
+    def noun(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def verb(self) -> str:
+        return self.name.partition(".")[2]
+
+    @property
+    def on_directory(self) -> bool:
+        """Whether the operation needs a directory connection."""
+        return self.path.startswith("ad/")
+
+    @property
+    def status(self) -> int:
+        """The status of success: 204 without an answer, 201 for a creation, else 200."""
+        if self.output is None:
+            return 204
+        return 201 if self.verb.startswith("create") else 200
+
+    @property
+    def summary(self) -> str:
+        """The first line of the function's docstring, written for its users."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0]
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_operations: dict[str, Operation] = {}
+
+
+def operation(
+    name: str,
+    route: str,
+    *,
+    permission: str | frozenset[str],
+    effect: Effect = Effect.READ,
+    risk: Risk = Risk.ORDINARY,
+    rate: RateCategory = RateCategory.GLOBAL,
+    query: type[Query] | None = None,
+    body: type[Body] | None = None,
+    output: Any = None,
+    surfaces: frozenset[Surface] = HTTP_SURFACES,
+    batchable: bool = False,
+) -> Callable[[F], F]:
+    """Declare a function as an operation. A second declaration of a name or route is an error."""
+    admitted = frozenset({permission}) if isinstance(permission, str) else permission
+
+    def declare(function: F) -> F:
+        if not admitted or not all(admitted):
+            raise ValueError(f"operation {name} has no permission")
+        if not (function.__doc__ or "").strip():
+            raise ValueError(f"operation {name} has no docstring")
+        for other in _operations.values():
+            if other.name == name or (other.route == route and other.surfaces & surfaces):
+                raise ValueError(f"operation {name} ({route}) is declared already, as {other.name} ({other.route})")
+        _operations[name] = Operation(
+            name=name,
+            route=route,
+            function=function,
+            permission=admitted,
+            effect=effect,
+            risk=risk,
+            rate=rate,
+            query=query,
+            body=body,
+            output=output,
+            surfaces=surfaces,
+            batchable=batchable,
+        )
+        return function
+
+    return declare
+
+
+def find_operation(name: str) -> Operation:
+    """The operation of that name; KeyError when there is none."""
+    return _operations[name]
+
+
+def operations(surface: Surface | None = None) -> Iterator[Operation]:
+    """All operations (of one surface), in the order of their declaration."""
+    return (item for item in list(_operations.values()) if surface is None or surface in item.surfaces)

@@ -1,0 +1,144 @@
+"""Input shapes: strict pydantic models for bodies and queries, and how their errors become problem details.
+
+Output shapes are TypedDicts (no cost at run time); both kinds describe themselves in OpenAPI.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic.alias_generators import to_camel
+
+from gateway.core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
+
+
+def _parse_guid(value: Any) -> UUID:
+    if isinstance(value, UUID):
+        return value
+    # UUID() itself also takes braces, urn: and missing dashes; an identifier has one form here.
+    if isinstance(value, str) and len(value) == 36:
+        try:
+            parsed = UUID(value)
+        except ValueError:
+            parsed = None
+        if parsed is not None and str(parsed) == value.lower():
+            return parsed
+    raise ValueError("must be a dashed UUID")
+
+
+def parse_guid(value: str) -> UUID | None:
+    """The UUID a text stands for in its dashed form (any case), else None."""
+    try:
+        return _parse_guid(value)
+    except ValueError:
+        return None
+
+
+def _parse_timestamp(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        parsed = value
+    elif isinstance(value, str):
+        try:
+            parsed = datetime.fromisoformat(value)
+        except ValueError:
+            raise ValueError("must be an RFC 3339 timestamp") from None
+    else:
+        raise ValueError("must be an RFC 3339 timestamp")  # noqa: TRY004 - pydantic reports ValueError
+    if parsed.tzinfo is None or len(str(value)) < 20:
+        raise ValueError("must be an RFC 3339 timestamp with an offset or Z")
+    return parsed.astimezone(UTC)
+
+
+def _split_commas(value: Any) -> Any:
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",")]
+    return value
+
+
+def _parse_flag(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise ValueError("must be true or false")
+
+
+def render_timestamp(value: datetime | None) -> str | None:
+    """RFC 3339 in UTC with Z, as every timestamp of every answer."""
+    return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+Guid = Annotated[UUID, BeforeValidator(_parse_guid), WithJsonSchema({"type": "string", "format": "uuid"})]
+Timestamp = Annotated[
+    datetime,
+    BeforeValidator(_parse_timestamp),
+    PlainSerializer(render_timestamp),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+Flag = Annotated[bool, BeforeValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]
+"""A boolean of a query: `true` or `false`, nothing else."""
+CommaList = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
+"""A list of a query: values separated by commas."""
+
+
+class Body(BaseModel):
+    """Base of request bodies: camelCase members, no coercion, no unknown members."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
+    )
+
+
+class Query(BaseModel):
+    """Base of query strings: camelCase parameters, values parsed from text, no unknown parameters."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
+    )
+
+
+class NoQuery(Query):
+    """An operation without parameters."""
+
+
+ShapeT = TypeVar("ShapeT", bound=BaseModel)
+
+
+def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
+    """Validate a parsed JSON document; raises UnknownMember or InvalidRequest naming each offender by JSON pointer."""
+    if not isinstance(document, dict):
+        raise InvalidRequest(
+            "The body must be a JSON object.", errors=[FieldError("Request.Invalid", "must be a JSON object", pointer="#")]
+        )
+    try:
+        return shape.model_validate(document)
+    except ValidationError as refusal:
+        raise _refusal(refusal, shape, in_query=False) from None
+
+
+def load_query(shape: type[ShapeT], parameters: Mapping[str, str]) -> ShapeT:
+    """Validate query parameters; raises UnknownParameter or InvalidRequest naming each offender."""
+    try:
+        return shape.model_validate(dict(parameters))
+    except ValidationError as refusal:
+        raise _refusal(refusal, shape, in_query=True) from None
+
+
+def _refusal(refusal: ValidationError, shape: type[BaseModel], *, in_query: bool) -> GatewayError:
+    unknown: type[GatewayError] = UnknownParameter if in_query else UnknownMember
+    errors = []
+    found_unknown = False
+    for error in refusal.errors(include_url=False, include_context=False, include_input=False):
+        is_unknown = error["type"] == "extra_forbidden"
+        found_unknown |= is_unknown
+        detail = "is not known here" if is_unknown else error["msg"].removeprefix("Value error, ")
+        code = unknown.code if is_unknown else InvalidRequest.code
+        if in_query:
+            errors.append(FieldError(code, detail, parameter=str(error["loc"][0]) if error["loc"] else ""))
+        else:
+            path = "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in error["loc"])
+            errors.append(FieldError(code, detail, pointer="#" + path))
+    named = "; ".join(f"{item.parameter if in_query else item.pointer}: {item.detail}" for item in errors)
+    return (unknown if found_unknown else InvalidRequest)(named, errors=errors)

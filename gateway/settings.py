@@ -1,0 +1,153 @@
+"""Django settings. What a deployment may change comes from the environment and `gateway.toml` (see README)."""
+
+import os
+import sys
+from pathlib import Path
+
+from gateway.core.configuration import BadConfiguration, load_configuration
+from gateway.core.deployment import database_from, secret_from
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+ENVIRONMENT = os.environ.get("GATEWAY_ENVIRONMENT", "Production")
+DATA_DIR = Path(os.environ.get("GATEWAY_DATA_DIR", BASE_DIR / "var"))
+
+try:
+    if ENVIRONMENT not in ("Development", "Production"):
+        raise BadConfiguration(f"GATEWAY_ENVIRONMENT: must be Development or Production, not {ENVIRONMENT!r}")
+    CONFIGURATION = load_configuration()
+    DATABASES = {"default": database_from(os.environ.get("DATABASE_URL") or f"sqlite:///{DATA_DIR}/gateway.sqlite3")}
+    _single = DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    SECRET_KEY = secret_from(os.environ, "GATEWAY_SECRET_KEY", DATA_DIR / "secret-key", single_machine=_single)
+    ENCRYPTION_KEYS = [
+        key.strip()
+        for key in secret_from(
+            os.environ, "GATEWAY_ENCRYPTION_KEYS", DATA_DIR / "encryption-keys", single_machine=_single
+        ).split(",")
+    ]
+except BadConfiguration as error:
+    sys.exit(f"The gateway cannot start: {error}")
+
+if _single:
+    Path(DATABASES["default"]["NAME"]).parent.mkdir(parents=True, exist_ok=True)
+
+DEVELOPMENT = ENVIRONMENT == "Development"
+REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+DEBUG = False  # a debug page shows internals; Development publishes the API documents, nothing more
+ALLOWED_HOSTS = [host for host in os.environ.get("GATEWAY_ALLOWED_HOSTS", "*").split(",") if host]
+CSRF_TRUSTED_ORIGINS = [item for item in os.environ.get("GATEWAY_TRUSTED_ORIGINS", "").split(",") if item]
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "gateway",
+    "audit",
+    "directory",
+    "keys",
+    "approvals",
+]
+
+# Outermost first. Rate limit and body size are decided before anything looks at a credential (contract section 1).
+MIDDLEWARE = [
+    "gateway.middleware.request_id.RequestIdMiddleware",
+    "gateway.middleware.problems.ProblemMiddleware",
+    "gateway.middleware.client_address.ClientAddressMiddleware",
+    "gateway.middleware.rate_limit.RateLimitMiddleware",
+    "gateway.middleware.body_limit.BodyLimitMiddleware",
+    "gateway.middleware.browser.BrowserSecurityMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+]
+
+ROOT_URLCONF = "gateway.urls"
+WSGI_APPLICATION = "gateway.wsgi.application"
+APPEND_SLASH = False
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+AUTH_USER_MODEL = "keys.Person"
+AUTHENTICATION_BACKENDS = ["keys.sessions.LocalAccountBackend"]
+PASSWORD_HASHERS = [
+    "django.contrib.auth.hashers.ScryptPasswordHasher",
+    "django.contrib.auth.hashers.PBKDF2PasswordHasher",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 8 * 3600
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not DEVELOPMENT
+CSRF_HEADER_NAME = "HTTP_X_CSRFTOKEN"
+CSRF_FAILURE_VIEW = "gateway.surfaces.problems.csrf_failure"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_HSTS_SECONDS = 0 if DEVELOPMENT else 31_536_000
+LOGIN_URL = "admin:login"
+# Bodies are limited by BodyLimitMiddleware, which answers 413; Django's own limit would answer 400 first.
+DATA_UPLOAD_MAX_MEMORY_SIZE = None
+
+LANGUAGE_CODE = "en"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = True
+STATIC_URL = "/static/"
+STATIC_ROOT = DATA_DIR / "static"
+
+CACHES = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": REDIS_URL,
+        "KEY_PREFIX": "gateway",
+        # A counter that does not answer must not hold up the request for long.
+        "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
+    }
+}
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A web request that hands over a run must learn within seconds that the broker is away.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 5}
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": [],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "EXCEPTION_HANDLER": "gateway.surfaces.problems.exception_handler",
+    "UNAUTHENTICATED_USER": None,
+}
+
+LOGGING_CONFIG = "gateway.logs.configure"
+LOGGING = {"level": os.environ.get("GATEWAY_LOG_LEVEL", "INFO"), "format": os.environ.get("GATEWAY_LOG_FORMAT", "text")}
