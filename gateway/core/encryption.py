@@ -30,7 +30,7 @@ def decrypt(token: str) -> str:
         raise UndecryptableSecret("no configured encryption key opens this secret") from error
 
 
-class EncryptedTextField(models.TextField[str, str]):
+class EncryptedTextField(models.TextField):
     """Text that is encrypted in the database and plain in Python. Cannot be filtered on."""
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:

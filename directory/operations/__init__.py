@@ -1,0 +1,1 @@
+"""The declared operations on directory objects and connections, one module per noun."""
