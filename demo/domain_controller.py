@@ -158,8 +158,9 @@ class DomainController:
         """Give the controller a new certificate; it is used from the next start on."""
         tls = self.directory / "private" / "tls"
         realm = REALM.lower()
+        # 127.0.0.1 is for proxies: libldap looks for the machine's own name when it is told to connect to "localhost".
         self._authority.issue(
-            [f"{HOST_NAME}.{realm}", realm, "localhost", self.address],
+            [f"{HOST_NAME}.{realm}", realm, "localhost", self.address, "127.0.0.1"],
             certificate_file=tls / "cert.pem",
             key_file=tls / "key.pem",
         )

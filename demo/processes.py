@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import signal
 import subprocess
 import time
@@ -18,7 +19,7 @@ def start_process(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
     output: Output = subprocess.DEVNULL,
-    user: str | None = None,
+    user: pwd.struct_passwd | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start ``command`` in a session of its own; the kernel kills it when the calling thread ends, whatever ends that.
 
@@ -28,7 +29,7 @@ def start_process(
     """
     wrapper = ["setpriv", "--pdeathsig", "KILL"]
     if user is not None:
-        wrapper += [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
+        wrapper += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
     return subprocess.Popen(
         [*wrapper, "--", *(str(word) for word in command)],
         env=environment,
@@ -65,7 +66,7 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _group_lives(group: int) -> bool:
-    """Whether a process of the group runs; zombies do not count, since a container's first process may never reap them."""
+    """Whether a process of the group runs; a zombie does not: the first process of a container may never reap it."""
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             # proc(5): the name stands in parentheses and may contain anything; state, parent and group follow it.

@@ -1,0 +1,37 @@
+"""How each process of the gateway is run, for the demonstration and for the end-to-end tests."""
+
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parent.parent
+
+
+def redis_command(socket_file: Path) -> list[str]:
+    """Redis on a Unix socket alone. Nothing is written to disk: queued work is taken up again from the database."""
+    return [
+        *("redis-server", "--port", "0", "--unixsocket", str(socket_file), "--unixsocketperm", "700"),
+        *("--save", "", "--appendonly", "no", "--dir", str(socket_file.parent), "--loglevel", "warning"),
+    ]
+
+
+def web_command(*, host: str, port: int) -> list[str]:
+    """Granian: two processes of eight threads, replaced when lost; beyond 64 waiting requests it holds back."""
+    return [
+        *(sys.executable, "-m", "granian", "gateway.wsgi:application", "--interface", "wsgi"),
+        *("--host", host, "--port", str(port), "--workers", "2", "--blocking-threads", "8", "--backpressure", "64"),
+        *("--respawn-failed-workers", "--respawn-interval", "1", "--workers-kill-timeout", "10"),
+        *("--process-name", "gateway-web", "--no-ws"),
+    ]
+
+
+def worker_command() -> list[str]:
+    """One Celery worker; two processes are as many as the domain controller's writes can use."""
+    return [
+        *(sys.executable, "-m", "celery", "--app", "gateway", "worker", "--concurrency", "2", "--loglevel", "INFO"),
+        *("--without-gossip", "--without-mingle"),
+    ]
+
+
+def manage_command(*arguments: str) -> list[str]:
+    """A management command."""
+    return [sys.executable, str(PROJECT / "manage.py"), *arguments]

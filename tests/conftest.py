@@ -1,0 +1,121 @@
+"""Servers and clients every test may ask for; each is started when the first test asks and stopped at the end.
+
+Fixtures of one app live in that app's folder, the cast of accounts and keys in `tests/support`.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from playwright.sync_api import Browser
+
+from tests.support.browser import running_browser
+from tests.support.database import use_file_for_sqlite, with_guards_lifted_for_flush
+from tests.support.directory import Directory, random_name
+from tests.support.domain import Domain, running_domain
+from tests.support.environment import DATABASE, POSTGRES, REDIS_SOCKET, RUNTIME, prepare_environment
+from tests.support.postgres import Postgres
+from tests.support.proxy import FaultyProxy
+from tests.support.redis import RedisServer
+
+if settings.configured:
+    raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: settings were read before the tests' servers were chosen")
+prepare_environment()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the markers."""
+    config.addinivalue_line("markers", "sqlite: also run on SQLite by `make test`")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart() -> None:
+    """Keep settings away from the processes of a parallel run until they have chosen servers of their own.
+
+    They inherit this environment, and pytest-django reads settings before any conftest when the variable is set.
+    """
+    os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """The broker and cache the settings name."""
+    server = RedisServer(REDIS_SOCKET)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The database server the settings name, except on the leg with SQLite."""
+    server = Postgres(POSTGRES)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    request: pytest.FixtureRequest, django_db_modify_db_settings_parallel_suffix: None, redis_server: RedisServer
+) -> None:
+    """Whatever uses the database gets its servers started first (pytest-django's hook for this moment)."""
+    if DATABASE == "sqlite":
+        use_file_for_sqlite()
+    else:
+        request.getfixturevalue("postgres")
+    with_guards_lifted_for_flush()
+
+
+@pytest.fixture(scope="session")
+def domain() -> Iterator[Domain]:
+    """A domain with the recycle bin enabled."""
+    with running_domain(RUNTIME / "domain") as domain:
+        yield domain
+
+
+@pytest.fixture(scope="session")
+def domain_without_recycle_bin() -> Iterator[Domain]:
+    """A second domain in which deleted objects become tombstones."""
+    with running_domain(RUNTIME / "domain-tombstones", recycle_bin=False) as domain:
+        yield domain
+
+
+@pytest.fixture(scope="session")
+def directory(domain: Domain) -> Iterator[Directory]:
+    """An independent client of the domain, as its administrator."""
+    client = Directory(
+        url=domain.url,
+        ca_file=str(domain.ca_file),
+        bind_dn=domain.admin_dn,
+        bind_password=domain.admin_password,
+        base_dn=domain.base_dn,
+    )
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def organizational_unit(directory: Directory) -> Iterator[str]:
+    """A fresh organizational unit (its distinguished name), removed afterwards with all it contains."""
+    dn = directory.add_unit(random_name("unit"))
+    guid = directory.guid(dn)
+    yield dn
+    if directory.exists(guid):
+        directory.delete(guid, recursive=True)
+
+
+@pytest.fixture
+def directory_proxy(domain: Domain) -> Iterator[FaultyProxy]:
+    """A proxy in front of the domain controller that can cut, stall and swallow."""
+    proxy = FaultyProxy(domain.controller.address, 636)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window."""
+    with running_browser() as browser:
+        yield browser

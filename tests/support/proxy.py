@@ -1,0 +1,128 @@
+"""A TCP proxy that misbehaves on request, for faults between the gateway and a server."""
+
+import contextlib
+import enum
+import socket
+import threading
+
+
+class Fault(enum.Enum):
+    """What the proxy does with traffic."""
+
+    NONE = "forward everything"
+    REFUSE = "close every connection and accept none"
+    STALL = "keep connections open and forward nothing"
+    SWALLOW_ANSWERS = "forward requests and drop what the server answers"
+    LOSE_ANSWER = "forward requests and close the connection when the server answers"
+
+
+class FaultyProxy:
+    """Listens on a free port of 127.0.0.1 (in the domain controller's certificate) and forwards to a target."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._fault = Fault.NONE
+        self._changed = threading.Condition()
+        self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.accepted = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """For a domain controller behind the proxy."""
+        return f"ldaps://127.0.0.1:{self.port}"
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections pass through now."""
+        with self._changed:
+            return len(self._pairs)
+
+    def cut(self) -> None:
+        """Close every connection; new ones are closed as soon as they are accepted, until `restore`."""
+        self._set(Fault.REFUSE)
+        self.drop_connections()
+
+    def drop_connections(self) -> None:
+        """Close the connections of this moment and go on as before."""
+        with self._changed:
+            pairs = list(self._pairs)
+        for pair in pairs:
+            self._close(pair)
+
+    def stall(self) -> None:
+        """Hold everything back, in both directions, until `restore`."""
+        self._set(Fault.STALL)
+
+    def swallow_answers(self) -> None:
+        """Let requests through and drop answers: the client waits although the server has done its work."""
+        self._set(Fault.SWALLOW_ANSWERS)
+
+    def lose_answer(self) -> None:
+        """Let requests through and close the connection when the server answers: the client sees it go down."""
+        self._set(Fault.LOSE_ANSWER)
+
+    def restore(self) -> None:
+        """Forward everything again."""
+        self._set(Fault.NONE)
+
+    def close(self) -> None:
+        """End the proxy and its connections."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
+        self._listener.close()
+        self.cut()
+
+    def _set(self, fault: Fault) -> None:
+        with self._changed:
+            self._fault = fault
+            self._changed.notify_all()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            self.accepted += 1
+            if self._fault is Fault.REFUSE:
+                client.close()
+                continue
+            try:
+                server = socket.create_connection(self._target, timeout=5)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            pair = (client, server)
+            with self._changed:
+                self._pairs.add(pair)
+            threading.Thread(target=self._forward, args=(pair, client, server), daemon=True).start()
+            threading.Thread(target=self._forward, args=(pair, server, client), daemon=True).start()
+
+    def _forward(self, pair: tuple[socket.socket, socket.socket], source: socket.socket, sink: socket.socket) -> None:
+        answers = source is pair[1]
+        try:
+            while data := source.recv(65536):
+                with self._changed:
+                    self._changed.wait_for(lambda: self._fault is not Fault.STALL)
+                    fault = self._fault
+                if answers and fault is Fault.LOSE_ANSWER:
+                    break
+                if answers and fault is Fault.SWALLOW_ANSWERS:
+                    continue
+                sink.sendall(data)
+        except OSError:
+            pass  # the other side went away, which is what a proxy passes on
+        finally:
+            self._close(pair)
+
+    def _close(self, pair: tuple[socket.socket, socket.socket]) -> None:
+        with self._changed:
+            self._pairs.discard(pair)
+        for end in pair:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

@@ -1,0 +1,54 @@
+"""A Redis of the tests' own, on a Unix socket, without persistence."""
+
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from demo.processes import signal_group, start_process, stop_process
+from demo.services import redis_command
+
+
+class RedisServer:
+    """One server on one Unix socket."""
+
+    def __init__(self, socket_file: Path) -> None:
+        self.url = f"unix://{socket_file}"
+        self._socket_file = socket_file
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server and wait for it."""
+        self._process = start_process(redis_command(self._socket_file))
+        deadline = time.monotonic() + 10
+        while not self._answers():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.stop()
+                raise RuntimeError("Redis did not start; `make test` installs it")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End the server; what it held is gone."""
+        if self._process is not None:
+            stop_process(self._process)
+            self._process = None
+
+    def pause(self) -> None:
+        """Freeze the server: connections stay open and nothing answers."""
+        if self._process is not None:
+            signal_group(self._process, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue after `pause`."""
+        if self._process is not None:
+            signal_group(self._process, signal.SIGCONT)
+
+    def _answers(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as connection:
+            try:
+                connection.connect(str(self._socket_file))
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+            except OSError:
+                return False
