@@ -6,8 +6,10 @@ so that none of them can differ from what is done. The pipeline carries it out.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any
 from uuid import UUID
+
+from typing_extensions import TypedDict
 
 from directory.ldap import Write
 from gateway.core.operation import Risk

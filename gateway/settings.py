@@ -61,6 +61,7 @@ MIDDLEWARE = [
     "gateway.middleware.rate_limit.RateLimitMiddleware",
     "gateway.middleware.body_limit.BodyLimitMiddleware",
     "gateway.middleware.browser.BrowserSecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -117,6 +118,8 @@ USE_TZ = True
 USE_I18N = True
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
+WHITENOISE_USE_FINDERS = True  # the files of the installed packages are served from where they are: no build step
+WHITENOISE_AUTOREFRESH = False
 
 CACHES = {
     "default": {

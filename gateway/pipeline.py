@@ -1,0 +1,357 @@
+"""The one way of every call, on every surface. Read `run` and `_carry_out`: that is the whole order of checks.
+
+It fails closed: a stage that cannot be done ends the call, and no argument switches one off.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, transaction
+
+from approvals import queue, supervision
+from approvals.models import ChangeRequest
+from audit import log
+from directory import errors as directory_errors
+from directory import runs
+from directory.connection import get_client
+from directory.proposal import Proposal
+from directory.settle import find_outcome
+from directory.shapes.bags import Bags, check_limits
+from gateway.core.call import Call, Surface
+from gateway.core.errors import Forbidden, GatewayError, NotFound
+from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
+from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
+from keys.policy import call_for_key
+
+logger = structlog.get_logger(__name__)
+
+ATTEMPTS = 3
+"""How often a change without If-Match is proposed anew when somebody else changed the object in between."""
+
+
+class ChangeQuery(Query):
+    """The parameter that every change of the directory takes."""
+
+    dry_run: Flag = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a surface renders. `body` is None for an empty answer."""
+
+    status: int
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The raw input of a call. `document` reads and parses the body: only after the permission is known."""
+
+    arguments: Mapping[str, str]
+    query: Callable[[], Mapping[str, str]]
+    document: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Accepted:
+    """The validated input, and what is kept of it for an approved change."""
+
+    given: dict[str, Any]
+    arguments: dict[str, str]
+    query: dict[str, str]
+    document: Any
+
+
+def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
+    """Run one call of one operation; raises GatewayError, after recording the refusal."""
+    try:
+        _require_admission(operation, call)
+        accepted, call = _validate(operation, call, inputs)
+        with directory_errors.translated():
+            if operation.effect is not Effect.CHANGE:
+                return _perform(operation, call, accepted)
+            proposal, risk = _propose(operation, call, accepted)
+            held = _is_held(call, proposal, risk)
+            if call.dry_run:
+                return Answer(200, _dry_run(proposal, risk, held=held))
+            if proposal.write is None and proposal.run is None:
+                return Answer(operation.status, proposal.answer())
+            if held:
+                return _hold(operation, call, accepted, proposal, risk)
+    except GatewayError as refusal:
+        _record_refusal(operation, call, inputs, refusal.code)
+        raise
+    except Exception:
+        _record_refusal(operation, call, inputs, GatewayError.code)
+        raise
+    return _carry_out(operation, call, accepted, proposal)
+
+
+def _require_admission(operation: Operation, call: Call) -> None:
+    if SIGNED_IN not in operation.permission and not operation.permission & call.permissions:
+        raise Forbidden
+    if operation.on_directory and call.directory is None:
+        raise call.directory_refusal or Forbidden()
+
+
+def _validate(operation: Operation, call: Call, inputs: Inputs) -> tuple[_Accepted, Call]:
+    given: dict[str, Any] = {}
+    for name, text in inputs.arguments.items():
+        value = parse_guid(text)
+        if value is None:
+            raise NotFound
+        given[_snake(name)] = value
+    document = inputs.document() if operation.body is not None else None
+    query = dict(inputs.query())
+    if operation.effect is Effect.CHANGE and operation.on_directory:
+        dry_run = {name: query.pop(name) for name in ("dryRun",) if name in query}
+        call = replace(call, dry_run=load_query(ChangeQuery, dry_run).dry_run)
+    parameters = load_query(operation.query or NoQuery, query)
+    if operation.query is not None:
+        given["query"] = parameters
+    if operation.body is not None:
+        given["body"] = load_body(operation.body, document)
+        if isinstance(given["body"], Bags):
+            check_limits(given["body"])
+    return _Accepted(given=given, arguments=dict(inputs.arguments), query=query, document=document), call
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
+
+
+def _perform(operation: Operation, call: Call, accepted: _Accepted) -> Answer:
+    """A read, or a change of the gateway's own tables (recorded with its intent, as every change)."""
+    if operation.effect is Effect.READ:
+        result = operation.function(call, **accepted.given)
+        if call.surface is not Surface.REST:
+            log.record_read(call, operation=operation.name, target=_target_of(result, accepted.arguments, operation))
+        return Answer(operation.status, result)
+    with transaction.atomic():
+        result = operation.function(call, **accepted.given)
+        log.record_administration(call, operation=operation.name, arguments=accepted.arguments)
+    return Answer(operation.status, result)
+
+
+def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Proposal, Risk]:
+    """The proposal with its own permissions, protection and version checked, and its risk."""
+    proposal: Proposal = operation.function(call, **accepted.given)
+    needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())
+    if not needed <= call.permissions:
+        raise Forbidden
+    if call.if_match is not None and "*" not in call.if_match and proposal.target.version not in call.if_match:
+        raise directory_errors.VersionMismatch
+    assert call.directory is not None
+    schema = get_client(call.directory.id).schema
+
+    def is_confidential(name: str) -> bool:
+        attribute = schema.attribute(name)
+        return attribute is not None and attribute.confidential
+
+    return proposal, supervision.risk_of(operation, proposal, is_confidential)
+
+
+def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
+    """Whether the change waits for a person. An approved one does not, a change that changes nothing neither."""
+    return (
+        bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
+    )
+
+
+def _dry_run(proposal: Proposal, risk: Risk, *, held: bool) -> dict[str, Any]:
+    return {
+        "dryRun": True,
+        "wouldQueue": held,
+        "risk": risk.value,
+        "changes": [change.as_json() for change in proposal.changes],
+        "warnings": list(proposal.warnings),
+    }
+
+
+def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Proposal, risk: Risk) -> Answer:
+    document = accepted.document
+    if proposal.run is not None:  # what was selected now is what will be done, not what the unit holds then
+        document = {"accounts": [str(account) for account in proposal.run.accounts]}
+    with transaction.atomic():
+        change_request = queue.hold(
+            call,
+            operation=operation.name,
+            arguments=accepted.arguments,
+            query=accepted.query,
+            document=document,
+            proposal=proposal,
+            risk=risk,
+        )
+        log.record_queued(
+            call,
+            operation=operation.name,
+            target=_target_ref(proposal),
+            changes=_changes(proposal),
+            change_request_id=change_request.id,
+        )
+    body = queue.queued_answer(change_request)
+    prefix = "/rest" if call.surface is Surface.REST else "/api"
+    return Answer(202, body, {"Location": f"{prefix}/change-requests/{change_request.id}"})
+
+
+def _carry_out(
+    operation: Operation, call: Call, accepted: _Accepted, proposal: Proposal, *, approved_by: str | None = None
+) -> Answer:
+    """Record the intent, write once, record the outcome, answer. A lost race is proposed anew, with its own record."""
+    if proposal.run is not None:
+        return _start_run(operation, call, proposal, approved_by=approved_by)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return _write(operation, call, proposal, approved_by=approved_by)
+        except directory_errors.VersionMismatch:
+            # With If-Match (or an approval, which is for the values seen) the caller decides what to do now.
+            if call.if_match is not None or call.change_request_id is not None or attempt == ATTEMPTS:
+                raise
+        with directory_errors.translated():
+            proposal, risk = _propose(operation, call, accepted)
+            if _is_held(call, proposal, risk):  # what was harmless a moment ago no longer is
+                return _hold(operation, call, accepted, proposal, risk)
+            if proposal.write is None:
+                return Answer(operation.status, proposal.answer())
+    raise AssertionError("unreachable")
+
+
+def _write(operation: Operation, call: Call, proposal: Proposal, *, approved_by: str | None) -> Answer:
+    assert call.directory is not None
+    assert proposal.write is not None
+    client = get_client(call.directory.id)
+    record = log.record_intent(
+        call,
+        operation=operation.name,
+        target=_target_ref(proposal),
+        changes=_changes(proposal),
+        evidence=proposal.evidence,
+        approved_by=approved_by,
+    )
+    server = None
+    try:
+        with directory_errors.translated():
+            server = client.write(proposal.write)
+    except directory_errors.OutcomeUnknown as lost:
+        applied = find_outcome(client, proposal.evidence)
+        if applied is None:
+            _complete(record.id, outcome="unknown", code=lost.code)
+            raise
+        if not applied:
+            _complete(record.id, outcome="failed", code=directory_errors.Unavailable.code)
+            raise directory_errors.Unavailable from lost
+    except GatewayError as refusal:
+        _complete(record.id, outcome="failed", code=refusal.code)
+        raise
+    created = None
+    try:
+        with directory_errors.translated():
+            body = proposal.answer()
+        created = _target_of(body, {}, operation) if proposal.target.id is None else None
+    finally:
+        _complete(record.id, outcome="succeeded", server=server, target=created)
+    return Answer(operation.status, body if operation.output is not None else None)
+
+
+def _start_run(operation: Operation, call: Call, proposal: Proposal, *, approved_by: str | None) -> Answer:
+    started = runs.start(
+        call, operation.name, proposal, change_request_id=call.change_request_id, approved_by=approved_by
+    )
+    wait = 0.0 if call.respond_async or call.surface is Surface.WORKER else settings.CONFIGURATION.Runs.WaitSeconds
+    finished = runs.wait_for(started.id, wait)
+    if finished.state != "completed":
+        prefix = "/rest" if call.surface is Surface.REST else "/api"
+        return Answer(202, runs.result(finished), {"Location": f"{prefix}/ad/runs/{finished.id}"})
+    result = runs.result(finished)
+    return Answer(207 if result["failed"] else 200, result)
+
+
+def _complete(record_id: Any, **outcome: Any) -> None:
+    """Complete a record; a database that went away meanwhile leaves it pending, and the settler finds the truth."""
+    try:
+        log.complete(record_id, **outcome)
+    except (DatabaseError, GatewayError):
+        logger.warning("operation record left pending", record=str(record_id), outcome=outcome.get("outcome"))
+
+
+def _changes(proposal: Proposal) -> list[dict[str, Any]]:
+    return [dict(change.as_json()) for change in proposal.changes]
+
+
+def _target_ref(proposal: Proposal) -> log.TargetRef:
+    target = proposal.target
+    return log.TargetRef(id=target.id, kind=target.kind, distinguished_name=target.distinguished_name)
+
+
+def _target_of(result: Any, arguments: Mapping[str, str], operation: Operation) -> log.TargetRef | None:
+    """The directory object an answer is about, else the one its path names."""
+    if not operation.on_directory:
+        return None
+    if isinstance(result, dict) and "distinguishedName" in result and "kind" in result:
+        return log.TargetRef(
+            id=UUID(result["id"]), kind=result["kind"], distinguished_name=result["distinguishedName"]
+        )
+    named = parse_guid(arguments.get("id", ""))
+    return log.TargetRef(id=named, kind="", distinguished_name="") if named else None
+
+
+def _record_refusal(operation: Operation, call: Call, inputs: Inputs, code: str) -> None:
+    """One record of a refused call. The log being away must not hide the refusal itself."""
+    named = parse_guid(inputs.arguments.get("id", "")) if operation.on_directory else None
+    target = log.TargetRef(id=named, kind="", distinguished_name="") if named else None
+    try:
+        if operation.effect is Effect.READ:
+            if call.surface is not Surface.REST:
+                log.record_read(call, operation=operation.name, target=target, outcome="failed", code=code)
+        else:
+            log.record_refusal(call, operation=operation.name, code=code, target=target)
+    except (DatabaseError, GatewayError):
+        logger.warning("refusal not recorded", operation=operation.name, code=code)
+
+
+def apply_change_request(change_request_id: UUID) -> None:
+    """Apply an approved change once: everything is checked anew, and it must still be the change that was approved."""
+    change_request = queue.claim(change_request_id)
+    if change_request is None:
+        return
+    try:
+        status, problem = _apply(change_request), None
+    except directory_errors.OutcomeUnknown as lost:
+        status, problem = "unknown", lost.as_problem()
+    except GatewayError as refusal:
+        status, problem = "failed", refusal.as_problem()
+    queue.finish(change_request_id, status=status, problem=problem)
+
+
+def _apply(change_request: ChangeRequest) -> str:
+    call = call_for_key(
+        change_request.key_id,
+        connection_id=change_request.directory_id,
+        surface=Surface.WORKER,
+        request_id=change_request.request_id,
+        change_request_id=change_request.id,
+    )
+    if change_request.if_match:
+        call = replace(call, if_match=frozenset(change_request.if_match))
+    operation = find_operation(change_request.operation)
+    kept = change_request.kept_input()
+    inputs = Inputs(
+        arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=lambda: kept["document"]
+    )
+    try:
+        _require_admission(operation, call)
+        accepted, call = _validate(operation, call, inputs)
+        with directory_errors.translated():
+            proposal, _ = _propose(operation, call, accepted)
+    except GatewayError as refusal:
+        _record_refusal(operation, call, inputs, refusal.code)
+        raise
+    if queue.has_drifted(change_request, proposal):
+        return "stale"
+    _carry_out(operation, call, accepted, proposal, approved_by=change_request.decided_by)
+    return "applied"

@@ -1,0 +1,142 @@
+"""Reading a request strictly: one way to understand it, or a refusal that says why (contract section 1)."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote_plus
+
+from django.http import HttpRequest
+
+from gateway.core.errors import FieldError, InvalidRequest, MalformedRequest, UnsupportedMediaType
+
+MAX_NESTING = 64
+
+
+def read_query(request: HttpRequest) -> dict[str, str]:
+    """The query parameters; one that is repeated or not UTF-8 is refused."""
+    values: dict[str, str] = {}
+    for part in request.META.get("QUERY_STRING", "").split("&"):
+        if not part:
+            continue
+        raw_name, _, raw_value = part.partition("=")
+        try:
+            name, value = unquote_plus(raw_name, errors="strict"), unquote_plus(raw_value, errors="strict")
+        except UnicodeDecodeError:
+            raise InvalidRequest("The query is not UTF-8.") from None
+        if name in values:
+            raise InvalidRequest(
+                f"{name}: is given twice", errors=[FieldError(InvalidRequest.code, "is given twice", parameter=name)]
+            )
+        if "\0" in value:
+            raise InvalidRequest(
+                f"{name}: contains NUL", errors=[FieldError(InvalidRequest.code, "contains NUL", parameter=name)]
+            )
+        values[name] = value
+    return values
+
+
+def read_document(request: HttpRequest) -> Any:
+    """The JSON body; None for an empty one. Raises UnsupportedMediaType or MalformedRequest."""
+    refuse_encoding(request)
+    body = request.body
+    if not body and not request.META.get("CONTENT_TYPE"):
+        return None
+    media_type, _, parameters = request.META.get("CONTENT_TYPE", "").partition(";")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8"):
+        raise UnsupportedMediaType
+    return parse_json(body)
+
+
+def refuse_encoding(request: HttpRequest) -> None:
+    """A compressed body would defeat the size limit: it is refused, whatever the operation."""
+    if request.META.get("HTTP_CONTENT_ENCODING"):
+        raise UnsupportedMediaType("A request body must not have a Content-Encoding.")
+
+
+def parse_json(body: bytes) -> Any:
+    """Parse strictly: UTF-8, no duplicate members, no NaN or infinity, no NUL, no lone surrogates, bounded nesting."""
+    try:
+        document = json.loads(
+            body.decode("utf-8"),
+            object_pairs_hook=_unique_members,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise MalformedRequest(f"The body is nested deeper than {MAX_NESTING} levels.") from None
+    except UnicodeDecodeError:
+        raise MalformedRequest("The body is not UTF-8.") from None
+    except json.JSONDecodeError as error:
+        raise MalformedRequest(f"{error.msg} at line {error.lineno}, column {error.colno}.") from None
+    except ValueError as error:
+        raise MalformedRequest(str(error)) from None
+    # NUL and surrogates can only come in as \u escapes: without one there is nothing to look for in the strings.
+    _walk(document, _refuse_text if re.search(rb"\\u(?:0000|[dD][89a-fA-F])", body) else None)
+    return document
+
+
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"The member {twice!r} is given twice.")
+    return members
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON.")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"The number {text} is out of range.")
+    return value
+
+
+def _refuse_text(text: str) -> None:
+    if "\0" in text:
+        raise MalformedRequest("A string contains NUL.")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise MalformedRequest("A string contains a lone surrogate.")
+
+
+def _walk(document: Any, check_text: Callable[[str], None] | None) -> None:
+    """Visit containers (and strings when they are to be checked) without recursion; the top level counts as 1."""
+    level, containers = 1, [document]
+    while containers:
+        below: list[Any] = []
+        for item in containers:
+            if isinstance(item, dict):
+                if level > MAX_NESTING:
+                    raise MalformedRequest(f"The body is nested deeper than {MAX_NESTING} levels.")
+                below.extend(item.values())
+                if check_text:
+                    for name in item:
+                        check_text(name)
+            elif isinstance(item, list):
+                if level > MAX_NESTING:
+                    raise MalformedRequest(f"The body is nested deeper than {MAX_NESTING} levels.")
+                below.extend(item)
+            elif check_text and isinstance(item, str):
+                check_text(item)
+        containers = below
+        level += 1
+
+
+def read_versions(header: str | None) -> frozenset[str] | None:
+    """The versions of an If-Match or If-None-Match header (`"a", W/"b"`, `*`), None without the header."""
+    if header is None:
+        return None
+    if header.strip() == "*":
+        return frozenset({"*"})
+    return frozenset(re.findall(r'(?:W/)?"([^"]*)"', header))
+
+
+def wants_async(headers: Mapping[str, str]) -> bool:
+    """Whether `Prefer: respond-async` (RFC 7240) is among the preferences."""
+    preferences = headers.get("Prefer", "").lower().split(",")
+    return any(item.partition(";")[0].strip() == "respond-async" for item in preferences)

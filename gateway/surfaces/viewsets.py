@@ -1,0 +1,161 @@
+"""ViewSets made from the registry, one per noun and surface, and the router that gives them their paths.
+
+Nothing here knows an operation by name: request in, pipeline, response out.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from django.http import HttpRequest, HttpResponse
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.request import Request
+from rest_framework.routers import Route, SimpleRouter
+from rest_framework.viewsets import ViewSet
+
+from gateway import pipeline
+from gateway.core.call import Call, Surface
+from gateway.core.operation import Effect, Operation, operations
+from gateway.surfaces.openapi import OperationSchema
+from gateway.surfaces.reading import read_document, read_query, read_versions, refuse_encoding, wants_async
+from keys.authentication import identify_machine, identify_session
+
+
+class MachineAuthentication(BaseAuthentication):
+    """X-API-Key or a platform token."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Call]:
+        call = identify_machine(request._request)
+        return call.person, call
+
+
+class SessionAuthentication(BaseAuthentication):
+    """The console's session cookie, with its CSRF token."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Call]:
+        call = identify_session(request._request)
+        return call.person, call
+
+
+class JsonOnly(BaseContentNegotiation):
+    """Every answer is JSON whatever Accept says: an integration that sends `Accept: text/html` still gets its answer."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return None
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class OperationViewSet(ViewSet):
+    """The operations of one noun on one surface. `declared` maps an action's name to its operation."""
+
+    declared: ClassVar[dict[str, Operation]] = {}
+    surface: ClassVar[Surface]
+    content_negotiation_class = JsonOnly
+    schema = OperationSchema()
+
+    @classmethod
+    def as_view(cls, actions: dict[str, str] | None = None, **initkwargs: Any) -> Callable[..., HttpResponse]:
+        view = super().as_view(actions=actions, **initkwargs)
+        # What the rate limit needs to know before the view runs.
+        view.operations = {method.upper(): cls.declared[name] for method, name in (actions or {}).items()}  # type: ignore[attr-defined]
+        return view  # type: ignore[return-value]
+
+    def options(self, request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+        """OPTIONS describes nothing here; OpenAPI does."""
+        return self.http_method_not_allowed(request, *args, **kwargs)
+
+
+def _handler(operation: Operation) -> Callable[..., HttpResponse]:
+    def handle(self: OperationViewSet, request: Request, **arguments: str) -> HttpResponse:
+        raw = request._request
+        call = replace(
+            request.auth,
+            if_match=read_versions(raw.headers.get("If-Match")),
+            respond_async=wants_async(raw.headers),
+        )
+        refuse_encoding(raw)
+        inputs = pipeline.Inputs(
+            arguments=arguments, query=lambda: read_query(raw), document=lambda: read_document(raw)
+        )
+        return render(operation, raw, pipeline.run(operation, call, inputs))
+
+    handle.__name__ = operation.verb.replace("-", "_")
+    handle.__doc__ = operation.function.__doc__
+    return handle
+
+
+def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) -> HttpResponse:
+    """The HTTP form of an answer: JSON, the entity tag of a single object, and where a created thing is found."""
+    headers = dict(answer.headers)
+    body = answer.body
+    if isinstance(body, dict) and "version" in body:
+        headers["ETag"] = f'"{body["version"]}"'
+        wanted = read_versions(request.headers.get("If-None-Match"))
+        if operation.effect is Effect.READ and wanted and (body["version"] in wanted or "*" in wanted):
+            return HttpResponse(status=304, headers=headers)
+    if answer.status == 201 and isinstance(body, dict) and "id" in body:
+        headers.setdefault("Location", f"{request.path}/{body['id']}")
+    if body is None:
+        return HttpResponse(status=answer.status, headers=headers)
+    content = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    return HttpResponse(content, status=answer.status, headers=headers, content_type="application/json")
+
+
+def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[OperationViewSet]]:
+    by_noun: dict[str, dict[str, Operation]] = {}
+    for operation in operations(surface):
+        if only is None or only.match(operation.path):
+            by_noun.setdefault(operation.noun, {})[operation.verb.replace("-", "_")] = operation
+    authentication = SessionAuthentication if surface is Surface.REST else MachineAuthentication
+    return {
+        noun: type(
+            "".join(part.capitalize() for part in noun.split("-")) + "ViewSet",
+            (OperationViewSet,),
+            {
+                "declared": declared,
+                "surface": surface,
+                "authentication_classes": [authentication],
+                **{action: _handler(operation) for action, operation in declared.items()},
+            },
+        )
+        for noun, declared in by_noun.items()
+    }
+
+
+def _placeholders(item: tuple[str, Any]) -> list[bool]:
+    return [part.startswith("{") for part in item[0].split("/")]
+
+
+class OperationRouter(SimpleRouter):
+    """Routes of the registry's own paths: one URL per path, its methods mapped to the operations declared for it."""
+
+    include_format_suffixes = False
+
+    def get_routes(self, viewset: type[OperationViewSet]) -> list[Route]:
+        by_path: dict[str, dict[str, str]] = {}
+        for action, operation in viewset.declared.items():
+            by_path.setdefault(operation.path, {})[operation.method.lower()] = action
+        # A literal segment goes before a placeholder: `users/by-dn` is not the user called by-dn.
+        return [
+            Route(
+                url="^" + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path) + "$",
+                mapping=mapping,
+                name="{basename}-" + next(iter(mapping.values())),
+                detail="{" in path,
+                initkwargs={},
+            )
+            for path, mapping in sorted(by_path.items(), key=_placeholders)
+        ]
+
+
+def router_for(surface: Surface, *, only: re.Pattern[str] | None = None) -> OperationRouter:
+    """The router of a surface, of all its operations or of those whose path matches."""
+    router = OperationRouter(trailing_slash=False)
+    for noun, viewset in _viewsets(surface, only).items():
+        router.register("", viewset, basename=f"{surface.value}-{noun}")
+    return router

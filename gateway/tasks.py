@@ -1,0 +1,49 @@
+"""Celery tasks above the pipeline: approved changes are applied, overdue ones expire, pending records are settled.
+
+Every task may run twice, late, or in several workers at once: what it works on is claimed in the database.
+"""
+
+from uuid import UUID
+
+import structlog
+from celery import shared_task
+
+from approvals import queue
+from audit import log
+from audit.models import OperationRecord
+from directory.connection import get_client
+from directory.ldap import LdapError
+from directory.models import DirectoryConnection
+from directory.settle import find_outcome
+from gateway import pipeline
+
+logger = structlog.get_logger(__name__)
+
+
+@shared_task(name="gateway.tasks.apply_change_request")
+def apply_change_request(change_request_id: str) -> None:
+    """Apply one approved change."""
+    pipeline.apply_change_request(UUID(change_request_id))
+
+
+@shared_task(name="gateway.tasks.sweep")
+def sweep() -> None:
+    """Everything that must happen even when a nudge was lost or a process was killed."""
+    queue.expire_overdue()
+    for change_request_id in queue.find_waiting():
+        apply_change_request.delay(str(change_request_id))
+    log.settle_pending(_find_outcome)
+    queue.settle_applying()
+
+
+def _find_outcome(record: OperationRecord) -> bool | None:
+    """Whether the change of a pending record is in the directory; None while that cannot be known."""
+    if record.directory_id is None:
+        return None
+    try:
+        return find_outcome(get_client(record.directory_id), record.evidence)
+    except DirectoryConnection.DoesNotExist:
+        return None
+    except LdapError as error:
+        logger.info("record cannot be settled yet", record=str(record.id), reason=type(error).__name__)
+        return None

@@ -1,0 +1,54 @@
+"""Every address of the gateway."""
+
+import re
+
+from django.conf import settings
+from django.contrib import admin
+from django.urls import include, path
+from django.views.generic import RedirectView
+from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
+
+from gateway.core.call import Surface
+from gateway.health import health, metrics, ready
+from gateway.surfaces import problems
+from gateway.surfaces.openapi import document_settings
+from gateway.surfaces.session import SessionViewSet
+from gateway.surfaces.viewsets import router_for
+
+# The reference writes these three paths without /api; they are the same machine surface.
+BARE = re.compile(r"ad/organization-units/\{id\}/accounts/")
+
+api_urls = [path("api/", include(router_for(Surface.API).urls))]
+rest_urls = [
+    path("rest/", include(router_for(Surface.REST).urls)),
+    path("rest/session", SessionViewSet.as_view({"get": "retrieve", "post": "create", "delete": "destroy"})),
+    path("rest/session/access-token", SessionViewSet.as_view({"post": "create_access_token"})),
+]
+
+urlpatterns = [
+    path("health", health),
+    path("health/ready", ready),
+    path("metrics", metrics),
+    *api_urls,
+    path("", include(router_for(Surface.API, only=BARE).urls)),
+    *rest_urls,
+    path("admin/", admin.site.urls),
+    path("", RedirectView.as_view(pattern_name="admin:index")),
+]
+
+if settings.DEVELOPMENT:
+    for surface, patterns in ((Surface.API, api_urls), (Surface.REST, rest_urls)):
+        name = f"{surface.value}-openapi"
+        urlpatterns += [
+            path(
+                f"{surface.value}/openapi.json",
+                SpectacularJSONAPIView.as_view(patterns=patterns, custom_settings=document_settings(surface)),
+                name=name,
+            ),
+            path(f"{surface.value}/docs", SpectacularSwaggerView.as_view(url_name=name)),
+        ]
+
+handler400 = problems.handler400
+handler403 = problems.handler403
+handler404 = problems.handler404
+handler500 = problems.handler500
