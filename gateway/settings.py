@@ -131,7 +131,7 @@ CACHES = {
     }
 }
 
-CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)  # kombu's spelling of a Unix socket
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
