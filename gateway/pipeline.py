@@ -158,9 +158,7 @@ def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Pro
 
 def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
     """Whether the change waits for a person. An approved one does not, a change that changes nothing neither."""
-    return (
-        bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
-    )
+    return bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
 
 
 def _dry_run(proposal: Proposal, risk: Risk, *, held: bool) -> dict[str, Any]:
@@ -293,9 +291,7 @@ def _target_of(result: Any, arguments: Mapping[str, str], operation: Operation) 
     if not operation.on_directory:
         return None
     if isinstance(result, dict) and "distinguishedName" in result and "kind" in result:
-        return log.TargetRef(
-            id=UUID(result["id"]), kind=result["kind"], distinguished_name=result["distinguishedName"]
-        )
+        return log.TargetRef(id=UUID(result["id"]), kind=result["kind"], distinguished_name=result["distinguishedName"])
     named = parse_guid(arguments.get("id", ""))
     return log.TargetRef(id=named, kind="", distinguished_name="") if named else None
 
@@ -340,9 +336,7 @@ def _apply(change_request: ChangeRequest) -> str:
         call = replace(call, if_match=frozenset(change_request.if_match))
     operation = find_operation(change_request.operation)
     kept = change_request.kept_input()
-    inputs = Inputs(
-        arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=lambda: kept["document"]
-    )
+    inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=lambda: kept["document"])
     try:
         _require_admission(operation, call)
         accepted, call = _validate(operation, call, inputs)

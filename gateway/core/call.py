@@ -22,9 +22,9 @@ class Surface(StrEnum):
 
 class CredentialKind(StrEnum):
     API_KEY = "apiKey"
-    PLATFORM_TOKEN = "platformToken"
+    PLATFORM_TOKEN = "platformToken"  # noqa: S105 - a kind's name
     SESSION = "session"
-    AGENT_TOKEN = "agentToken"
+    AGENT_TOKEN = "agentToken"  # noqa: S105 - a kind's name
 
 
 class SupervisionLevel(StrEnum):

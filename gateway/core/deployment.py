@@ -1,4 +1,4 @@
-"""What the deployment gives through the environment: database, broker, secrets, data directory. Read once by settings."""
+"""What the deployment gives through the environment: database and secrets. Read once by settings."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""Secrets at rest: authenticated encryption with rotating keys (`GATEWAY_ENCRYPTION_KEYS`), and a model field that uses it."""
+"""Secrets at rest: authenticated encryption with rotating keys, and a model field that uses it."""
 
 from functools import lru_cache
 from typing import Any

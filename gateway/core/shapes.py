@@ -87,7 +87,12 @@ class Body(BaseModel):
     """Base of request bodies: camelCase members, no coercion, no unknown members."""
 
     model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, alias_generator=to_camel, validate_by_name=False, validate_by_alias=True
+        extra="forbid",
+        strict=True,
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=False,
+        validate_by_alias=True,
     )
 
 
@@ -110,12 +115,13 @@ def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
     """Validate a parsed JSON document; raises UnknownMember or InvalidRequest naming each offender by JSON pointer."""
     if not isinstance(document, dict):
         raise InvalidRequest(
-            "The body must be a JSON object.", errors=[FieldError("Request.Invalid", "must be a JSON object", pointer="#")]
+            "The body must be a JSON object.",
+            errors=[FieldError("Request.Invalid", "must be a JSON object", pointer="#")],
         )
     try:
         return shape.model_validate(document)
     except ValidationError as refusal:
-        raise _refusal(refusal, shape, in_query=False) from None
+        raise _refusal(refusal, in_query=False) from None
 
 
 def load_query(shape: type[ShapeT], parameters: Mapping[str, str]) -> ShapeT:
@@ -123,10 +129,10 @@ def load_query(shape: type[ShapeT], parameters: Mapping[str, str]) -> ShapeT:
     try:
         return shape.model_validate(dict(parameters))
     except ValidationError as refusal:
-        raise _refusal(refusal, shape, in_query=True) from None
+        raise _refusal(refusal, in_query=True) from None
 
 
-def _refusal(refusal: ValidationError, shape: type[BaseModel], *, in_query: bool) -> GatewayError:
+def _refusal(refusal: ValidationError, *, in_query: bool) -> GatewayError:
     unknown: type[GatewayError] = UnknownParameter if in_query else UnknownMember
     errors = []
     found_unknown = False

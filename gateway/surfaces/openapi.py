@@ -4,7 +4,7 @@ Shapes describe themselves through pydantic; nothing is written twice. One docum
 """
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
@@ -71,7 +71,7 @@ class Queued(TypedDict):
     changeRequest: QueuedChange
 
 
-@lru_cache(maxsize=None)
+@cache
 def _json_schema(shape: Any) -> dict[str, Any]:
     mode = "validation" if isinstance(shape, type) and issubclass(shape, BaseModel) else "serialization"
     return TypeAdapter(shape).json_schema(ref_template=REF, mode=mode, by_alias=True)  # type: ignore[arg-type]

@@ -24,7 +24,9 @@ from keys.authentication import identify_session
 class SignIn(Body):
     """A name and a password, of a local account or of a person of the directory connection named."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"username": "ada", "password": "correct horse battery"}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"username": "ada", "password": "correct horse battery"}]}
+    )
 
     username: str = Field(min_length=1, max_length=256)
     password: str = Field(max_length=1024)

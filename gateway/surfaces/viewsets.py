@@ -41,7 +41,7 @@ class SessionAuthentication(BaseAuthentication):
 
 
 class JsonOnly(BaseContentNegotiation):
-    """Every answer is JSON whatever Accept says: an integration that sends `Accept: text/html` still gets its answer."""
+    """Every answer is JSON whatever Accept says: a client that asks for text/html still gets its answer."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return None
@@ -71,7 +71,7 @@ class OperationViewSet(ViewSet):
 
 
 def _handler(operation: Operation) -> Callable[..., HttpResponse]:
-    def handle(self: OperationViewSet, request: Request, **arguments: str) -> HttpResponse:
+    def handle(_: OperationViewSet, request: Request, **arguments: str) -> HttpResponse:
         raw = request._request
         call = replace(
             request.auth,

@@ -1,0 +1,45 @@
+"""Makes a connection, a role and a key that may do everything without asking, and prints the key."""
+
+import sys
+
+import django
+
+django.setup()
+
+from django.contrib.auth.models import Permission  # noqa: E402 - after Django is set up
+
+from directory.models import DirectoryConnection  # noqa: E402
+from gateway.core.call import SupervisionLevel  # noqa: E402
+from keys import secrets  # noqa: E402
+from keys.models import ApiKey, Link, Person, Role  # noqa: E402
+
+
+def main() -> None:
+    url, ca_file, bind_dn, password = sys.argv[1:]
+    with open(ca_file, encoding="ascii") as file:
+        certificate = file.read()
+    connection = DirectoryConnection.objects.create(
+        name="bench",
+        urls=[url],
+        base_dn=bind_dn[bind_dn.index("DC=") :],
+        bind_dn=bind_dn,
+        bind_password=password,
+        ca_certificate=certificate,
+    )
+    owner = Person.objects.create_superuser("bench", password=None)
+    role = Role.objects.create(name="bench")
+    role.permissions.set(Permission.objects.filter(content_type__app_label__in=["directory", "audit"]))
+    value = secrets.generate("dgk")
+    key = ApiKey.objects.create(
+        name="bench",
+        owner=owner,
+        role=role,
+        lookup_id=value.lookup_id,
+        digest=value.digest,
+        supervision_level=SupervisionLevel.ACT,
+    )
+    Link.objects.create(api_key=key, connection=connection)
+    print(value.text)
+
+
+main()

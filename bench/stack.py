@@ -1,0 +1,151 @@
+"""The servers a benchmark needs, on loopback addresses of their own: a domain, Redis, web and Celery workers."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import ldap
+
+from demo.domain_controller import BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
+from demo.processes import log_tail, start_process, stop_process
+
+ROOT = Path(__file__).resolve().parent.parent
+PASSWORD = "Bench-Service-1"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What the benchmarks talk to. `processes` are named process ids, for their memory."""
+
+    base_url: str
+    api_key: str
+    ldap_url: str
+    ca_file: str
+    base_dn: str
+    processes: dict[str, int]
+
+    def connect(self) -> ldap.ldapobject.SimpleLDAPObject:
+        """A raw connection, bound as the gateway binds."""
+        connection = ldap.initialize(self.ldap_url)
+        connection.set_option(ldap.OPT_X_TLS_CACERTFILE, self.ca_file)
+        connection.set_option(ldap.OPT_X_TLS_REQUIRE_CERT, ldap.OPT_X_TLS_DEMAND)
+        connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)
+        connection.set_option(ldap.OPT_REFERRALS, 0)
+        connection.simple_bind_s(SERVICE_ACCOUNT_DN, PASSWORD)
+        return connection
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(url: str, log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own server on loopback
+        except OSError:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"The gateway did not start. Its log ends with:\n{log_tail(log)}") from None
+            time.sleep(0.2)
+        else:
+            return
+
+
+@contextmanager
+def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
+    """Provision and start everything in a temporary directory; nothing is left behind."""
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gateway-bench-")))
+        controller = DomainController(place / "domain", address)
+        controller.provision()
+        controller.set_passwords({SERVICE_ACCOUNT: PASSWORD})
+        controller.start()
+        stack.callback(controller.stop)
+        port = _free_port()
+        environment = {
+            **os.environ,
+            "DJANGO_SETTINGS_MODULE": "gateway.settings",
+            "DATABASE_URL": os.environ.get("BENCH_DATABASE_URL", f"sqlite:///{place}/gateway.sqlite3"),
+            "REDIS_URL": f"unix://{place}/redis.sock",
+            "GATEWAY_DATA_DIR": str(place),
+            "GATEWAY_ENVIRONMENT": "Development",
+            "GATEWAY_LOG_LEVEL": "WARNING",
+            # Measured is the way of a call, the limits' headers and counters included, not how soon a limit is reached.
+            "RateLimiting__Global": '{"Requests": 100000000, "WindowSeconds": 60}',
+        }
+        redis = start_process(
+            ["redis-server", "--port", "0", "--unixsocket", f"{place}/redis.sock", "--save", "", "--dir", str(place)]
+        )
+        stack.callback(stop_process, redis)
+        manage = [sys.executable, str(ROOT / "manage.py")]
+        subprocess.run([*manage, "migrate", "-v0"], env=environment, check=True, cwd=ROOT)
+        made = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "bench.prepare",
+                controller.url,
+                str(controller.ca_file),
+                SERVICE_ACCOUNT_DN,
+                PASSWORD,
+            ],
+            env=environment,
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        binaries = Path(sys.executable).parent
+        web_log, worker_log = place / "web.log", place / "worker.log"
+        web = start_process(
+            [
+                *(binaries / "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port)),
+                *("--workers", "2", "--blocking-threads", "8", "--backpressure", "64", "gateway.wsgi:application"),
+            ],
+            environment=environment,
+            directory=ROOT,
+            output=web_log.open("wb"),
+        )
+        stack.callback(stop_process, web)
+        worker = start_process(
+            [binaries / "celery", "-A", "gateway", "worker", "--concurrency", "2", "--loglevel", "WARNING"],
+            environment=environment,
+            directory=ROOT,
+            output=worker_log.open("wb"),
+        )
+        stack.callback(stop_process, worker)
+        base_url = f"http://127.0.0.1:{port}"
+        _wait_for(f"{base_url}/health", web_log)
+        yield Stack(
+            base_url=base_url,
+            api_key=made.stdout.strip().splitlines()[-1],
+            ldap_url=controller.url,
+            ca_file=str(controller.ca_file),
+            base_dn=BASE_DN,
+            processes={"web": web.pid, "worker": worker.pid, "redis": redis.pid},
+        )
+
+
+def resident_megabytes(group: int) -> list[tuple[str, float]]:
+    """Name and resident memory of each process in a process group."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            state = (status.parent / "stat").read_text().rpartition(")")[2].split()
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+        except OSError:
+            continue
+        if state[2] == str(group) and "VmRSS" in fields:
+            found.append((fields["Name"].strip(), int(fields["VmRSS"].split()[0]) / 1024))
+    return sorted(found)
