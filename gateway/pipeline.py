@@ -92,6 +92,15 @@ def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
     return _carry_out(operation, call, accepted, proposal)
 
 
+def require_admission(operation: Operation, call: Call, inputs: Inputs) -> None:
+    """The first stage alone, for what must be authorised before it is looked at; refusals are recorded."""
+    try:
+        _require_admission(operation, call)
+    except GatewayError as refusal:
+        _record_refusal(operation, call, inputs, refusal.code)
+        raise
+
+
 def _require_admission(operation: Operation, call: Call) -> None:
     if SIGNED_IN not in operation.permission and not operation.permission & call.permissions:
         raise Forbidden
@@ -238,13 +247,13 @@ def _write(operation: Operation, call: Call, proposal: Proposal, *, approved_by:
     except directory_errors.OutcomeUnknown as lost:
         applied = find_outcome(client, proposal.evidence)
         if applied is None:
-            _complete(record.id, outcome="unknown", code=lost.code)
+            log.complete(record.id, outcome="unknown", code=lost.code)
             raise
         if not applied:
-            _complete(record.id, outcome="failed", code=directory_errors.Unavailable.code)
+            log.complete(record.id, outcome="failed", code=directory_errors.Unavailable.code)
             raise directory_errors.Unavailable from lost
     except GatewayError as refusal:
-        _complete(record.id, outcome="failed", code=refusal.code)
+        log.complete(record.id, outcome="failed", code=refusal.code)
         raise
     created = None
     try:
@@ -252,7 +261,7 @@ def _write(operation: Operation, call: Call, proposal: Proposal, *, approved_by:
             body = proposal.answer()
         created = _target_of(body, {}, operation) if proposal.target.id is None else None
     finally:
-        _complete(record.id, outcome="succeeded", server=server, target=created)
+        log.complete(record.id, outcome="succeeded", server=server, target=created)
     return Answer(operation.status, body if operation.output is not None else None)
 
 
@@ -267,14 +276,6 @@ def _start_run(operation: Operation, call: Call, proposal: Proposal, *, approved
         return Answer(202, runs.result(finished), {"Location": f"{prefix}/ad/runs/{finished.id}"})
     result = runs.result(finished)
     return Answer(207 if result["failed"] else 200, result)
-
-
-def _complete(record_id: Any, **outcome: Any) -> None:
-    """Complete a record; a database that went away meanwhile leaves it pending, and the settler finds the truth."""
-    try:
-        log.complete(record_id, **outcome)
-    except (DatabaseError, GatewayError):
-        logger.warning("operation record left pending", record=str(record_id), outcome=outcome.get("outcome"))
 
 
 def _changes(proposal: Proposal) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from directory.ldap import LdapError
 from directory.models import DirectoryConnection
 from directory.settle import find_outcome
 from gateway import pipeline
+from gateway.idempotency import forget_old_answers
 
 logger = structlog.get_logger(__name__)
 
@@ -34,6 +35,7 @@ def sweep() -> None:
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome)
     queue.settle_applying()
+    forget_old_answers()
 
 
 def _find_outcome(record: OperationRecord) -> bool | None:

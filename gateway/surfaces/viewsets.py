@@ -18,8 +18,11 @@ from rest_framework.viewsets import ViewSet
 
 from gateway import pipeline
 from gateway.core.call import Call, Surface
+from gateway.core.errors import GatewayError
 from gateway.core.operation import Effect, Operation, operations
+from gateway.idempotency import answer_once, key_of
 from gateway.surfaces.openapi import OperationSchema
+from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import read_document, read_query, read_versions, refuse_encoding, wants_async
 from keys.authentication import identify_machine, identify_session
 
@@ -41,7 +44,7 @@ class SessionAuthentication(BaseAuthentication):
 
 
 class JsonOnly(BaseContentNegotiation):
-    """Every answer is JSON whatever Accept says: a client that asks for text/html still gets its answer."""
+    """Every answer is JSON whatever Accept says."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return None
@@ -78,15 +81,31 @@ def _handler(operation: Operation) -> Callable[..., HttpResponse]:
             if_match=read_versions(raw.headers.get("If-Match")),
             respond_async=wants_async(raw.headers),
         )
-        refuse_encoding(raw)
         inputs = pipeline.Inputs(
             arguments=arguments, query=lambda: read_query(raw), document=lambda: read_document(raw)
         )
-        return render(operation, raw, pipeline.run(operation, call, inputs))
+
+        def respond() -> HttpResponse:
+            refuse_encoding(raw)
+            return render(operation, raw, pipeline.run(operation, call, inputs))
+
+        key = key_of(raw)
+        if key is None:
+            return respond()
+        pipeline.require_admission(operation, call, inputs)
+        return answer_once(raw, call, key, lambda: _rendered(raw, respond))
 
     handle.__name__ = operation.verb.replace("-", "_")
     handle.__doc__ = operation.function.__doc__
     return handle
+
+
+def _rendered(request: HttpRequest, respond: Callable[[], HttpResponse]) -> HttpResponse:
+    """The response, a refusal rendered too: a retry under the same idempotency key gets the same refusal."""
+    try:
+        return respond()
+    except GatewayError as refusal:
+        return problem_response(request, refusal)
 
 
 def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) -> HttpResponse:

@@ -1,0 +1,127 @@
+"""Idempotency keys: the same request under the same key gets the first answer again (contract section 1).
+
+The claim is a row with a unique constraint, so that of any number of parallel requests, in any number of processes,
+exactly one is carried out.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from gateway.core.call import Call
+from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.models import KeptAnswer
+
+KEPT_FOR = timedelta(hours=24)
+LEASE = timedelta(seconds=120)
+"""Longer than any request takes: directory time-outs and the wait for a run included."""
+
+NOT_KEPT = frozenset({401, 403, 429})
+SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
+"""Members of an answer that are shown once: a replay has null there."""
+
+KEPT_HEADERS = ("Content-Type", "Location", "ETag")
+
+
+class KeyReused(GatewayError):
+    status, code, title = 422, "Idempotency.KeyReused", "The idempotency key was used for another request"
+
+
+class InProgress(GatewayError):
+    status, code, title = 409, "Idempotency.InProgress", "The first request with this idempotency key still runs"
+
+
+def key_of(request: HttpRequest) -> str | None:
+    """The request's Idempotency-Key, None without one; raises InvalidRequest when it is not 1–255 printable ASCII."""
+    key: str | None = request.headers.get("Idempotency-Key")
+    if key is None or request.method not in ("POST", "PATCH", "DELETE"):
+        return None
+    if not re.fullmatch(r"[\x20-\x7e]{1,255}", key):
+        detail = "must be 1 to 255 printable ASCII characters"
+        raise InvalidRequest(
+            f"Idempotency-Key {detail}.", errors=[FieldError(InvalidRequest.code, detail, parameter="Idempotency-Key")]
+        )
+    return key
+
+
+def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[], HttpResponse]) -> HttpResponse:
+    """The kept answer, or the one that `respond` makes, which is kept if it is final.
+
+    `respond` renders refusals too. The caller has authorised the request before. Raises KeyReused or InProgress.
+    """
+    fingerprint = _fingerprint(request)
+    kept = _claim(call.credential.id, key, fingerprint)
+    if kept.status is not None:
+        response = HttpResponse(kept.body, status=kept.status, headers=kept.headers)
+        response["Idempotency-Replayed"] = "true"
+        return response
+    try:
+        response = respond()
+    except BaseException:
+        kept.delete()
+        raise
+    if response.status_code in NOT_KEPT or response.status_code >= 500:
+        kept.delete()
+    else:
+        kept.status = response.status_code
+        kept.headers = {name: response[name] for name in KEPT_HEADERS if name in response}
+        kept.body = _without_secrets(response.content)
+        kept.save(update_fields=["status", "headers", "body"])
+    return response
+
+
+def forget_old_answers() -> None:
+    """Remove answers older than 24 hours."""
+    KeptAnswer.objects.filter(created_at__lt=timezone.now() - KEPT_FOR).delete()
+
+
+def _claim(credential_id: str, key: str, fingerprint: str) -> KeptAnswer:
+    """A new claim, or the finished answer of an earlier one."""
+    now = timezone.now()
+    mine = KeptAnswer(
+        credential_id=credential_id, key=key, fingerprint=fingerprint, created_at=now, lease_until=now + LEASE
+    )
+    for _ in range(3):  # the earlier claim may end between the refused insert and the look at it
+        try:
+            with transaction.atomic():
+                mine.save(force_insert=True)
+        except IntegrityError:
+            earlier = KeptAnswer.objects.filter(credential_id=credential_id, key=key).first()
+        else:
+            return mine
+        if earlier is None:
+            continue
+        if earlier.created_at < now - KEPT_FOR or (earlier.status is None and earlier.lease_until < now):
+            KeptAnswer.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
+            continue
+        if earlier.fingerprint != fingerprint:
+            raise KeyReused
+        if earlier.status is None:
+            break
+        return earlier
+    raise InProgress
+
+
+def _fingerprint(request: HttpRequest) -> str:
+    digest = hashlib.sha256()
+    for part in (request.method or "", request.path, request.META.get("QUERY_STRING", "")):
+        digest.update(part.encode() + b"\0")
+    digest.update(request.body)
+    return digest.hexdigest()
+
+
+def _without_secrets(content: bytes) -> str:
+    text = content.decode()
+    if not any(f'"{name}"' in text for name in SECRET_MEMBERS):
+        return text
+    document: Any = json.loads(text)
+    if isinstance(document, dict):
+        document |= {name: None for name in SECRET_MEMBERS if name in document}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))

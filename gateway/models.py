@@ -1,0 +1,28 @@
+"""The one table of the project itself: answers kept for idempotency keys."""
+
+from django.db import models
+
+
+class KeptAnswer(models.Model):
+    """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
+
+    `fingerprint` is a SHA-256 over method, path, query and body; `lease_until` ends the claim of a request whose
+    process was killed before it could answer.
+    """
+
+    credential_id = models.CharField(max_length=64)
+    key = models.CharField(max_length=255)
+    fingerprint = models.CharField(max_length=64)
+    status = models.PositiveSmallIntegerField(null=True)
+    headers = models.JSONField(default=dict)
+    body = models.TextField(default="")
+    created_at = models.DateTimeField()
+    lease_until = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["credential_id", "key"], name="one_answer_per_idempotency_key")]
+        indexes = [models.Index(fields=["created_at"], name="kept_answer_age")]
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.key} of {self.credential_id}"

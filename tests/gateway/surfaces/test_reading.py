@@ -1,0 +1,97 @@
+"""Reading requests strictly (contract section 1)."""
+
+import pytest
+from django.test import RequestFactory
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
+from gateway.surfaces.reading import MAX_NESTING, parse_json, read_document, read_query, read_versions, wants_async
+
+
+def test_it_works() -> None:
+    assert parse_json('{"a": ["ä", 1, null, true]}'.encode()) == {"a": ["ä", 1, None, True]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b"",
+        b'{"a": 1, "a": 2}',
+        b'{"x": {"a": 1, "a": 1}}',
+        b'{"a": NaN}',
+        b'{"a": -Infinity}',
+        b'{"a": 1e999}',
+        b'{"a": "\\u0000"}',
+        b'{"\\u0000": 1}',
+        b'["\\ud800"]',
+        b'["\\udc00\\ud800"]',
+        b'{"a": "\xff"}',
+        b"\xef\xbb\xbf{}",
+        b'{"a": 1} x',
+        b"[" * (MAX_NESTING + 1) + b"]" * (MAX_NESTING + 1),
+        b"[" * 200_000,
+        b'{"a": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_can_be_read_in_two_ways_is_refused(body: bytes) -> None:
+    with pytest.raises(MalformedRequest):
+        parse_json(body)
+
+
+def test_nesting_up_to_the_limit_passes() -> None:
+    parse_json(b"[" * MAX_NESTING + b"]" * MAX_NESTING)
+
+
+def test_surrogate_pairs_and_other_escapes_pass() -> None:
+    assert parse_json(b'["\\ud83d\\ude00", "\\u0001"]') == ["😀", "\x01"]
+
+
+@given(st.binary(max_size=60))
+def test_no_input_breaks_the_parser(body: bytes) -> None:
+    try:
+        parse_json(body)
+    except MalformedRequest:
+        pass
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content_type": "text/plain"},
+        {"content_type": "application/json; charset=latin-1"},
+        {"content_type": "application/json", "HTTP_CONTENT_ENCODING": "gzip"},
+        {"content_type": "application/xml"},
+    ],
+)
+def test_other_media_types_are_refused(headers: dict[str, str]) -> None:
+    with pytest.raises(UnsupportedMediaType):
+        read_document(RequestFactory().post("/api/x", data=b"{}", **headers))
+
+
+def test_a_post_without_a_body_needs_no_media_type() -> None:
+    request = RequestFactory().post("/api/x", data=b"", content_type="")
+    request.META.pop("CONTENT_TYPE", None)
+    assert read_document(request) is None
+
+
+def test_a_repeated_parameter_is_refused_by_name() -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        read_query(RequestFactory().get("/api/x?a=1&b=2&a=3"))
+    assert refusal.value.as_problem()["errors"][0]["parameter"] == "a"
+
+
+def test_parameters_are_decoded() -> None:
+    assert read_query(RequestFactory().get("/api/x?q=a%26b+c&e=")) == {"q": "a&b c", "e": ""}
+
+
+def test_versions_of_a_header() -> None:
+    assert read_versions(None) is None
+    assert read_versions("*") == {"*"}
+    assert read_versions('"a", W/"b"') == {"a", "b"}
+
+
+def test_preferences() -> None:
+    assert wants_async({"Prefer": "handling=strict, respond-async;wait=1"})
+    assert not wants_async({"Prefer": "return=minimal"})
