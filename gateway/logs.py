@@ -1,0 +1,114 @@
+"""Log lines on standard output: one form for everything that logs, the request id on each, secrets on none."""
+
+import json
+import logging.config
+import re
+from collections.abc import MutableMapping
+from typing import Any
+
+import structlog
+
+from gateway.core.configuration import BadConfiguration
+
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+
+_SECRET_NAME = re.compile(r"password|passwd|secret|unicodepwd|authorization|x.api.key|token|cookie|csrf", re.IGNORECASE)
+# A key or token of the gateway wherever it stands, tracebacks included; its lookup id may be known.
+_SECRET_VALUE = re.compile(r"\b(dg[a-z]_[0-9A-Za-z]{12}_)[0-9A-Za-z]{38}")
+_PLAIN = re.compile(r"[!-~]+")
+
+Event = MutableMapping[str, Any]
+
+
+def _hide_secrets(_logger: Any, _method: str, event: Event) -> Event:
+    for name in event:
+        if _SECRET_NAME.search(name) and event[name] is not None:
+            event[name] = "<secret>"
+    return event
+
+
+def _drop_empty(_logger: Any, _method: str, event: Event) -> Event:
+    return {name: value for name, value in event.items() if value is not None}
+
+
+def _quoted(value: Any) -> str:
+    text = str(value)
+    # Quoted as JSON, a value can neither end the line nor pass for another member.
+    return (
+        text if _PLAIN.fullmatch(text) and '"' not in text and "=" not in text else json.dumps(text, ensure_ascii=False)
+    )
+
+
+def _as_text(_logger: Any, _method: str, event: Event) -> str:
+    """For people: time, level, what happened, then the members; a traceback below."""
+    traceback = event.pop("exception", None)
+    message = json.dumps(str(event.pop("event", "")), ensure_ascii=False)[1:-1].replace('\\"', '"')
+    line = f"{event.pop('timestamp')} {event.pop('level'):<8} {message}"
+    members = " ".join(f"{name}={_quoted(value)}" for name, value in event.items())
+    return "\n".join(part for part in (f"{line} {members}".rstrip(), traceback) if part)
+
+
+def _as_json(_logger: Any, _method: str, event: Event) -> str:
+    return json.dumps(event, ensure_ascii=False, default=str)
+
+
+def _mask(_logger: Any, _method: str, line: Any) -> Any:
+    return _SECRET_VALUE.sub(r"\1<secret>", line)
+
+
+def _has_traceback(record: logging.LogRecord) -> bool:
+    return bool(record.exc_info)
+
+
+def configure(options: dict[str, str]) -> None:
+    """Set up logging for this process (Django's LOGGING_CONFIG). Options: `level`, and `format`: text or json."""
+    if options["level"] not in LEVELS:
+        raise BadConfiguration(f"GATEWAY_LOG_LEVEL: must be one of {', '.join(LEVELS)}")
+    if options["format"] not in ("text", "json"):
+        raise BadConfiguration("GATEWAY_LOG_FORMAT: must be text or json")
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.PositionalArgumentsFormatter(),
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    formatter = {
+        "()": structlog.stdlib.ProcessorFormatter,
+        "foreign_pre_chain": shared,
+        "processors": [
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            _drop_empty,
+            _hide_secrets,
+            _as_json if options["format"] == "json" else _as_text,
+            _mask,
+        ],
+    }
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "filters": {"traceback": {"()": lambda: _has_traceback}},
+            "formatters": {"line": formatter},
+            "handlers": {
+                "stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}
+            },
+            "root": {"handlers": ["stdout"], "level": options["level"]},
+            "loggers": {
+                # The access line tells of statuses already; what counts here is a traceback from Django itself.
+                "django.request": {"filters": ["traceback"]},
+                "django.db.backends": {"level": "INFO"},  # at DEBUG it logs every statement with its values
+            },
+        }
+    )

@@ -1,0 +1,85 @@
+"""What Prometheus may know of the web processes: requests, their duration, refusals by rate limits, memory and time.
+
+Each process writes files of its own and the one that is asked adds them all up (prometheus-client's multiprocess mode).
+"""
+
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+
+def _directory_of_this_server() -> Path:
+    """The directory that the processes of one server share, named for their parent. Those of ended servers are removed.
+
+    Process numbers are given out again: old files would be taken for those of a new process.
+    """
+    root: Path = settings.DATA_DIR / "metrics"
+    mine = root / str(os.getppid())
+    mine.mkdir(parents=True, exist_ok=True)
+    for other in root.iterdir():
+        if other.name.isdigit() and not Path("/proc", other.name).exists():
+            shutil.rmtree(other, ignore_errors=True)
+    return mine
+
+
+os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_directory_of_this_server())  # read when prometheus_client is imported
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest  # noqa: E402 - see above
+from prometheus_client.core import GaugeMetricFamily, Metric  # noqa: E402
+from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
+
+_requests = Counter("gateway_requests", "Requests by operation and status.", ["operation", "method", "status"])
+_seconds = Histogram(
+    "gateway_request_seconds",
+    "Time from request to answer.",
+    ["operation"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+_refusals = Counter("gateway_rate_limited", "Requests refused by a rate limit.", ["policy"])
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def count_request(request: HttpRequest, response: HttpResponseBase, seconds: float) -> None:
+    """Count one answered request. The labels are names from the code: a client cannot invent new ones."""
+    match = request.resolver_match
+    operation = getattr(match.func, "operations", {}).get(request.method) if match else None
+    name = operation.name if operation else (match.view_name or "other") if match else "none"
+    method = request.method if request.method in _METHODS else "other"
+    _requests.labels(name, method, response.status_code).inc()
+    _seconds.labels(name).observe(seconds)
+
+
+def count_refusal(policy: str) -> None:
+    """Count one request that a rate limit refused."""
+    _refusals.labels(policy).inc()
+
+
+class _Processes:
+    """Memory and processor time of each living process of this server."""
+
+    def collect(self) -> Iterable[Metric]:
+        memory = GaugeMetricFamily("gateway_process_resident_bytes", "Resident memory.", labels=["pid"])
+        time = GaugeMetricFamily("gateway_process_cpu_seconds", "Processor time used.", labels=["pid"])
+        page, ticks = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+        files = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("counter_*.db")
+        for pid in sorted({file.stem.partition("_")[2] for file in files}):
+            try:
+                statistics = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended; what it counted stays
+            memory.add_metric([pid], int(statistics[21]) * page)
+            time.add_metric([pid], (int(statistics[11]) + int(statistics[12])) / ticks)
+        return [memory, time]
+
+
+def exposition() -> bytes:
+    """All of it, in Prometheus' text format."""
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry)
+    registry.register(_Processes())
+    return generate_latest(registry)

@@ -1,0 +1,42 @@
+"""What browsers are told about every answer: where content may come from, and what is not to be kept."""
+
+from collections.abc import Callable
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+
+from gateway.surfaces.problems import is_machine_path
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+# Swagger UI's page starts itself with an inline script and styles itself from scripts. Exists in Development only.
+DOCUMENTATION_POLICY = CONTENT_SECURITY_POLICY.replace(
+    "script-src 'self'", "script-src 'self' 'unsafe-inline'"
+).replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+DOCUMENTATION_PATHS = ("/api/docs", "/rest/docs")
+
+
+class BrowserSecurityMiddleware:
+    """Security headers, and the check that the request is for a host this gateway answers for."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+        self.hsts = f"max-age={settings.SECURE_HSTS_SECONDS}" if settings.SECURE_HSTS_SECONDS else None
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not request.path.startswith("/health"):  # load balancers ask by address
+            request.get_host()  # raises DisallowedHost, which Django answers with 400; nothing else would ask for it
+        response = self.get_response(request)
+        documentation = settings.DEVELOPMENT and request.path in DOCUMENTATION_PATHS
+        response["Content-Security-Policy"] = DOCUMENTATION_POLICY if documentation else CONTENT_SECURITY_POLICY
+        response["X-Content-Type-Options"] = "nosniff"
+        # Not no-referrer: Django's CSRF check over TLS wants the Referer of the same origin.
+        response["Referrer-Policy"] = "same-origin"
+        response["Cross-Origin-Opener-Policy"] = "same-origin"
+        if is_machine_path(request.path) and "Cache-Control" not in response:
+            response["Cache-Control"] = "no-store"
+        if self.hsts and request.is_secure():
+            response["Strict-Transport-Security"] = self.hsts
+        return response

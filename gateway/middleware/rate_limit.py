@@ -1,0 +1,129 @@
+"""The rate limits of a request: which apply, and what its answer says of them. The counting is in `gateway.limits`."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import cast
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import Resolver404, resolve
+
+from gateway import metrics
+from gateway.core.errors import RateLimited, ServiceUnavailable
+from gateway.core.operation import Operation, RateCategory
+from gateway.limits import CountersUnavailable, Policy, RequestLimits, Usage, address_subject, count, current_limits
+from gateway.surfaces.problems import error_response
+
+EXEMPT_PATHS = ("/health", "/health/ready")
+PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
+"""Without counters these are refused: passwords must not be guessed while Redis is away."""
+
+_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_ANY_GUID = "00000000-0000-0000-0000-000000000000"
+
+
+@lru_cache(maxsize=4096)
+def _operations_at(path: str) -> Mapping[str, Operation]:
+    """The operations of a path, by method; none for what is no operation."""
+    try:
+        view = resolve(path).func
+    except Resolver404:
+        return {}
+    return cast(Mapping[str, Operation], getattr(view, "operations", {}))
+
+
+def operation_of(request: HttpRequest) -> Operation | None:
+    """The operation that the request asks for, found without running the view.
+
+    No route distinguishes one identifier from another, so all of them share one entry of the cache.
+    """
+    method = "GET" if request.method == "HEAD" else request.method
+    return _operations_at(_GUID.sub(_ANY_GUID, request.path_info)).get(method or "")
+
+
+class PathLimits:
+    """The limits configured for single paths (`RateLimiting:Paths`)."""
+
+    def __init__(self, limits: Iterable[tuple[str, Policy]]) -> None:
+        # The longest literal part wins; of equals, the one that is written first.
+        ordered = sorted(limits, key=lambda item: -len(item[0].replace("*", "")))
+        self._patterns = [
+            (re.compile(".*".join(re.escape(part) for part in path.split("*")), re.DOTALL), policy)
+            for path, policy in ordered
+        ]
+
+    def find(self, path: str) -> Policy | None:
+        return next((policy for pattern, policy in self._patterns if pattern.fullmatch(path)), None)
+
+
+class RateLimitMiddleware:
+    """Counts every request, refuses those over a limit, and says on every answer how much is left."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+        configuration = settings.CONFIGURATION.RateLimiting
+        self.enabled = configuration.Enabled
+        self.globally = Policy.of(RateCategory.GLOBAL, configuration.Global)
+        self.categories = {
+            category: Policy.of(category, getattr(configuration, category))
+            for category in RateCategory
+            if category is not RateCategory.GLOBAL
+        }
+        self.paths = PathLimits((item.Path, Policy.of("Path", item, rule=item.Path)) for item in configuration.Paths)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not self.enabled or request.path in EXEMPT_PATHS:
+            return self.get_response(request)
+        operation = operation_of(request)
+        category = operation.rate if operation else RateCategory.GLOBAL
+        override = self.paths.find(request.path)
+        if override and category is not RateCategory.GLOBAL:
+            override = Policy(category, override.quota, override.window, override.rule)
+        limits = RequestLimits(override)
+        token = current_limits.set(limits)
+        try:
+            response = self._respond(request, category, limits)
+        finally:
+            current_limits.reset(token)
+        self._describe(response, category, limits)
+        return response
+
+    def _respond(self, request: HttpRequest, category: RateCategory, limits: RequestLimits) -> HttpResponseBase:
+        subject = address_subject(request.client_address)  # type: ignore[attr-defined]
+        counted = [(self.globally, subject)]
+        # A password change is counted by its operation, for the account that it finds.
+        if category is not RateCategory.PASSWORD_CHANGE and (own := limits.override or self.categories.get(category)):
+            counted.append((own, subject))
+        try:
+            limits.usages = count(counted)
+        except CountersUnavailable:
+            if category in PASSWORD_CATEGORIES:
+                refusal = ServiceUnavailable("Password operations wait until the rate limits can be counted.")
+                return error_response(request, refusal)
+            return self.get_response(request)
+        exceeded = [usage for usage in limits.usages if usage.is_exceeded]
+        if exceeded:
+            metrics.count_refusal(exceeded[0].policy.name)
+            return error_response(request, RateLimited(retry_after=max(usage.rest for usage in exceeded)))
+        return self.get_response(request)
+
+    def _describe(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
+        """The two headers of draft-ietf-httpapi-ratelimit-headers-10. Without counters, only the policies are known."""
+        own = limits.override or self.categories.get(category)
+        policies = [self.globally, own] if own else [self.globally]
+        response["RateLimit-Policy"] = ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in policies)
+        if limits.usages:
+            response["RateLimit"] = ", ".join(
+                f'"{usage.policy.name}";r={usage.remaining};t={usage.rest}' for usage in _scarcest(limits.usages)
+            )
+
+
+def _scarcest(usages: Iterable[Usage]) -> Iterable[Usage]:
+    """One usage for each policy: of the accounts of a batch, the one with the least left."""
+    by_name: dict[str, Usage] = {}
+    for usage in usages:
+        known = by_name.get(usage.policy.name)
+        if known is None or usage.remaining < known.remaining:
+            by_name[usage.policy.name] = usage
+    return by_name.values()

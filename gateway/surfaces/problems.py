@@ -1,0 +1,159 @@
+"""Problem details (RFC 9457): the one place where errors become responses. Which errors there are, `core.errors` says."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+from django.core.exceptions import PermissionDenied, SuspiciousOperation
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
+from django.utils.encoding import escape_uri_path
+from django.views import defaults
+from django.views.csrf import csrf_failure as csrf_failure_page
+from rest_framework import exceptions as drf
+
+from gateway.core.errors import (
+    BodyTooLarge,
+    Forbidden,
+    GatewayError,
+    InvalidRequest,
+    MalformedRequest,
+    MethodNotAllowed,
+    NotAcceptable,
+    NotFound,
+    RateLimited,
+    ServiceUnavailable,
+    Unauthorized,
+    UnsupportedMediaType,
+    UriTooLong,
+)
+
+logger = structlog.get_logger(__name__)
+
+MACHINE_PATHS = ("/api/", "/rest/", "/ad/", "/mcp/")
+"""Everything below answers errors as problem details, never as pages."""
+
+
+def is_machine_path(path: str) -> bool:
+    return f"{path}/".startswith(MACHINE_PATHS)
+
+
+def problem_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
+    """The response of an error: its own members, where it happened, and the id to find it by in the logs."""
+    document = error.as_problem()
+    document["instance"] = escape_uri_path(request.path)
+    document["requestId"] = getattr(request, "request_id", "")
+    return HttpResponse(
+        json.dumps(document, ensure_ascii=False, separators=(",", ":")),
+        status=error.status,
+        headers=error.headers,
+        content_type="application/problem+json",
+    )
+
+
+def error_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
+    """The same for a middleware, which also serves people: plain text outside the machine paths."""
+    if is_machine_path(request.path):
+        return problem_response(request, error)
+    return HttpResponse(
+        f"{error.title}. {error.detail}\n" if error.detail != error.title else f"{error.title}.\n",
+        status=error.status,
+        headers=error.headers,
+        content_type="text/plain; charset=utf-8",
+    )
+
+
+def error_of(exception: Exception) -> GatewayError:
+    """What an exception means to the caller. One that nobody foresaw is logged with its traceback and tells nothing."""
+    if isinstance(exception, GatewayError):
+        return exception
+    for kinds, error in _FORESEEN:
+        if isinstance(exception, kinds):
+            return error(exception)
+    if isinstance(exception, (OperationalError, InterfaceError)):
+        logger.error("database not available", exc_info=exception)
+        return ServiceUnavailable()
+    logger.error("unforeseen error", exc_info=exception)
+    return GatewayError()
+
+
+_FORESEEN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Any], ...] = (
+    ((Http404, drf.NotFound), lambda _: NotFound()),
+    ((PermissionDenied, drf.PermissionDenied), lambda _: Forbidden()),
+    ((drf.NotAuthenticated, drf.AuthenticationFailed), lambda _: Unauthorized()),
+    (drf.MethodNotAllowed, lambda _: MethodNotAllowed()),
+    (drf.NotAcceptable, lambda _: NotAcceptable()),
+    (drf.UnsupportedMediaType, lambda _: UnsupportedMediaType()),
+    (drf.ParseError, lambda _: MalformedRequest()),
+    (drf.Throttled, lambda refusal: RateLimited(retry_after=max(1, int(refusal.wait or 1)))),
+    ((drf.ValidationError, SuspiciousOperation), lambda _: InvalidRequest()),
+    (UnreadablePostError, lambda _: MalformedRequest("The body ended before it was complete.")),
+)
+
+
+def exception_handler(exception: Exception, context: Mapping[str, Any]) -> HttpResponse:
+    """Django REST framework's hook: every exception of every API view ends here."""
+    error = error_of(exception)
+    response = problem_response(context["request"]._request, error)
+    if error.status == 405:
+        response["Allow"] = ", ".join(context["view"].allowed_methods)
+    return response
+
+
+_BY_STATUS: dict[int, type[GatewayError]] = {
+    error.status: error
+    for error in (
+        InvalidRequest,
+        Forbidden,
+        NotFound,
+        MethodNotAllowed,
+        NotAcceptable,
+        BodyTooLarge,
+        UriTooLong,
+        UnsupportedMediaType,
+        GatewayError,
+    )
+}
+
+
+def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    """Django's own error page as a problem; any other response unchanged."""
+    error = _BY_STATUS.get(response.status_code)
+    if error is None or not response.get("Content-Type", "").startswith("text/"):
+        return response
+    problem = problem_response(request, error())
+    if "Allow" in response:
+        problem["Allow"] = response["Allow"]
+    return problem
+
+
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """A missing or wrong CSRF token: 403 like any other for programs, Django's explanation for people."""
+    if is_machine_path(request.path):
+        return problem_response(request, Forbidden())
+    return csrf_failure_page(request, reason=reason)
+
+
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if is_machine_path(request.path):
+        return problem_response(request, InvalidRequest())
+    return defaults.bad_request(request, exception)
+
+
+def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if is_machine_path(request.path):
+        return problem_response(request, Forbidden())
+    return defaults.permission_denied(request, exception)
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    if is_machine_path(request.path):
+        return problem_response(request, NotFound())
+    return defaults.page_not_found(request, exception)
+
+
+def handler500(request: HttpRequest) -> HttpResponseBase:
+    if is_machine_path(request.path):
+        return problem_response(request, GatewayError())
+    return defaults.server_error(request)
