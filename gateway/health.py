@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from uuid import UUID
 
@@ -88,7 +89,7 @@ class Readiness:
         checks = [self._finish("database", database, deadline)]
         directories: list[tuple[UUID, str]] = database.result() if checks[0].detail is None else []
         asked = [
-            (f"directory {name}", self._start(f"directory {name}", lambda id=identity: _ask_directory(id)))
+            (f"directory {name}", self._start(f"directory {name}", partial(_ask_directory, identity)))
             for identity, name in directories
         ]
         checks.append(self._finish("broker", broker, deadline))

@@ -80,6 +80,6 @@ class _Processes:
 def exposition() -> bytes:
     """All of it, in Prometheus' text format."""
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     registry.register(_Processes())
     return generate_latest(registry)

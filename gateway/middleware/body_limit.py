@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from io import BytesIO
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
@@ -24,6 +25,10 @@ MAX_ADDRESS = 16 * 1024
 """Characters of path and query."""
 READ_SECONDS = 20.0
 """Within this time a body must have arrived."""
+DISCARD_SECONDS = 5.0
+"""So long the rest of a refused body is taken, for the client's sake."""
+PAUSE_SECONDS = 0.25
+"""A client that sends nothing for so long is waiting for the answer."""
 
 _BATCH = re.compile(r"/(?:api|rest)/ad/[^/]+/batch(?:/.*)?")
 
@@ -34,7 +39,10 @@ class BodyNotReceived(GatewayError):
 
 @lru_cache(maxsize=1)
 def _readers() -> ThreadPoolExecutor:
-    """Threads that wait for bodies. One that waits in vain is freed when the answer closes the connection."""
+    """Threads that wait for bodies. One that waits in vain can only be freed by the client, who has to hang up.
+
+    So there are as many as connections are let in (granian's backpressure): they cannot run out before those do.
+    """
     return ThreadPoolExecutor(max_workers=64, thread_name_prefix="body")
 
 
@@ -46,6 +54,22 @@ def _read(request: HttpRequest, size: int) -> bytes:
     except TimeoutError:
         raise BodyNotReceived(headers={"Connection": "close"}) from None
     return data
+
+
+def _discard(request: HttpRequest) -> None:
+    """Take what the client is still sending of a refused body: the answer would close the connection under its hands,
+    and many clients then report that and not the answer. One that pauses gets the answer at once.
+    """
+    if "HTTP_EXPECT" in request.META:  # it waits for a go-ahead, which reading would give
+        return
+    deadline = monotonic() + DISCARD_SECONDS
+    while monotonic() < deadline:
+        part = _readers().submit(request.META["wsgi.input"].read, 16_384)
+        try:
+            if not part.result(PAUSE_SECONDS):
+                return
+        except TimeoutError:
+            return
 
 
 def _read_chunked(request: HttpRequest, limit: int) -> bytes:
@@ -99,6 +123,8 @@ class BodyLimitMiddleware:
         try:
             body = _receive(request, limit)
         except GatewayError as refusal:
+            if isinstance(refusal, BodyTooLarge):
+                _discard(request)
             return error_response(request, refusal)
         if body is not None:
             _hand_over(request, body)

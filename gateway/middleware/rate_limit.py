@@ -65,7 +65,7 @@ class RateLimitMiddleware:
         configuration = settings.CONFIGURATION.RateLimiting
         self.enabled = configuration.Enabled
         self.globally = Policy.of(RateCategory.GLOBAL, configuration.Global)
-        self.categories = {
+        self.categories: dict[RateCategory, Policy] = {
             category: Policy.of(category, getattr(configuration, category))
             for category in RateCategory
             if category is not RateCategory.GLOBAL

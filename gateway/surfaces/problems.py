@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): the one place where errors become responses. Which errors there are, `core.errors` says."""
+"""Problem details (RFC 9457): the one place where errors become responses. The errors are in `core.errors`."""
 
 import json
 from collections.abc import Mapping
@@ -70,7 +70,8 @@ def error_of(exception: Exception) -> GatewayError:
         return exception
     for kinds, error in _FORESEEN:
         if isinstance(exception, kinds):
-            return error(exception)
+            known: GatewayError = error(exception)
+            return known
     if isinstance(exception, (OperationalError, InterfaceError)):
         logger.error("database not available", exc_info=exception)
         return ServiceUnavailable()
