@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import ldap
@@ -109,12 +110,15 @@ class DomainController:
         configuration = self.directory / "etc" / "smb.conf"
         return ["samba", "--foreground", "--model=prefork", "--debug-stdout", f"--configfile={configuration}"]
 
-    def provision(self, *, administrator_password: str | None = None) -> None:
+    def provision(
+        self, *, administrator_password: str | None = None, when_provisioned: Callable[[], None] = lambda: None
+    ) -> None:
         """Create the domain (about 4 s, as root): whatever an interrupted attempt left behind is removed first.
 
         The gateway gets an account of its own, a member of Domain Admins: the gateway manages every kind of object,
         protected administrators included, and only that group may write those (AdminSDHolder). It still refuses what
         the gateway itself refuses. A production domain delegates less and names what the gateway shall not touch.
+        ``when_provisioned`` puts more into the domain, before it counts as complete.
         """
         if self.directory.exists():
             shutil.rmtree(self.directory)
@@ -132,6 +136,7 @@ class DomainController:
         )
         self.prepare()
         self._set_up(initial=True, passwords={})
+        when_provisioned()
         self._marker.touch()
 
     def set_passwords(self, passwords: dict[str, str]) -> None:
@@ -194,6 +199,10 @@ class DomainController:
                     f"{log_tail(self.log_file)}"
                 )
             time.sleep(0.1)
+
+    def is_answering(self) -> bool:
+        """Whether the controller answers over verified TLS at this moment."""
+        return self._probe() is None
 
     @property
     def is_running(self) -> bool:

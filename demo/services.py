@@ -1,5 +1,6 @@
 """How each process of the gateway is run, for the demonstration and for the end-to-end tests."""
 
+import socket
 import sys
 from pathlib import Path
 
@@ -14,13 +15,25 @@ def redis_command(socket_file: Path) -> list[str]:
     ]
 
 
-def web_command(*, host: str, port: int) -> list[str]:
+def redis_answers(socket_file: Path) -> bool:
+    """Whether a Redis on this Unix socket is ready."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1)
+        try:
+            connection.connect(str(socket_file))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def web_command(*, host: str, port: int, static: Path) -> list[str]:
     """Granian: two processes of eight threads, replaced when lost; beyond 64 waiting requests it holds back."""
     return [
         *(sys.executable, "-m", "granian", "gateway.wsgi:application", "--interface", "wsgi"),
         *("--host", host, "--port", str(port), "--workers", "2", "--blocking-threads", "8", "--backpressure", "64"),
         *("--respawn-failed-workers", "--respawn-interval", "1", "--workers-kill-timeout", "10"),
-        *("--process-name", "gateway-web", "--no-ws"),
+        *("--no-ws", "--static-path-route", "/static", "--static-path-mount", str(static)),
     ]
 
 

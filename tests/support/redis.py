@@ -1,13 +1,12 @@
 """A Redis of the tests' own, on a Unix socket, without persistence."""
 
 import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
 
 from demo.processes import signal_group, start_process, stop_process
-from demo.services import redis_command
+from demo.services import redis_answers, redis_command
 
 
 class RedisServer:
@@ -22,7 +21,7 @@ class RedisServer:
         """Start the server and wait for it."""
         self._process = start_process(redis_command(self._socket_file))
         deadline = time.monotonic() + 10
-        while not self._answers():
+        while not redis_answers(self._socket_file):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
                 raise RuntimeError("Redis did not start; `make test` installs it")
@@ -43,12 +42,3 @@ class RedisServer:
         """Continue after `pause`."""
         if self._process is not None:
             signal_group(self._process, signal.SIGCONT)
-
-    def _answers(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as connection:
-            try:
-                connection.connect(str(self._socket_file))
-                connection.sendall(b"PING\r\n")
-                return connection.recv(16).startswith(b"+PONG")
-            except OSError:
-                return False

@@ -1,0 +1,261 @@
+"""`make run`: the gateway over a real domain with an organisation in it, everything on this machine's loopback."""
+
+import fcntl
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from demo.domain_controller import (
+    BASE_DN,
+    LDAP_PORTS,
+    SERVICE_ACCOUNT,
+    SERVICE_ACCOUNT_DN,
+    SYSTEM_PYTHON,
+    DomainController,
+    DomainControllerError,
+    is_port_free,
+    random_password,
+)
+from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
+from demo.supervisor import Console, Service, ServiceError, Stopped, Supervisor
+
+HOST = "127.0.0.1"
+DIRECTORY = PROJECT / "var" / "demo"
+CREDENTIALS = DIRECTORY / "credentials.json"
+DOMAIN = DIRECTORY / "domain"
+# sun_path of unix(7) has 108 bytes.
+LONGEST_SOCKET_PATH = 100
+
+
+class CannotRun(RuntimeError):
+    """Something on this machine is in the way; the message says what and what to do."""
+
+
+class Demonstration:
+    """One run: the domain controller, Redis unless one is given, the gateway's database, worker and web server."""
+
+    def __init__(self, console: Console, supervisor: Supervisor, scratch: Path) -> None:
+        self._console = console
+        self._supervisor = supervisor
+        self._port = _port(os.environ.get("PORT", "8000"))
+        self._base_url = f"http://{HOST}:{self._port}"
+        self._credentials = _read_credentials()
+        self._controller = DomainController(DOMAIN, self._choose_address())
+        socket = DIRECTORY / "redis.sock"
+        self._redis_socket = socket if len(os.fsencode(socket)) < LONGEST_SOCKET_PATH else scratch / "redis.sock"
+        # What the caller sets wins. Development is the default here and nowhere else.
+        self._environment = {
+            "GATEWAY_ENVIRONMENT": "Development",
+            "GATEWAY_DATA_DIR": str(DIRECTORY),
+            "DATABASE_URL": f"sqlite:///{DIRECTORY / 'gateway.sqlite3'}",
+            "REDIS_URL": f"unix://{self._redis_socket}",
+            "PYTHONUNBUFFERED": "1",
+            **os.environ,
+        }
+        self._static = Path(self._environment["GATEWAY_DATA_DIR"]) / "static"
+
+    def run(self) -> None:
+        """Bring everything up in order, say where it is, and keep it running until `Stopped` is raised."""
+        started = time.monotonic()
+        if not is_port_free(HOST, self._port):
+            raise CannotRun(f"Port {self._port} of {HOST} is in use. Choose another one: PORT=8001 make run")
+        self._controller.require_free_address()
+        self._prepare_domain()
+        self._start_domain_controller()
+        self._start_redis()
+        self._console.say("Preparing the gateway's database …")
+        for name, arguments in (
+            ("migrate", ("migrate", "--verbosity", "0")),
+            ("static", ("collectstatic", "--no-input", "--verbosity", "0")),
+        ):
+            self._supervisor.run_once(
+                name, manage_command(*arguments), environment=self._environment, directory=PROJECT
+            )
+        self._seed()
+        self._start_gateway()
+        self._introduce(time.monotonic() - started)
+        self._supervisor.watch()
+
+    def _choose_address(self) -> str:
+        """The address of earlier runs, since the gateway's connection names it, else the first free one."""
+        if self._credentials:
+            return str(self._credentials["directory"]["url"]).removeprefix("ldaps://")
+        for number in range(1, 255):
+            address = f"127.0.9.{number}"
+            if all(is_port_free(address, port) for port in LDAP_PORTS):
+                return address
+        raise CannotRun("A domain controller needs port 389 and 636 of an address 127.0.9.x: run as root, or free one")
+
+    def _prepare_domain(self) -> None:
+        if not self._controller.is_provisioned:
+            self._console.say("Provisioning the domain corp.example.test (once) …")
+            self._credentials = {}
+            self._controller.provision(when_provisioned=self._fill_domain)
+        if not self._credentials:
+            # Passwords are kept in the credentials file alone: without it the account gets a new one.
+            password = random_password()
+            self._controller.set_passwords({SERVICE_ACCOUNT: password})
+            self._credentials = {
+                "directory": {
+                    "url": self._controller.url,
+                    "bindDn": SERVICE_ACCOUNT_DN,
+                    "bindPassword": password,
+                    "baseDn": BASE_DN,
+                    "caFile": str(self._controller.ca_file),
+                }
+            }
+        self._controller.prepare()
+
+    def _fill_domain(self) -> None:
+        self._console.say("Filling it with an organisation (once) …")
+        script = PROJECT / "demo" / "fill_domain.py"
+        command = [SYSTEM_PYTHON, str(script), str(DOMAIN)]
+        self._supervisor.run_once("domain", command, environment=self._environment, directory=PROJECT)
+
+    def _start_domain_controller(self) -> None:
+        self._console.say(f"Starting the domain controller at {self._controller.url} …")
+        self._start("domain", self._controller.command, self._controller.is_answering)
+
+    def _start_redis(self) -> None:
+        if "REDIS_URL" in os.environ:
+            return
+        self._start("redis", redis_command(self._redis_socket), lambda: redis_answers(self._redis_socket))
+
+    def _start_gateway(self) -> None:
+        self._console.say("Starting the worker and the web server …")
+        self._start("worker", worker_command(), lambda: True)
+        self._start("web", web_command(host=HOST, port=self._port, static=self._static), self._web_answers)
+
+    def _start(self, name: str, command: list[str], is_ready: Any) -> None:
+        self._supervisor.start(Service(name, command, self._environment, is_ready, PROJECT))
+
+    def _web_answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self._base_url}/health", timeout=5) as answer:  # noqa: S310, loopback
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def _seed(self) -> None:
+        """Let the gateway create, or find again, the accounts and the key; write down what it says."""
+        known = json.dumps({"passwords": _passwords(self._credentials), **self._credentials})
+        done = subprocess.run(
+            manage_command("seed_demo"),
+            input=known,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=self._environment,
+            cwd=PROJECT,
+        )
+        if done.returncode != 0:
+            raise ServiceError("The demonstration's accounts could not be created; the reason is above")
+        accounts = json.loads(done.stdout)
+        self._credentials = {
+            "baseUrl": self._base_url,
+            "console": f"{self._base_url}/admin/",
+            **{name: accounts[name] for name in ("administrator", "approver", "apiKey")},
+            "directory": self._credentials["directory"],
+        }
+        _write_credentials(self._credentials)
+
+    def _introduce(self, seconds: float) -> None:
+        known = self._credentials
+        administrator, approver, key = known["administrator"], known["approver"], known["apiKey"]
+        header = f"-H 'X-API-Key: {key['value']}'"
+        self._console.say(
+            f"""
+The gateway runs ({seconds:.0f} s). Everything below is in {CREDENTIALS.relative_to(PROJECT)}, too.
+
+  Console        {known["console"]}
+  Administrator  {administrator["username"]} / {administrator["password"]}
+  Approver       {approver["username"]} / {approver["password"]}
+  API key        {key["name"]}, Client ID {key["clientId"]}
+  Directory      {known["directory"]["url"]} (certificate: {known["directory"]["caFile"]})
+
+Try it:
+
+  curl {header} {self._base_url}/api/me
+  curl {header} '{self._base_url}/api/ad/users?search=lovelace'
+  curl {header} '{self._base_url}/api/ad/accounts?state=disabled'
+
+Ctrl-C stops everything; the next `make run` continues with the same data.
+"""
+        )
+
+
+def _port(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 65535:
+        raise CannotRun(f"PORT must be a number from 1 to 65535, not {value!r}")
+    return int(value)
+
+
+def _passwords(credentials: Mapping[str, Any]) -> dict[str, str]:
+    """The passwords of the console's two accounts: those of earlier runs, or new ones."""
+    return {
+        name: credentials.get(name, {}).get("password") or secrets.token_urlsafe(12)
+        for name in ("administrator", "approver")
+    }
+
+
+def _read_credentials() -> dict[str, Any]:
+    try:
+        credentials: dict[str, Any] = json.loads(CREDENTIALS.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise CannotRun(f"{CREDENTIALS} is not JSON ({error}); `make reset` starts afresh") from error
+    return credentials
+
+
+def _write_credentials(credentials: Mapping[str, Any]) -> None:
+    """Replace the file at once, readable by its owner only at every moment."""
+    partial = CREDENTIALS.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        json.dump(credentials, file, indent=2)
+        file.write("\n")
+    partial.replace(CREDENTIALS)
+
+
+@contextmanager
+def _only_one() -> Iterator[None]:
+    """Hold the demonstration's directory; the lock ends with the process, however that ends."""
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    with (DIRECTORY / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CannotRun("The demonstration runs already; stop that one with Ctrl-C first") from error
+        yield
+
+
+def main() -> int:
+    """Run until stopped; 0 when that was asked for, 1 when something was in the way."""
+    console = Console()
+    try:
+        with (
+            _only_one(),
+            tempfile.TemporaryDirectory(prefix="gateway-demo-") as scratch,
+            Supervisor(console) as supervisor,
+        ):
+            Demonstration(console, supervisor, Path(scratch)).run()
+    except Stopped:
+        return 0
+    except (CannotRun, DomainControllerError, ServiceError) as error:
+        print(f"\nCannot run: {error}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
