@@ -1,7 +1,7 @@
 """Writes `organization` into a domain that is not running:  ``/usr/bin/python3 fill_domain.py <directory> [users]``.
 
-Runs under the system's Python, as `domain_setup` does. One transaction around everything, and nothing to serve meanwhile:
-about 15 s for 640 people, most of it the keys derived from their passwords. Times of sign-in, password and lock-out are
+Runs under the system's Python, as `domain_setup` does. All of it is one transaction and takes about 15 s for 640
+people, most of it for the keys derived from their passwords. Times of sign-in, password and lock-out are
 written as no client may write them.
 """
 

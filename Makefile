@@ -1,0 +1,56 @@
+# Every command of the project; `make` alone lists them.
+
+PYTHON := .venv/bin/python
+MANAGE := $(PYTHON) manage.py
+# pytest's own options, for example: make test ARGS="-k rename tests/directory"
+ARGS ?=
+# Each process starts servers of its own; two suit two processors.
+WORKERS ?= auto
+# https://docs.astral.sh/uv/, needed by `make lock` alone.
+UV ?= uv
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint format check bench reset lock install install-test
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: install ## Start the gateway over a real domain on this machine (PORT=8000)
+	@exec $(PYTHON) -m demo.run
+
+test: install-test ## Run the whole suite on PostgreSQL, then the tests marked sqlite on SQLite
+	$(PYTHON) -m pytest -n $(WORKERS) $(ARGS)
+	GATEWAY_TEST_DATABASE=sqlite $(PYTHON) -m pytest -n $(WORKERS) -m sqlite $(ARGS)
+
+lint: install-test ## Style, types and the layers' allowed imports
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+	.venv/bin/mypy .
+	.venv/bin/lint-imports
+
+format: install-test ## Format the code and repair what can be repaired
+	.venv/bin/ruff format
+	.venv/bin/ruff check --fix
+
+check: lint ## lint, and that migrations and the OpenAPI documents are complete
+	GATEWAY_ENVIRONMENT=Development $(MANAGE) makemigrations --check --dry-run
+	GATEWAY_ENVIRONMENT=Development $(MANAGE) check_openapi
+
+bench: install-test ## Measure against raw python-ldap and print the table
+	$(PYTHON) -m bench
+
+reset: ## Clear the demonstration's data
+	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \
+		{ echo "The demonstration runs; stop it with Ctrl-C first" >&2; exit 1; }
+
+lock: install-test ## Write requirements.txt and requirements-dev.txt anew from pyproject.toml
+	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" -o requirements.txt
+	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" --group dev -c requirements.txt -o requirements-dev.txt
+
+install:
+	@scripts/bootstrap run
+
+install-test:
+	@scripts/bootstrap test
