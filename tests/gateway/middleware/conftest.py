@@ -1,0 +1,107 @@
+"""Clients of the middleware: Django's own, and sockets to a real server."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.test import Client
+
+from gateway.core.configuration import Configuration
+from tests.support.redis import RedisServer
+
+ADDRESS = "127.0.34.1"
+
+
+@pytest.fixture
+def client_with(settings: Any, redis_server: RedisServer) -> Callable[..., Client]:
+    """A client of a gateway configured so: sections of the configuration as keywords, settings by their names."""
+    settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
+
+    def make(**given: Any) -> Client:
+        sections = {name: given.pop(name) for name in list(given) if name in Configuration.model_fields}
+        settings.CONFIGURATION = Configuration.model_validate(sections)
+        for name, value in given.items():
+            setattr(settings, name, value)
+        return Client(raise_request_exception=False)
+
+    return make
+
+
+@pytest.fixture
+def client(client_with: Callable[..., Client]) -> Client:
+    """A client of a gateway that limits nothing."""
+    return client_with(RateLimiting={"Enabled": False})
+
+
+class Server:
+    """A granian process with the options of production, spoken to in bytes."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def send(self, request: bytes, *, hang_up: bool = False, wait: float = 30) -> tuple[int, bytes]:
+        """Send these bytes, then read one answer: its status and body."""
+        with socket.create_connection((ADDRESS, self.port), timeout=wait) as connection:
+            connection.sendall(request)
+            if hang_up:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while b"\r\n\r\n" not in answer:
+                answer += self._receive(connection)
+            head, _, body = answer.partition(b"\r\n\r\n")
+            (length,) = (
+                int(line.partition(b":")[2])
+                for line in head.lower().split(b"\r\n")
+                if line.startswith(b"content-length:")
+            )
+            while len(body) < length:
+                body += self._receive(connection)
+        return int(head.split(b" ", 2)[1]), body
+
+    @staticmethod
+    def _receive(connection: socket.socket) -> bytes:
+        if not (part := connection.recv(65536)):
+            raise ConnectionError("closed before the answer was complete")
+        return part
+
+
+@contextmanager
+def serving(**environment: str) -> Iterator[Server]:
+    """Run the server on a free port of this host until the end of the block."""
+    with socket.create_server((ADDRESS, 0)) as free:
+        port = free.getsockname()[1]
+    command = [
+        *(sys.executable, "-m", "granian", "tests.gateway.middleware.served:application", "--interface", "wsgi"),
+        *("--host", ADDRESS, "--port", str(port), "--workers", "1", "--blocking-threads", "4", "--backpressure", "64"),
+        "--no-ws",
+    ]
+    process = subprocess.Popen(command, env=os.environ | environment, cwd=django_settings.BASE_DIR)
+    server = Server(port)
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                server.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+                break
+            except OSError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def server(redis_server: RedisServer) -> Iterator[Server]:
+    """A server that believes a proxy on this host and limits no rates."""
+    with serving(RateLimiting__Enabled="false", ForwardedHeaders__KnownProxies='["127.0.0.0/8"]') as server:
+        yield server

@@ -1,0 +1,85 @@
+"""Every error below the machine paths is a problem, whoever noticed it."""
+
+import pytest
+from django.test import Client
+
+
+def assert_problem(response, status: int, code: str) -> dict:
+    assert response.status_code == status
+    assert response["Content-Type"] == "application/problem+json"
+    problem = response.json()
+    assert {"type": "about:blank", "status": status, "code": code}.items() <= problem.items()
+    assert problem["title"]
+    assert problem["detail"]
+    assert problem["requestId"] == response["X-Request-Id"]
+    return problem
+
+
+@pytest.mark.parametrize("path", ["/api/none", "/rest/none", "/ad/none", "/mcp/none", "/mcp", "/api", "/api/echo/"])
+def test_unknown_path(client: Client, path: str) -> None:
+    assert assert_problem(client.get(path), 404, "Request.NotFound")["instance"] == path
+
+
+@pytest.mark.parametrize("path", ["/none", "/admins", "/apix"])
+def test_elsewhere_people_get_a_page(client: Client, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 404
+    assert response["Content-Type"].startswith("text/html")
+
+
+def test_missing_in_a_view(client: Client) -> None:
+    assert_problem(client.get("/api/view/missing"), 404, "Request.NotFound")
+
+
+def test_field_errors(client: Client) -> None:
+    problem = assert_problem(client.get("/api/view/bad"), 400, "Request.Invalid")
+    assert problem["errors"] == [{"parameter": "kind", "code": "Request.Invalid", "detail": "no"}]
+
+
+@pytest.mark.parametrize("path", ["/api/fail", "/api/view/fail"])
+def test_failure_shows_no_internals(client: Client, path: str) -> None:
+    response = client.get(path)
+    assert_problem(response, 500, "Server.Error")
+    assert b"internals" not in response.content
+
+
+@pytest.mark.parametrize("path", ["/api/get-only", "/api/view/x"])
+def test_wrong_method_names_the_right_ones(client: Client, path: str) -> None:
+    response = client.put(path)
+    assert_problem(response, 405, "Request.MethodNotAllowed")
+    assert "GET" in response["Allow"].split(", ")
+
+
+def test_host_is_checked(client_with) -> None:
+    client = client_with(RateLimiting={"Enabled": False}, ALLOWED_HOSTS=["gateway.example.test"])
+    assert_problem(client.get("/api/echo", headers={"Host": "evil.example"}), 400, "Request.Invalid")
+    assert client.get("/health", headers={"Host": "10.0.0.1"}).status_code == 200
+    assert client.get("/api/echo", headers={"Host": "gateway.example.test"}).status_code == 200
+
+
+def test_csrf_failure(client_with) -> None:
+    client = client_with(RateLimiting={"Enabled": False})
+    client.handler.enforce_csrf_checks = True
+    assert_problem(client.post("/rest/echo"), 403, "Auth.Forbidden")
+
+
+def test_long_address(client: Client) -> None:
+    assert_problem(client.get("/api/" + "a" * 17_000), 414, "Request.UriTooLong")
+    assert_problem(client.get("/api/echo?" + "a" * 17_000), 414, "Request.UriTooLong")
+    assert client.get("/api/echo?" + "a" * 16_000).status_code == 200
+
+
+def test_browser_headers(client: Client) -> None:
+    response = client.get("/api/none")
+    assert response["Cache-Control"] == "no-store"
+    assert response["X-Content-Type-Options"] == "nosniff"
+    assert "default-src 'none'" in response["Content-Security-Policy"]
+    assert "unsafe" not in response["Content-Security-Policy"]
+    assert "Strict-Transport-Security" not in response
+    assert "Cache-Control" not in client.get("/page")
+
+
+def test_strict_transport_security_over_tls_only(client_with) -> None:
+    client = client_with(RateLimiting={"Enabled": False}, SECURE_HSTS_SECONDS=60)
+    assert "Strict-Transport-Security" not in client.get("/api/echo")
+    assert client.get("/api/echo", secure=True)["Strict-Transport-Security"] == "max-age=60"

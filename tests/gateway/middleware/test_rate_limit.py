@@ -1,0 +1,175 @@
+"""The four limits, their headers, path overrides, and what happens without Redis."""
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.test import Client
+from redis import Redis
+
+from gateway.limits import _counters
+from tests.support.redis import RedisServer
+
+
+@pytest.fixture(autouse=True)
+def fresh_counters(redis_server: RedisServer) -> Iterator[None]:
+    Redis.from_url(redis_server.url).flushall()
+    _counters.cache_clear()
+    yield
+    _counters.cache_clear()
+
+
+def limits(*, window: int = 60, paths: list[dict[str, Any]] | None = None, **quotas: int) -> dict[str, Any]:
+    """A configuration of generous limits, except those given."""
+    names = ("Global", "DirectorySearch", "PasswordReset", "PasswordChange")
+    sections = {name: {"Requests": quotas.get(name, 1000), "WindowSeconds": window} for name in names}
+    return {"RateLimiting": {**sections, "Paths": paths or []}}
+
+
+def left(client: Client, path: str, name: str, **more: Any) -> int:
+    header = client.get(path, **more)["RateLimit"]
+    return int(re.search(rf'"{name}";r=(\d+)', header)[1])
+
+
+def change(client: Client, account: object) -> Any:
+    return client.post(f"/api/ad/users/{account}/change-password")
+
+
+def reset(client: Client) -> Any:
+    return client.post(f"/api/ad/users/{uuid4()}/reset-password")
+
+
+def test_headers(client_with) -> None:
+    client = client_with(**limits(Global=9, DirectorySearch=5))
+    response = client.get("/api/ad/users")
+    assert response["RateLimit-Policy"] == '"Global";q=9;w=60, "DirectorySearch";q=5;w=60'
+    assert response["RateLimit"] == '"Global";r=8;t=60, "DirectorySearch";r=4;t=60'
+    response = client.get("/api/echo")
+    assert response["RateLimit-Policy"] == '"Global";q=9;w=60'
+    assert response["RateLimit"] == '"Global";r=7;t=60'
+
+
+def test_global_limit_refuses_everything_but_health(client_with) -> None:
+    client = client_with(**limits(Global=2))
+    assert [client.get(path).status_code for path in ("/api/echo", "/api/none", "/api/echo")] == [200, 404, 429]
+    response = client.get("/api/ad/users")
+    assert response.status_code == 429
+    assert response.json()["code"] == "RateLimit.Exceeded"
+    assert 58 <= int(response["Retry-After"]) <= 60
+    assert '"Global";r=0' in response["RateLimit"]
+    assert client.get("/page").status_code == 429
+    health = client.get("/health")
+    assert health.status_code == 200
+    assert "RateLimit" not in health
+    assert "RateLimit-Policy" not in health
+
+
+def test_refusals_by_the_gateway_itself_count(client_with) -> None:
+    client = client_with(**limits(Global=100))
+    client.post("/api/echo", b"", "application/json", CONTENT_LENGTH="2000000")
+    client.get("/api/" + "a" * 17_000)
+    assert left(client, "/api/echo", "Global") == 97
+
+
+def test_category_is_counted_beside_global(client_with) -> None:
+    client = client_with(**limits(DirectorySearch=1))
+    assert client.get("/api/ad/users").status_code == 200
+    assert client.get("/api/ad/users").status_code == 429
+    assert client.get("/api/echo").status_code == 200
+    assert client.head("/api/ad/users").status_code == 429
+
+
+def test_window_ends_when_the_headers_say(client_with) -> None:
+    client = client_with(**limits(window=2, DirectorySearch=1))
+    assert client.get("/api/ad/users").status_code == 200
+    refused = client.get("/api/ad/users")
+    assert refused.status_code == 429
+    time.sleep(int(refused["Retry-After"]))
+    assert client.get("/api/ad/users").status_code == 200
+
+
+def test_identifiers_share_one_limit(client_with) -> None:
+    client = client_with(**limits(PasswordReset=2))
+    assert [reset(client).status_code for _ in range(3)] == [204, 204, 429]
+
+
+def test_addresses_are_counted_apart_and_ipv6_by_network(client_with) -> None:
+    client = client_with(**limits())
+    assert left(client, "/api/echo", "Global", REMOTE_ADDR="192.0.2.1") == 999
+    assert left(client, "/api/echo", "Global", REMOTE_ADDR="192.0.2.2") == 999
+    assert left(client, "/api/echo", "Global", REMOTE_ADDR="2001:db8::1") == 999
+    assert left(client, "/api/echo", "Global", REMOTE_ADDR="2001:db8::ffff:1") == 998
+    assert left(client, "/api/echo", "Global", REMOTE_ADDR="2001:db8:0:1::1") == 999
+
+
+def test_password_changes_are_counted_per_account(client_with) -> None:
+    client = client_with(**limits(PasswordChange=2))
+    one, other = uuid4(), uuid4()
+    assert [change(client, one).status_code for _ in range(3)] == [204, 204, 429]
+    assert change(client, str(one).upper()).status_code == 429
+    assert client.post(f"/api/ad/users/{one}/change-password", REMOTE_ADDR="192.0.2.9").status_code == 429
+    response = change(client, other)
+    assert response.status_code == 204
+    assert '"PasswordChange";q=2;w=60' in response["RateLimit-Policy"]
+    assert '"PasswordChange";r=1;t=60' in response["RateLimit"]
+
+
+def test_path_takes_the_place_of_the_category(client_with) -> None:
+    paths = [
+        {"Path": "/api/ad/*", "Requests": 1, "WindowSeconds": 30},
+        {"Path": "/api/ad/users*", "Requests": 3, "WindowSeconds": 30},
+    ]
+    client = client_with(**limits(DirectorySearch=1, paths=paths))
+    response = client.get("/api/ad/users")
+    assert response["RateLimit"] == '"Global";r=999;t=60, "DirectorySearch";r=2;t=30'
+    assert [client.get("/api/ad/users").status_code for _ in range(3)] == [200, 200, 429]
+    assert client.get("/api/ad/none").status_code == 404
+    assert client.get("/api/ad/none").status_code == 429
+
+
+def test_path_limit_of_password_changes_stays_per_account(client_with) -> None:
+    paths = [{"Path": "/api/ad/users/*/change-password", "Requests": 3, "WindowSeconds": 30}]
+    client = client_with(**limits(PasswordChange=1, paths=paths))
+    account = uuid4()
+    assert [change(client, account).status_code for _ in range(4)] == [204, 204, 204, 429]
+    assert change(client, uuid4()).status_code == 204
+
+
+def test_nothing_is_limited_or_announced_when_disabled(client_with) -> None:
+    client = client_with(RateLimiting={"Enabled": False, "Global": {"Requests": 1, "WindowSeconds": 60}})
+    responses = [client.get("/api/echo") for _ in range(3)]
+    assert all(response.status_code == 200 and "RateLimit-Policy" not in response for response in responses)
+
+
+def test_without_redis_only_password_routes_stop(client_with, caplog: pytest.LogCaptureFixture) -> None:
+    client = client_with(**limits(), REDIS_URL="unix:///nonexistent/redis.sock")
+    for _ in range(5):
+        response = client.get("/api/ad/users")
+        assert response.status_code == 200
+        assert "RateLimit-Policy" in response
+        assert "RateLimit" not in response
+    for refused in (reset(client), change(client, uuid4())):
+        assert refused.status_code == 503
+        assert refused.json()["code"] == "Service.Unavailable"
+        assert int(refused["Retry-After"]) >= 1
+    assert len([record for record in caplog.records if "Redis does not answer" in str(record.msg)]) == 1
+
+
+def test_frozen_redis_costs_one_timeout_and_recovers(client_with, redis_server: RedisServer) -> None:
+    client = client_with(**limits(PasswordReset=1000))
+    assert reset(client).status_code == 204
+    redis_server.pause()
+    try:
+        started = time.monotonic()
+        assert [client.get("/api/echo").status_code for _ in range(5)] == [200] * 5
+        assert time.monotonic() - started < 2
+        assert reset(client).status_code == 503
+    finally:
+        redis_server.resume()
+    deadline = time.monotonic() + 3
+    while reset(client).status_code != 204:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
