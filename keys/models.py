@@ -1,0 +1,246 @@
+"""Tables of the keys app: people, roles, API keys with their links, platform tokens, failed sign-ins.
+
+What may be done with them is decided in `policy`; how they come and go in `lifecycle` and `sessions`.
+"""
+
+from typing import Any
+from uuid import uuid4
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser, Permission
+from django.contrib.auth.validators import UnicodeUsernameValidator
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from gateway.core.call import SupervisionLevel
+from keys.addresses import normalise_networks
+from keys.permissions import is_grantable
+
+
+class Person(AbstractUser):
+    """Somebody who signs in: a local account, or a person of a connected directory.
+
+    A person of a directory is a connection and an objectGUID; the user name `CONNECTION\\name` only shows them. A local
+    account cannot have a backslash in its name, so neither can ever be taken for the other.
+    """
+
+    first_name = None  # type: ignore[assignment]
+    last_name = None  # type: ignore[assignment]
+
+    public_id = models.UUIDField("identifier", default=uuid4, unique=True, editable=False)
+    username = models.CharField(
+        "user name",
+        max_length=255,
+        unique=True,
+        validators=[UnicodeUsernameValidator()],
+        help_text="Letters, digits and @ . + - _ for a local account. People of a directory are CONNECTION\\name.",
+        error_messages={"unique": "There is a person of that name already."},
+    )
+    display_name = models.CharField(max_length=256, blank=True, help_text="The name shown in logs and to approvers.")
+    connection = models.ForeignKey(
+        "directory.DirectoryConnection",
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        editable=False,
+        verbose_name="directory",
+        help_text="The directory the person signs in with; empty for a local account.",
+    )
+    object_guid = models.UUIDField("objectGUID", null=True, blank=True, editable=False)
+
+    class Meta:
+        ordering = ("username",)
+        verbose_name = "person"
+        verbose_name_plural = "people"
+        constraints = [
+            models.UniqueConstraint(fields=("connection", "object_guid"), name="keys_person_of_directory"),
+            models.CheckConstraint(
+                condition=Q(connection__isnull=True, object_guid__isnull=True)
+                | Q(connection__isnull=False, object_guid__isnull=False),
+                name="keys_person_local_or_of_directory",
+            ),
+        ]
+
+    def get_full_name(self) -> str:
+        return self.display_name or self.username
+
+    def get_short_name(self) -> str:
+        return self.get_full_name()
+
+    @property
+    def is_local(self) -> bool:
+        return self.connection_id is None
+
+
+class Role(models.Model):
+    """A set of permissions, and the parts of directories they are confined to.
+
+    `scopes` is a list of `{"guid", "distinguishedName", "directoryId"}`; the name is the last one known, for people.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    name = models.CharField(max_length=100, unique=True)
+    description = models.TextField(blank=True, default="")
+    permissions = models.ManyToManyField(
+        Permission,
+        blank=True,
+        limit_choices_to=is_grantable,
+        related_name="roles",
+        help_text="What a key with this role may do, as far as its owner may do it too. Give only what is needed.",
+    )
+    scopes = models.JSONField(default=list, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    changed_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Level(models.TextChoices):
+    """The supervision levels with the names people know them by."""
+
+    ASK_EVERY_CHANGE = SupervisionLevel.ASK_EVERY_CHANGE.value, "Ask before every change"
+    ASK_DESTRUCTIVE_SECURITY = (
+        SupervisionLevel.ASK_DESTRUCTIVE_SECURITY.value,
+        "Ask before destructive and security changes",
+    )
+    ACT = SupervisionLevel.ACT.value, "Act without asking"
+
+
+def require_networks(value: Any) -> None:
+    """Refuse a list of allowed addresses that is not in normal form. Raises ValidationError."""
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValidationError("must be a list of addresses")
+    try:
+        normalise_networks(value)
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
+
+
+class ApiKey(models.Model):
+    """An integration's credential. It acts as its owner, within its role.
+
+    After a rotation the value before stays valid until `previous_valid_until`.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    name = models.CharField(max_length=100, help_text="Recorded in the operations log with each change.")
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.PROTECT,
+        related_name="api_keys",
+        help_text="The person the key acts as. It can never do more than they can, and nothing once they are inactive.",
+    )
+    role = models.ForeignKey(
+        Role, on_delete=models.PROTECT, related_name="api_keys", help_text="Limits what the key may do."
+    )
+    lookup_id = models.CharField(max_length=12, unique=True, editable=False)
+    digest = models.CharField(max_length=64, editable=False)
+    previous_lookup_id = models.CharField(max_length=12, unique=True, null=True, editable=False)
+    previous_digest = models.CharField(max_length=64, default="", editable=False)
+    previous_valid_until = models.DateTimeField(null=True, editable=False)
+    expires_at = models.DateTimeField(
+        "expires", null=True, blank=True, help_text="From then on every request is refused. Empty: never."
+    )
+    allowed_addresses = models.JSONField(
+        default=list,
+        blank=True,
+        validators=[require_networks],
+        help_text="Addresses and blocks requests may come from. Empty: from anywhere.",
+    )
+    supervision_level = models.CharField(
+        max_length=32,
+        choices=Level.choices,
+        default=Level.ASK_DESTRUCTIVE_SECURITY,
+        help_text="Which changes wait for a person's approval.",
+    )
+    created_at = models.DateTimeField("created", default=timezone.now, editable=False)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", editable=False
+    )
+    revoked_at = models.DateTimeField("revoked", null=True, editable=False)
+    revoked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", editable=False
+    )
+    last_used_at = models.DateTimeField("last used", null=True, editable=False)
+    last_used_address = models.CharField(max_length=64, default="", editable=False)
+
+    class Meta:
+        ordering = ("-created_at", "-id")
+        verbose_name = "API key"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def state(self) -> str:
+        """`revoked`, `expired` or `active`."""
+        if self.revoked_at is not None:
+            return "revoked"
+        if self.expires_at is not None and self.expires_at <= timezone.now():
+            return "expired"
+        return "active"
+
+
+class Link(models.Model):
+    """Lets a key manage one directory. Its Client ID is what the integration sends in X-Client-Id."""
+
+    api_key = models.ForeignKey(ApiKey, on_delete=models.CASCADE, related_name="links")
+    connection = models.ForeignKey(
+        "directory.DirectoryConnection", on_delete=models.PROTECT, related_name="links", verbose_name="directory"
+    )
+    client_id = models.UUIDField("Client ID", default=uuid4, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        default_permissions = ()  # whoever may change a key may change its links
+        ordering = ("connection__name",)
+        verbose_name = "directory link"
+        constraints = [models.UniqueConstraint(fields=("api_key", "connection"), name="keys_link_once")]
+
+    def __str__(self) -> str:
+        return f"{self.connection} ({self.client_id})"
+
+
+class AccessToken(models.Model):
+    """A platform token: short-lived, issued to a signed-in person for tools run by hand."""
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    lookup_id = models.CharField(max_length=12, unique=True)
+    digest = models.CharField(max_length=64)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="access_tokens")
+    session_digest = models.CharField(max_length=64, db_index=True)
+    connection = models.ForeignKey(
+        "directory.DirectoryConnection", on_delete=models.CASCADE, null=True, related_name="+"
+    )
+    expires_at = models.DateTimeField(db_index=True)
+    revoked_at = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.person} until {self.expires_at:%Y-%m-%d %H:%M}"
+
+
+class FailedSignIn(models.Model):
+    """A sign-in that failed or is still being tried. `name_digest` is keyed: people type passwords as names, too."""
+
+    at = models.DateTimeField(default=timezone.now, db_index=True)
+    name_digest = models.CharField(max_length=64)
+    address = models.CharField(max_length=64)
+
+    class Meta:
+        default_permissions = ()
+        indexes = [
+            models.Index(fields=("name_digest", "-at"), name="keys_failed_by_name"),
+            models.Index(fields=("address", "-at"), name="keys_failed_by_address"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.address} at {self.at:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,74 @@
+"""The form of API keys and platform tokens: making, parsing and comparing them. Knows no database.
+
+`dgk_` (or `dgp_`) + 12 base62 digits of look-up id + `_` + 32 base62 digits of secret + 6 base62 digits of checksum.
+The checksum tells a typing error, or a string that only looks like a key, without a query, and lets secret scanners
+recognise a leaked one. Of a credential only the look-up id and the SHA-256 of the whole are stored: with 190 random
+bits there is nothing to guess, so a slow password hash would cost each request and protect nothing.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import zlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+LOOKUP_LENGTH, SECRET_LENGTH, CHECKSUM_LENGTH = 12, 32, 6
+
+_FORM = re.compile(
+    rf"(dg[a-z])_([0-9A-Za-z]{{{LOOKUP_LENGTH}}})_[0-9A-Za-z]{{{SECRET_LENGTH}}}([0-9A-Za-z]{{{CHECKSUM_LENGTH}}})"
+)
+
+
+class Prefix(StrEnum):
+    """What a credential is for."""
+
+    API_KEY = "dgk"
+    PLATFORM_TOKEN = "dgp"  # noqa: S105 - a prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A credential's two stored parts."""
+
+    lookup_id: str
+    digest: str
+
+    def matches(self, digest: str) -> bool:
+        """Whether a stored digest is this one's, in constant time."""
+        return hmac.compare_digest(self.digest, digest)
+
+
+def make(prefix: Prefix) -> tuple[str, Secret]:
+    """A new credential: the value to show once, and what to store."""
+    body = f"{prefix}_{_random(LOOKUP_LENGTH)}_{_random(SECRET_LENGTH)}"
+    value = body + checksum(body)
+    return value, Secret(lookup_id=value[4 : 4 + LOOKUP_LENGTH], digest=_digest(value))
+
+
+def parse(value: str, prefix: Prefix) -> Secret | None:
+    """The stored parts of a credential; None when its form, kind or checksum is wrong."""
+    form = _FORM.fullmatch(value)
+    if form is None or form[1] != prefix or checksum(value[:-CHECKSUM_LENGTH]) != form[3]:
+        return None
+    return Secret(lookup_id=form[2], digest=_digest(value))
+
+
+def checksum(text: str) -> str:
+    """CRC-32 in base62, padded with zeros on the left."""
+    number = zlib.crc32(text.encode("ascii"))
+    digits = ""
+    while number:
+        number, digit = divmod(number, len(ALPHABET))
+        digits = ALPHABET[digit] + digits
+    return digits.rjust(CHECKSUM_LENGTH, ALPHABET[0])
+
+
+def _random(length: int) -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(length))
+
+
+def _digest(value: str) -> str:
+    return hashlib.sha256(value.encode("ascii")).hexdigest()
