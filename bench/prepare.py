@@ -29,17 +29,17 @@ def main() -> None:
     owner = Person.objects.create_superuser("bench", password=None)
     role = Role.objects.create(name="bench")
     role.permissions.set(Permission.objects.filter(content_type__app_label__in=["directory", "audit"]))
-    value = secrets.generate("dgk")
+    value, secret = secrets.make(secrets.Prefix.API_KEY)
     key = ApiKey.objects.create(
         name="bench",
         owner=owner,
         role=role,
-        lookup_id=value.lookup_id,
-        digest=value.digest,
+        lookup_id=secret.lookup_id,
+        digest=secret.digest,
         supervision_level=SupervisionLevel.ACT,
     )
     Link.objects.create(api_key=key, connection=connection)
-    print(value.text)
+    print(value)
 
 
 main()

@@ -1,0 +1,172 @@
+"""The fixed small cast of the tests: a connection, people, roles and keys, made straight in the database."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import Permission
+from django.test import Client
+
+from directory.models import DirectoryConnection
+from gateway.core.call import SupervisionLevel
+from keys import secrets
+from keys.models import ApiKey, Link, Person, Role
+from tests.support.directory import random_name
+from tests.support.domain import Domain
+
+PASSWORD = "correct horse battery"
+
+
+def permissions(names: Iterable[str]) -> list[Permission]:
+    """Permissions by `app.codename`; one that does not exist is an error of the test."""
+    found = []
+    for name in names:
+        app, _, codename = name.partition(".")
+        found.append(Permission.objects.get(content_type__app_label=app, codename=codename))
+    return found
+
+
+def all_permissions() -> list[str]:
+    """Every permission that a role may grant."""
+    from keys.permissions import is_grantable
+
+    granted = Permission.objects.filter(is_grantable()).select_related("content_type")
+    return sorted(f"{item.content_type.app_label}.{item.codename}" for item in granted)
+
+
+def make_connection(domain: Domain, *, url: str | None = None, **fields: Any) -> DirectoryConnection:
+    """A connection to the tests' domain, or through a proxy's URL."""
+    return DirectoryConnection.objects.create(
+        **{
+            "name": random_name("corp"),
+            "urls": [url or domain.url],
+            "base_dn": domain.base_dn,
+            "bind_dn": domain.bind_dn,
+            "bind_password": domain.bind_password,
+            "ca_certificate": domain.ca_pem,
+            **fields,
+        }
+    )
+
+
+def make_person(username: str | None = None, *, may: Iterable[str] = (), superuser: bool = False) -> Person:
+    """A local account."""
+    person = Person(username=username or random_name("person"), is_superuser=superuser, is_staff=superuser)
+    person.set_password(PASSWORD)
+    person.save()
+    person.user_permissions.set(permissions(may))
+    return person
+
+
+@dataclass
+class Answer:
+    """A response, its JSON read."""
+
+    status: int
+    body: Any
+    headers: Any = field(repr=False)
+
+    @property
+    def code(self) -> str | None:
+        return self.body.get("code") if isinstance(self.body, dict) else None
+
+
+@dataclass
+class Integration:
+    """A key with its value, and a way to call the machine surface with it."""
+
+    key: ApiKey
+    value: str
+    client_id: str | None
+    client: Client = field(default_factory=Client, repr=False)
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        """Call `/api` + path (or the path as it is when it begins with another prefix)."""
+        return send(self.client, method, path, body, **{"X-API-Key": self.value, **headers})
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.call("GET", path, **headers)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        return self.call("POST", path, body, **headers)
+
+    def patch(self, path: str, body: Any, **headers: str) -> Answer:
+        return self.call("PATCH", path, body, **headers)
+
+    def delete(self, path: str, **headers: str) -> Answer:
+        return self.call("DELETE", path, **headers)
+
+
+def send(client: Client, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+    """One request; a body that is no text or octets is sent as JSON."""
+    content: Any = b""
+    if body is not None:
+        content = body if isinstance(body, bytes | str) else json.dumps(body)
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    response = client.generic(
+        method, path, content, content_type="application/json" if body is not None else "", headers=names
+    )
+    is_json = "json" in response.headers.get("Content-Type", "")
+    return Answer(response.status_code, json.loads(response.content) if is_json else response.content, response.headers)
+
+
+def make_integration(
+    connection: DirectoryConnection | None,
+    *,
+    may: Iterable[str] | None = None,
+    owner_may: Iterable[str] | None = None,
+    level: SupervisionLevel = SupervisionLevel.ACT,
+    scopes: Iterable[UUID] = (),
+    **fields: Any,
+) -> Integration:
+    """A key linked to the connection; by default it and its owner may do everything, without asking."""
+    granted = list(all_permissions() if may is None else may)
+    owner = fields.pop("owner", None) or make_person(may=granted if owner_may is None else owner_may)
+    role = Role.objects.create(
+        name=random_name("role"),
+        scopes=[
+            {"guid": str(guid), "distinguishedName": "", "directoryId": str(connection.id) if connection else None}
+            for guid in scopes
+        ],
+    )
+    role.permissions.set(permissions(granted))
+    value, secret = secrets.make(secrets.Prefix.API_KEY)
+    key = ApiKey.objects.create(
+        name=random_name("key"),
+        owner=owner,
+        role=role,
+        lookup_id=secret.lookup_id,
+        digest=secret.digest,
+        supervision_level=level.value,
+        **fields,
+    )
+    link = Link.objects.create(api_key=key, connection=connection) if connection else None
+    return Integration(key=key, value=value, client_id=str(link.client_id) if link else None)
+
+
+class Console:
+    """A person signed in to the browser surface."""
+
+    def __init__(self, person: Person) -> None:
+        self.person = person
+        self.client = Client(enforce_csrf_checks=True)
+        answer = send(self.client, "POST", "/rest/session", {"username": person.username, "password": PASSWORD})
+        assert answer.status == 200, answer
+        self.token = answer.body["csrfToken"]
+
+    def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        return send(self.client, method, path, body, **{"X-CSRFToken": self.token, **headers})
+
+    def get(self, path: str) -> Answer:
+        return self.call("GET", path)
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        return self.call("POST", path, body, **headers)
+
+    def patch(self, path: str, body: Any) -> Answer:
+        return self.call("PATCH", path, body)
+
+    def delete(self, path: str) -> Answer:
+        return self.call("DELETE", path)
