@@ -1,0 +1,328 @@
+"""The way of a call, through HTTP: what each stage refuses, what is recorded, and what the directory then holds."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Timer
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connection as database
+from django.utils import timezone
+
+from approvals.models import ChangeRequest
+from audit.models import OperationRecord
+from directory.models import DirectoryConnection
+from gateway import pipeline, tasks
+from gateway.core.call import SupervisionLevel
+from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+from tests.support.proxy import FaultyProxy
+
+pytestmark = pytest.mark.sqlite
+
+
+@pytest.fixture
+def connection(db: None, domain: Domain) -> DirectoryConnection:
+    return make_connection(domain)
+
+
+@pytest.fixture
+def integration(connection: DirectoryConnection) -> Integration:
+    return make_integration(connection)
+
+
+@pytest.fixture
+def ada(directory: Directory, organizational_unit: str) -> UUID:
+    return directory.add_user("Ada Lovelace", parent=organizational_unit, title="Analyst")
+
+
+def path(guid: UUID) -> str:
+    return f"/api/ad/users/{guid}"
+
+
+def records(**filters: object) -> list[OperationRecord]:
+    return list(OperationRecord.objects.filter(**filters).order_by("at"))
+
+
+def test_it_works(integration: Integration, ada: UUID, directory: Directory) -> None:
+    answer = integration.patch(path(ada), {"replace": {"title": "Countess"}}, X_Change_Reason="promoted")
+    assert answer.status == 200
+    assert answer.body["attributes"]["title"] == ["Countess"]
+    assert answer.headers["ETag"] == f'"{answer.body["version"]}"'
+    assert directory.text(ada, "title") == "Countess"
+    (record,) = records()
+    assert (record.operation, record.outcome, record.target_id) == ("users.update", "succeeded", ada)
+    assert (record.owner, record.key_name) == (integration.key.owner.username, integration.key.name)
+    assert record.changes == [{"attribute": "title", "before": ["Analyst"], "after": ["Countess"]}]
+    assert (record.reason, record.request_id) == ("promoted", answer.headers["X-Request-Id"])
+    assert record.completed_at is not None
+    assert record.server
+
+
+def test_dry_run_changes_nothing_and_tells_all(integration: Integration, ada: UUID, directory: Directory) -> None:
+    answer = integration.patch(f"{path(ada)}?dryRun=true", {"replace": {"title": "Countess"}})
+    assert answer.status == 200
+    assert answer.body == {
+        "dryRun": True,
+        "wouldQueue": False,
+        "risk": "ordinary",
+        "changes": [{"attribute": "title", "before": ["Analyst"], "after": ["Countess"]}],
+        "warnings": [],
+    }
+    assert directory.text(ada, "title") == "Analyst"
+    assert records() == []
+
+
+def test_dry_run_takes_true_or_false_only(integration: Integration, ada: UUID) -> None:
+    answer = integration.patch(f"{path(ada)}?dryRun=yes", {"replace": {"title": "Countess"}})
+    assert (answer.status, answer.code) == (400, "Request.Invalid")
+    assert answer.body["errors"][0]["parameter"] == "dryRun"
+
+
+def test_nothing_to_do_is_no_change(integration: Integration, ada: UUID) -> None:
+    answer = integration.patch(path(ada), {"replace": {"title": "Analyst"}})
+    assert answer.status == 200
+    assert records() == []
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "pointer"),
+    [
+        ({"replace": {"title": "x"}, "more": 1}, "Request.UnknownMember", "#/more"),
+        ({"replace": {"noSuchAttribute": "x"}}, "AD.Attributes.Unknown", "#/replace/noSuchAttribute"),
+        ({"replace": {"title": 5}}, "Request.Invalid", "#/replace/title"),
+        ({"replace": {"memberOf": "x"}}, "AD.Attributes.NotWritable", "#/replace/memberOf"),
+        ({"replace": {"title": ["a", "b"]}}, "AD.Attributes.SingleValued", "#/replace/title"),
+        ({"replace": {"title": "a"}, "clear": ["TITLE"]}, "AD.Attributes.Conflict", None),
+        ([], "Request.Invalid", "#"),
+    ],
+)
+def test_bad_input_is_named(
+    integration: Integration, ada: UUID, directory: Directory, body: object, code: str, pointer: str | None
+) -> None:
+    answer = integration.patch(path(ada), body)
+    assert (answer.status, answer.code) == (400, code)
+    if pointer is not None:
+        assert pointer in [item["pointer"] for item in answer.body["errors"]]
+    assert directory.text(ada, "title") == "Analyst"
+    (record,) = records()
+    assert (record.outcome, record.code) == ("failed", code)
+
+
+def test_an_unknown_parameter_is_named(integration: Integration, ada: UUID) -> None:
+    answer = integration.get(f"{path(ada)}?fields=mail")
+    assert (answer.status, answer.code) == (400, "Request.UnknownParameter")
+    assert answer.body["errors"][0]["parameter"] == "fields"
+
+
+def test_if_match(integration: Integration, ada: UUID, directory: Directory) -> None:
+    version = integration.get(path(ada)).body["version"]
+    refused = integration.patch(path(ada), {"replace": {"title": "x"}}, If_Match='"other"')
+    assert (refused.status, refused.code) == (412, "AD.Object.VersionMismatch")
+    assert integration.patch(path(ada), {"replace": {"title": "y"}}, If_Match=f'"z", "{version}"').status == 200
+    assert integration.patch(path(ada), {"replace": {"title": "z"}}, If_Match="*").status == 200
+    assert directory.text(ada, "title") == "z"
+
+
+def test_if_none_match(integration: Integration, ada: UUID) -> None:
+    version = integration.get(path(ada)).headers["ETag"]
+    assert integration.get(path(ada), If_None_Match=version).status == 304
+    assert integration.get(path(ada), If_None_Match='"other"').status == 200
+
+
+def test_no_record_no_change(integration: Integration, ada: UUID, directory: Directory) -> None:
+    with database.cursor() as cursor:
+        cursor.execute("ALTER TABLE audit_operationrecord RENAME TO audit_elsewhere")
+    try:
+        answer = integration.patch(path(ada), {"replace": {"title": "Countess"}})
+    finally:
+        with database.cursor() as cursor:
+            cursor.execute("ALTER TABLE audit_elsewhere RENAME TO audit_operationrecord")
+    assert answer.status == 503
+    assert directory.text(ada, "title") == "Analyst"
+
+
+def test_the_same_key_and_request_are_carried_out_once(
+    integration: Integration, ada: UUID, directory: Directory
+) -> None:
+    first = integration.patch(path(ada), {"replace": {"title": "A"}}, Idempotency_Key="one")
+    directory.modify(ada, title="B")
+    again = integration.patch(path(ada), {"replace": {"title": "A"}}, Idempotency_Key="one")
+    assert (again.status, again.body) == (200, first.body)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert directory.text(ada, "title") == "B"
+    other = integration.patch(path(ada), {"replace": {"title": "C"}}, Idempotency_Key="one")
+    assert (other.status, other.code) == (422, "Idempotency.KeyReused")
+
+
+class TestHeldChanges:
+    """At the recommended level a security change waits for a person."""
+
+    @pytest.fixture
+    def careful(self, connection: DirectoryConnection) -> Integration:
+        return make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+
+    @pytest.fixture
+    def approver(self, connection: DirectoryConnection) -> Console:
+        return Console(make_person(may=["approvals.decide_change"]))
+
+    def hold(self, careful: Integration, ada: UUID) -> str:
+        answer = careful.post(f"{path(ada)}/disable")
+        assert answer.status == 202
+        held = answer.body["changeRequest"]
+        assert answer.headers["Location"] == f"/api/change-requests/{held['id']}"
+        assert (held["status"], held["operation"], held["risk"]) == ("pending", "users.disable", "destructive")
+        return str(held["id"])
+
+    def test_it_works(self, careful: Integration, approver: Console, ada: UUID, directory: Directory) -> None:
+        held = self.hold(careful, ada)
+        assert directory.is_enabled(ada)
+        shown = approver.get(f"/rest/change-requests/{held}").body
+        assert shown["changes"]
+        approved = approver.post(f"/rest/change-requests/{held}/approve", {"digest": shown["digest"]})
+        assert approved.status == 200
+        pipeline.apply_change_request(UUID(held))
+        assert not directory.is_enabled(ada)
+        assert careful.get(f"/api/change-requests/{held}").body["status"] == "applied"
+        (queued,) = records(outcome="queued")
+        (applied,) = records(outcome="succeeded", operation="users.disable")
+        assert str(queued.change_request_id) == str(applied.change_request_id) == held
+        assert (applied.approved_by, applied.surface) == (approver.person.username, "worker")
+        assert applied.key_name == careful.key.name
+
+    def test_applied_once(self, careful: Integration, approver: Console, ada: UUID, directory: Directory) -> None:
+        held = self.hold(careful, ada)
+        digest = approver.get(f"/rest/change-requests/{held}").body["digest"]
+        approver.post(f"/rest/change-requests/{held}/approve", {"digest": digest})
+        pipeline.apply_change_request(UUID(held))
+        directory.modify(ada, userAccountControl="544")
+        pipeline.apply_change_request(UUID(held))
+        assert directory.is_enabled(ada)
+
+    def test_stale_when_the_object_has_changed(
+        self, careful: Integration, approver: Console, ada: UUID, directory: Directory
+    ) -> None:
+        held = self.hold(careful, ada)
+        digest = approver.get(f"/rest/change-requests/{held}").body["digest"]
+        directory.modify(ada, userAccountControl="66080")  # NORMAL_ACCOUNT, DONT_EXPIRE_PASSWORD, PASSWD_NOTREQD
+        approver.post(f"/rest/change-requests/{held}/approve", {"digest": digest})
+        pipeline.apply_change_request(UUID(held))
+        assert careful.get(f"/api/change-requests/{held}").body["status"] == "stale"
+        assert directory.is_enabled(ada)
+
+    def test_a_revoked_key_applies_nothing(
+        self, careful: Integration, approver: Console, ada: UUID, directory: Directory
+    ) -> None:
+        held = self.hold(careful, ada)
+        digest = approver.get(f"/rest/change-requests/{held}").body["digest"]
+        approver.post(f"/rest/change-requests/{held}/approve", {"digest": digest})
+        careful.key.revoked_at = timezone.now()
+        careful.key.save()
+        pipeline.apply_change_request(UUID(held))
+        assert approver.get(f"/rest/change-requests/{held}").body["status"] == "failed"
+        assert directory.is_enabled(ada)
+
+    def test_the_sweep_expires_what_is_overdue(self, careful: Integration, ada: UUID) -> None:
+        held = self.hold(careful, ada)
+        ChangeRequest.objects.filter(id=held).update(expires_at=timezone.now() - timedelta(seconds=1))
+        tasks.sweep()
+        assert careful.get(f"/api/change-requests/{held}").body["status"] == "expired"
+
+    def test_an_ordinary_change_is_not_held(self, careful: Integration, ada: UUID) -> None:
+        assert careful.patch(path(ada), {"replace": {"title": "x"}}).status == 200
+
+    def test_a_change_that_changes_nothing_is_not_held(self, careful: Integration, ada: UUID) -> None:
+        assert careful.post(f"{path(ada)}/enable").status == 200
+        assert ChangeRequest.objects.count() == 0
+
+    def test_every_change_is_held_at_the_strict_level(self, connection: DirectoryConnection, ada: UUID) -> None:
+        strict = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+        answer = strict.patch(path(ada), {"replace": {"title": "x"}})
+        assert (answer.status, answer.body["changeRequest"]["risk"]) == (202, "ordinary")
+
+
+class TestLostAnswers:
+    """The connection to the domain controller is lost with a write on it."""
+
+    @pytest.fixture
+    def through_proxy(self, db: None, domain: Domain, directory_proxy: FaultyProxy) -> Integration:
+        return make_integration(make_connection(domain, url=directory_proxy.url))
+
+    def test_directory_down_is_503_and_recovers(
+        self, through_proxy: Integration, directory_proxy: FaultyProxy, ada: UUID
+    ) -> None:
+        assert through_proxy.get(path(ada)).status == 200
+        directory_proxy.cut()
+        answer = through_proxy.get(path(ada))
+        assert (answer.status, answer.code) == (503, "AD.Directory.Unavailable")
+        assert int(answer.headers["Retry-After"]) >= 1
+        directory_proxy.restore()
+        assert through_proxy.get(path(ada)).status == 200
+
+    @pytest.fixture
+    def at_the_write(self, monkeypatch: pytest.MonkeyPatch, directory_proxy: FaultyProxy) -> Callable[..., None]:
+        """Arrange that a fault begins between the intent and the write, and ends a little later."""
+
+        def arrange(fault: Callable[[], None], *, seconds: float) -> None:
+            original = pipeline.log.record_intent
+
+            def record_intent(*args: Any, **kwargs: Any) -> OperationRecord:
+                record = original(*args, **kwargs)
+                fault()
+                Timer(seconds, directory_proxy.restore).start()
+                return record
+
+            monkeypatch.setattr(pipeline.log, "record_intent", record_intent)
+
+        return arrange
+
+    def test_an_applied_change_whose_answer_was_lost_is_answered_as_done(
+        self,
+        through_proxy: Integration,
+        directory_proxy: FaultyProxy,
+        at_the_write: Callable[..., None],
+        ada: UUID,
+        directory: Directory,
+    ) -> None:
+        at_the_write(directory_proxy.lose_answer, seconds=1)
+        answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
+        assert answer.status == 200
+        assert directory.text(ada, "title") == "Countess"
+        (record,) = records()
+        assert record.outcome == "succeeded"
+
+    def test_a_change_that_never_arrived_is_answered_as_not_done(
+        self,
+        through_proxy: Integration,
+        directory_proxy: FaultyProxy,
+        at_the_write: Callable[..., None],
+        ada: UUID,
+        directory: Directory,
+    ) -> None:
+        at_the_write(directory_proxy.cut, seconds=1)
+        answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
+        assert (answer.status, answer.code) == (503, "AD.Directory.Unavailable")
+        assert directory.text(ada, "title") == "Analyst"
+        (record,) = records()
+        assert record.outcome == "failed"
+
+    def test_what_cannot_be_known_is_said_and_settled_later(
+        self,
+        through_proxy: Integration,
+        directory_proxy: FaultyProxy,
+        at_the_write: Callable[..., None],
+        ada: UUID,
+        directory: Directory,
+    ) -> None:
+        at_the_write(directory_proxy.lose_answer, seconds=600)
+        answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
+        assert (answer.status, answer.code) == (504, "AD.Directory.OutcomeUnknown")
+        (record,) = records()
+        assert record.outcome == "unknown"
+        directory_proxy.restore()
+        OperationRecord.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
+        tasks.sweep()
+        (record,) = records()
+        assert record.outcome == "succeeded"
