@@ -15,10 +15,13 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from directory import errors as directory_errors
 from directory.connection import get_client
 from directory.models import DirectoryConnection
+from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import GatewayError
 from gateway.metrics import exposition
 from gateway.middleware.client_address import KnownAddresses, parse_address
@@ -53,7 +56,7 @@ def _find_directories() -> list[tuple[UUID, str]]:
 
 
 def _ask_broker() -> None:
-    client = Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2)
+    client = Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2, retry=Retry(NoBackoff(), 0))
     try:
         client.ping()
     finally:
@@ -119,7 +122,7 @@ class Readiness:
             future.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
             return Check(name, f"no answer within {ANSWER_WITHIN:g} s")
-        except (DatabaseError, RedisError, OSError) as error:
+        except (DatabaseError, RedisError, OSError, UndecryptableSecret) as error:
             return Check(name, str(error).strip() or type(error).__name__)
         except GatewayError as error:
             return Check(name, error.detail)
