@@ -1,0 +1,364 @@
+"""The directory as the rest of the gateway sees it: reads, searches and writes as values.
+
+Reads are repeated on another connection when one turns out to be broken; writes are sent exactly once.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import TypeVar
+from uuid import UUID
+
+import ldap
+
+from directory.ldap import authentication, inspection
+from directory.ldap.authentication import BindResult
+from directory.ldap.changes import Modify, Write
+from directory.ldap.connection import Connection, open_connection
+from directory.ldap.entry import Entry
+from directory.ldap.errors import (
+    InvalidValue,
+    LdapError,
+    NotFound,
+    OutcomeUnknown,
+    ProtocolError,
+    Unavailable,
+    error_from,
+)
+from directory.ldap.filters import ANYTHING, AnyGuid, Filter
+from directory.ldap.inspection import ServerCheck
+from directory.ldap.pool import Opener, Pool
+from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
+from directory.ldap.sending import send
+from directory.ldap.settings import ServerSettings
+from directory.ldap.streaming import Query, Scope, complete_ranges, reading_controls, reference, stream
+
+_Result = TypeVar("_Result")
+
+# What says that the connection, not the request, is the problem.
+BROKEN = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.UNAVAILABLE, ldap.BUSY, ldap.DECODING_ERROR)
+_READ_ATTEMPTS = 3
+_GUIDS_PER_SEARCH = 50  # 5 times faster than one by one; longer filters gain nothing
+_PIPELINE_DEPTH = 32
+_SCHEMA_RETRY_SECONDS = 30.0
+
+
+class Client:
+    """One directory. Opens nothing until it is used; may be shared by threads and survives a fork."""
+
+    def __init__(self, settings: ServerSettings, opener: Opener = open_connection) -> None:
+        self.settings = settings
+        self._pool = Pool(settings, opener)
+        self._schema: Schema | None = None
+        self._schema_until = 0.0
+        self._schema_lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"Client({self.settings!r})"
+
+    @property
+    def schema(self) -> Schema:
+        """The directory's schema, read at first use and again every ``schema_seconds``."""
+        schema = self._schema
+        if schema is not None and time.monotonic() < self._schema_until:
+            return schema
+        # With an old one at hand a single thread reads the new one and the others go on.
+        if not self._schema_lock.acquire(blocking=schema is None):
+            return schema if schema is not None else self.schema
+        try:
+            if self._schema is not None and time.monotonic() < self._schema_until:
+                return self._schema
+            return self._load_schema()
+        finally:
+            self._schema_lock.release()
+
+    def refresh_schema(self) -> Schema:
+        """Read the schema now, after a name was missing from it that may be new."""
+        with self._schema_lock:
+            return self._load_schema()
+
+    def root_dse(self) -> Entry:
+        """What the server says about itself ([MS-ADTS] 3.1.1.3.2)."""
+        return self.read("", ("*", "+"))
+
+    @cached_property
+    def default_naming_context(self) -> str:
+        """The domain's own naming context, which ``base_dn`` may be a part of."""
+        return self._required_text("defaultNamingContext")
+
+    @cached_property
+    def configuration_naming_context(self) -> str:
+        """The forest's configuration."""
+        return self._required_text("configurationNamingContext")
+
+    @cached_property
+    def schema_naming_context(self) -> str:
+        """The forest's schema."""
+        return self._required_text("schemaNamingContext")
+
+    def read(
+        self,
+        ref: UUID | str,
+        attributes: Sequence[str] | None = None,
+        *,
+        deleted: bool = False,
+        descriptor: bool = False,
+    ) -> Entry:
+        """One object by objectGUID or distinguished name; ``NotFound`` when there is none.
+
+        ``attributes`` None reads all that are not computed. ``deleted`` finds deleted objects too; ``descriptor`` adds
+        nTSecurityDescriptor with owner, group and DACL. Attributes returned in ranges are fetched whole.
+        """
+        base = reference(ref)
+        names = _names(attributes, descriptor=descriptor)
+        controls = reading_controls(deleted=deleted, descriptor=descriptor)
+
+        def operation(connection: Connection, seconds: float) -> Entry:
+            link = connection.ldap
+            message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls)
+            rows = link.result3(message, timeout=seconds)[1]
+            for dn, values in rows:
+                if dn is not None:
+                    complete_ranges(link, dn, values, controls, seconds)
+                    return Entry(dn, values)
+            raise NotFound("There is no such object", result_code=32)
+
+        return self._reading(operation)
+
+    def find(
+        self,
+        ref: UUID | str,
+        attributes: Sequence[str] | None = None,
+        *,
+        deleted: bool = False,
+        descriptor: bool = False,
+    ) -> Entry | None:
+        """Like `read`, but None when there is no such object."""
+        try:
+            return self.read(ref, attributes, deleted=deleted, descriptor=descriptor)
+        except NotFound:
+            return None
+
+    def read_many(
+        self, guids: Iterable[UUID], attributes: Sequence[str] | None = None, *, deleted: bool = False
+    ) -> dict[UUID, Entry]:
+        """Those of the objects that exist, from anywhere in the domain, by objectGUID."""
+        wanted = list(dict.fromkeys(guids))
+        names = None if attributes is None else [*attributes, "objectGUID"]
+        found: dict[UUID, Entry] = {}
+        for start in range(0, len(wanted), _GUIDS_PER_SEARCH):
+            chunk = AnyGuid(wanted[start : start + _GUIDS_PER_SEARCH])
+            for entry in self.search(self.default_naming_context, Scope.SUBTREE, chunk, names, deleted=deleted):
+                found[entry.guid] = entry
+        return found
+
+    def search(
+        self,
+        base: UUID | str,
+        scope: Scope,
+        filter: Filter = ANYTHING,
+        attributes: Sequence[str] | None = None,
+        *,
+        limit: int | None = None,
+        deleted: bool = False,
+        descriptor: bool = False,
+        seconds: float | None = None,
+    ) -> Iterator[Entry]:
+        """The matching objects as they arrive, in constant memory; at most ``limit`` of them.
+
+        A connection is held until the iterator ends or is closed. Raises ``NotFound`` for a base that does not exist,
+        ``FilterError``, and ``LimitExceeded`` when the server's time limit, or ``seconds``, is over.
+        """
+        query = Query(
+            base=reference(base),
+            scope=scope,
+            filter=str(filter),
+            attributes=_names(attributes, descriptor=descriptor),
+            controls=tuple(reading_controls(deleted=deleted, descriptor=descriptor)),
+            limit=limit,
+            seconds=seconds,
+            operation_seconds=self.settings.operation_seconds,
+        )
+        return self._searching(query)
+
+    def write(self, write: Write) -> str:
+        """Carry out one write and return the server that took it.
+
+        It is sent once: ``Unavailable`` means that nothing was sent, ``OutcomeUnknown`` that no answer came.
+        """
+        connection = self._pool.acquire(self._deadline())
+        try:
+            message = send(connection.ldap, write)
+            connection.ldap.result3(message, timeout=self.settings.operation_seconds)
+        except BaseException as error:
+            raise self._after_failed_write(connection, error, write) from error
+        self._pool.release(connection)
+        return connection.server
+
+    def write_many(self, writes: Sequence[Modify]) -> Iterator[tuple[int, LdapError | None]]:
+        """Carry out modifies of different objects on one connection, several on their way at a time.
+
+        Yields the index of each with its error or None, in their order. After a lost connection those on their way get
+        ``OutcomeUnknown`` and those never sent ``Unavailable``.
+        """
+        if not writes:
+            return
+        connection = self._pool.acquire(self._deadline())
+        link = connection.ldap
+        under_way: list[int] = []  # message ids; the first is that of writes[answered]
+        answered = 0
+        healthy = False
+        lost = False
+        try:
+            while answered < len(writes):
+                try:
+                    while not lost and len(under_way) < _PIPELINE_DEPTH and answered + len(under_way) < len(writes):
+                        under_way.append(send(link, writes[answered + len(under_way)]))
+                except ldap.LDAPError:
+                    lost = True
+                    under_way.append(-1)  # it may have left
+                error: LdapError | None = None
+                if lost:
+                    error = _lost(sent=bool(under_way))
+                else:
+                    try:
+                        link.result3(under_way[0], timeout=self.settings.operation_seconds)
+                    except ldap.LDAPError as failure:
+                        error = error_from(failure, guarded=writes[answered].guarded, writing=True)
+                        lost = isinstance(error, OutcomeUnknown)
+                del under_way[:1]
+                yield answered, error
+                answered += 1
+            healthy = not lost
+        finally:
+            if healthy:
+                self._pool.release(connection)
+            else:
+                self._pool.discard(connection, server_failed=lost)
+
+    def authenticate(self, bind_name: str, password: str) -> BindResult:
+        """Whether a person's name (distinguished or userPrincipalName) and password are right; not over the pool."""
+        return authentication.authenticate(self.settings, bind_name, password)
+
+    def check(self) -> ServerCheck:
+        """What a new connection reaches, and what the gateway's account may do there; raises what stands in the way."""
+        return inspection.check(self)
+
+    def is_recycle_bin_enabled(self) -> bool:
+        """Whether deleted objects keep their attributes ([MS-ADTS] 3.1.1.9)."""
+        return inspection.is_recycle_bin_enabled(self)
+
+    def close(self) -> None:
+        """Close the connections; those in use when they come back."""
+        self._pool.close()
+
+    def _reading(self, operation: Callable[[Connection, float], _Result]) -> _Result:
+        """Run a read on a connection, on another one when the first turns out to be broken."""
+        deadline = self._deadline()
+        attempt = 0
+        while True:
+            attempt += 1
+            connection = self._pool.acquire(deadline)
+            seconds = min(self.settings.operation_seconds, max(0.1, deadline - time.monotonic()))
+            try:
+                result = operation(connection, seconds)
+            except BROKEN as error:
+                self._pool.discard(connection, server_failed=True)
+                if attempt == _READ_ATTEMPTS or time.monotonic() >= deadline:
+                    raise error_from(error) from error
+            except ldap.LDAPError as error:
+                self._pool.release(connection)
+                raise error_from(error) from error
+            except LdapError:
+                self._pool.release(connection)
+                raise
+            except BaseException:
+                self._pool.discard(connection)
+                raise
+            else:
+                self._pool.release(connection)
+                return result
+
+    def _searching(self, query: Query) -> Iterator[Entry]:
+        deadline = self._deadline()
+        attempt = 0
+        while True:
+            attempt += 1
+            connection = self._pool.acquire(deadline)
+            begun = healthy = broken = False
+            try:
+                for entry in stream(connection, query):
+                    begun = True
+                    yield entry
+                healthy = True
+            except BROKEN as error:
+                broken = True
+                if begun or attempt == _READ_ATTEMPTS or time.monotonic() >= deadline:
+                    raise error_from(error) from error
+                continue
+            except ldap.LDAPError as error:
+                healthy = True
+                raise error_from(error) from error
+            except (GeneratorExit, LdapError):
+                healthy = True  # `stream` has told the server to stop
+                raise
+            finally:
+                if healthy:
+                    self._pool.release(connection)
+                else:
+                    self._pool.discard(connection, server_failed=broken)
+            return
+
+    def _after_failed_write(self, connection: Connection, error: BaseException, write: Write) -> BaseException:
+        """Put the connection where it belongs and say what the failure means."""
+        guarded = isinstance(write, Modify) and write.guarded
+        if isinstance(error, ldap.LDAPError):
+            known = error_from(error, guarded=guarded, writing=True)
+            if isinstance(known, OutcomeUnknown | Unavailable):
+                self._pool.discard(connection, server_failed=True)
+            else:
+                self._pool.release(connection)
+            return known
+        if isinstance(error, TypeError | ValueError):  # python-ldap refuses NUL and lone surrogates before sending
+            self._pool.release(connection)
+            return InvalidValue("A name in the write has characters the directory cannot take")
+        self._pool.discard(connection)
+        return error
+
+    def _load_schema(self) -> Schema:
+        try:
+            entries = self.search(self.schema_naming_context, Scope.ONE_LEVEL, SCHEMA_FILTER, SCHEMA_ATTRIBUTES)
+            schema = Schema.from_entries(entries)
+            if not schema.attributes:
+                raise ProtocolError("The directory's schema cannot be read")
+        except Unavailable:
+            if self._schema is None:
+                raise
+            self._schema_until = time.monotonic() + _SCHEMA_RETRY_SECONDS
+            return self._schema
+        self._schema, self._schema_until = schema, time.monotonic() + self.settings.schema_seconds
+        return schema
+
+    def _required_text(self, name: str) -> str:
+        value = self.read("", (name,)).text(name)
+        if value is None:
+            raise ProtocolError(f"The server's rootDSE has no {name}", attribute=name)
+        return value
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self.settings.connect_seconds + self.settings.operation_seconds
+
+
+_ANY = str(ANYTHING)
+
+
+def _names(attributes: Sequence[str] | None, *, descriptor: bool) -> list[str]:
+    names = ["*"] if attributes is None else list(attributes) or ["1.1"]
+    return [*names, "nTSecurityDescriptor"] if descriptor else names
+
+
+def _lost(*, sent: bool) -> LdapError:
+    if sent:
+        return OutcomeUnknown("The connection was lost before the directory answered")
+    return Unavailable("The connection was lost before this was sent")

@@ -1,0 +1,99 @@
+"""An entry as the directory returned it: raw values under case-insensitive names, and a few typed views of them."""
+
+import struct
+from collections.abc import Iterator, Mapping
+from uuid import UUID
+
+from directory.ldap.errors import ProtocolError
+
+# [MS-DRSR] 5.153 PROPERTY_META_DATA_EXT_VECTOR as stored in replPropertyMetaData ([MS-ADTS] 3.1.1.1.9).
+_METADATA_HEADER = struct.Struct("<QII")  # version (1), number of rows, reserved; then rows of 48 bytes
+_METADATA_ROW = struct.Struct("<IIq16sqq")  # attid, version, time, invocation id, originating USN, local USN
+
+
+class Entry:
+    """One object of the directory."""
+
+    __slots__ = ("_names", "attributes", "dn")
+
+    def __init__(self, dn: str, attributes: Mapping[str, list[bytes]]) -> None:
+        self.dn = dn
+        self.attributes = attributes
+        self._names: dict[str, str] | None = None
+
+    def values(self, name: str) -> list[bytes]:
+        """All values, an empty list when there are none."""
+        found = self.attributes.get(name)  # the directory answers with the schema's spelling: usually a hit
+        if found is not None:
+            return found
+        if self._names is None:
+            self._names = {known.lower(): known for known in self.attributes}
+        known = self._names.get(name.lower())
+        return [] if known is None else self.attributes[known]
+
+    def text(self, name: str) -> str | None:
+        """The first value as text; None when there is none."""
+        values = self.values(name)
+        return values[0].decode("utf-8", "replace") if values else None
+
+    def texts(self, name: str) -> list[str]:
+        """All values as text."""
+        return [value.decode("utf-8", "replace") for value in self.values(name)]
+
+    def integer(self, name: str) -> int | None:
+        """The first value as an integer; None when there is none."""
+        values = self.values(name)
+        if not values:
+            return None
+        try:
+            return int(values[0])
+        except ValueError as error:
+            raise ProtocolError("The directory returned no integer", attribute=name) from error
+
+    def boolean(self, name: str) -> bool:
+        """Whether the value is TRUE; an absent one counts as FALSE."""
+        values = self.values(name)
+        return bool(values) and values[0].upper() == b"TRUE"
+
+    @property
+    def guid(self) -> UUID:
+        """The objectGUID, which must have been asked for."""
+        values = self.values("objectGUID")
+        if not values or len(values[0]) != 16:
+            raise ProtocolError("The directory returned no objectGUID", attribute="objectGUID")
+        return UUID(bytes_le=values[0])
+
+    @property
+    def object_classes(self) -> list[str]:
+        """From ``top`` to the structural class, as AD orders them."""
+        return self.texts("objectClass")
+
+    @property
+    def versions(self) -> dict[int, int]:
+        """How often each attribute was changed, by attid (`Schema` knows them); needs replPropertyMetaData.
+
+        Linked attributes (``member``) are replicated value by value and are not in it.
+        """
+        values = self.values("replPropertyMetaData")
+        return parse_versions(values[0]) if values else {}
+
+    def __contains__(self, name: str) -> bool:
+        return bool(self.values(name))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.attributes)
+
+    def __repr__(self) -> str:
+        return f"Entry({self.dn!r}, {len(self.attributes)} attributes)"  # values may be secrets
+
+
+def parse_versions(blob: bytes) -> dict[int, int]:
+    """The versions in a replPropertyMetaData value by attid; ``ProtocolError`` when it is cut short."""
+    if len(blob) < _METADATA_HEADER.size:
+        raise ProtocolError("replPropertyMetaData is cut short", attribute="replPropertyMetaData")
+    _, count, _ = _METADATA_HEADER.unpack_from(blob)
+    end = _METADATA_HEADER.size + count * _METADATA_ROW.size
+    if end > len(blob):
+        raise ProtocolError("replPropertyMetaData is cut short", attribute="replPropertyMetaData")
+    rows = _METADATA_ROW.iter_unpack(memoryview(blob)[_METADATA_HEADER.size : end])
+    return {attid: version for attid, version, *_ in rows}

@@ -1,0 +1,230 @@
+"""What can go wrong between the gateway and a directory, and how python-ldap's exceptions become it.
+
+What a caller of the gateway is told about each is decided elsewhere.
+"""
+
+import re
+
+import ldap
+
+
+class LdapError(Exception):
+    """A directory operation failed.
+
+    ``message`` is the directory's own, without names of objects and source paths; ``hex_code`` is AD's code at its
+    start ([MS-ERREF] 2.2), which tells more than the LDAP result code; ``attribute`` is the one complained about.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hex_code: str | None = None,
+        attribute: str | None = None,
+        result_code: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hex_code = hex_code
+        self.attribute = attribute
+        self.result_code = result_code
+
+
+class NotFound(LdapError):
+    """There is no such object."""
+
+
+class AlreadyExists(LdapError):
+    """The name, the sAMAccountName, the userPrincipalName or the value is in use."""
+
+
+class NotEmpty(LdapError):
+    """The object has others below it."""
+
+
+class VersionConflict(LdapError):
+    """A guarded modify met other values than it expected; nothing was changed."""
+
+
+class PasswordPolicy(LdapError):
+    """The domain's policy refuses the new password."""
+
+
+class CurrentPasswordWrong(LdapError):
+    """The password to be changed is not the one given."""
+
+
+class InvalidValue(LdapError):
+    """A value, or an attribute, that the schema or the directory refuses."""
+
+
+class InvalidReference(InvalidValue):
+    """A value names an object that does not exist."""
+
+
+class AccessDenied(LdapError):
+    """The gateway's own account lacks the right."""
+
+
+class Refused(LdapError):
+    """The directory is unwilling (result 53): what that means depends on the operation."""
+
+
+class FilterError(LdapError):
+    """The directory, or the client library, cannot read the filter."""
+
+
+class LimitExceeded(LdapError):
+    """The directory's time, size or administrative limit was reached."""
+
+
+class Unavailable(LdapError):
+    """No domain controller answers. Nothing was changed: no write had been sent."""
+
+
+class BadCredentials(Unavailable):
+    """The directory refuses the gateway's own bind name and password."""
+
+
+class TlsError(Unavailable):
+    """The server's certificate is not trusted; the message says why."""
+
+
+class OutcomeUnknown(LdapError):
+    """A write was sent and its answer never came: it may have been applied, and usually was."""
+
+
+class DirectoryFault(LdapError):
+    """An answer that has no meaning here."""
+
+
+class ProtocolError(DirectoryFault):
+    """An answer that is not what LDAP or AD's documents promise."""
+
+
+# [MS-ERREF] 2.2: Win32 error codes as AD puts them before its messages.
+_BY_HEX_CODE: dict[int, type[LdapError]] = {
+    0x0005: AccessDenied,  # ERROR_ACCESS_DENIED
+    0x0056: CurrentPasswordWrong,  # ERROR_INVALID_PASSWORD
+    0x0524: AlreadyExists,  # ERROR_USER_EXISTS
+    0x0525: InvalidReference,  # ERROR_NO_SUCH_USER
+    0x0526: AlreadyExists,  # ERROR_GROUP_EXISTS
+    0x0528: AlreadyExists,  # ERROR_MEMBER_IN_GROUP
+    0x052C: PasswordPolicy,  # ERROR_ILL_FORMED_PASSWORD
+    0x052D: PasswordPolicy,  # ERROR_PASSWORD_RESTRICTION
+    0x0562: AlreadyExists,  # ERROR_MEMBER_IN_ALIAS
+    0x200B: InvalidValue,  # ERROR_DS_INVALID_ATTRIBUTE_SYNTAX
+    0x2015: NotEmpty,  # ERROR_DS_CANT_ON_NON_LEAF
+    0x2071: AlreadyExists,  # ERROR_DS_OBJ_STRING_NAME_EXISTS
+    0x2089: NotFound,  # ERROR_DS_NO_PARENT_OBJECT
+    0x208C: NotEmpty,  # ERROR_DS_CHILDREN_EXIST
+    0x208D: NotFound,  # ERROR_DS_OBJ_NOT_FOUND
+    0x2098: AccessDenied,  # ERROR_DS_INSUFF_ACCESS_RIGHTS
+    0x20B5: InvalidReference,  # ERROR_DS_NAME_REFERENCE_INVALID
+    0x21C7: AlreadyExists,  # ERROR_DS_SPN_VALUE_NOT_UNIQUE_IN_FOREST
+    0x21C8: AlreadyExists,  # ERROR_DS_UPN_VALUE_NOT_UNIQUE_IN_FOREST
+}
+
+# RFC 4511 4.1.9, and libldap's own codes below zero.
+_BY_RESULT: dict[int, type[LdapError]] = {
+    1: DirectoryFault,
+    3: LimitExceeded,
+    4: LimitExceeded,
+    8: Unavailable,
+    11: LimitExceeded,
+    16: InvalidValue,
+    17: InvalidValue,
+    18: FilterError,
+    19: InvalidValue,
+    20: InvalidValue,
+    21: InvalidValue,
+    32: NotFound,
+    34: InvalidValue,
+    49: BadCredentials,
+    50: AccessDenied,
+    51: Unavailable,
+    52: Unavailable,
+    53: Refused,
+    64: InvalidValue,
+    65: InvalidValue,
+    66: NotEmpty,
+    67: InvalidValue,
+    68: AlreadyExists,
+    69: InvalidValue,
+    -7: FilterError,
+}
+
+_DOWN = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.UNAVAILABLE, ldap.BUSY)
+_CONNECTION_LOST = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.LOCAL_ERROR, ldap.DECODING_ERROR)
+
+_HEX_CODE = re.compile(r"^\s*([0-9A-Fa-f]{8}):")
+_ATTRIBUTE = re.compile(
+    r"(?:attribute|element|Element|Att|Modify of RDN)\s+'?([A-Za-z][\w-]*)'?(?=[\s:',(]|$)|Att [0-9a-f]+ \(([\w-]+)\)"
+    r"|samldb: '?(samAccountName|userPrincipalName|servicePrincipalName)'?",
+)
+_NOT_NAMES = {"to", "of", "on", "in", "is", "value", "values", "syntax", "already", "or", "and", "for", "not"}
+_SOURCE_PATH = re.compile(r"\s*(?:\bat\s+)?(?:\.{1,2}/)*(?:[\w.-]+/)+[\w.-]+\.[ch](?::\d+)?(?::\w+)?")
+_QUOTED_DN = re.compile(r"'(?:<[^>]*>;?)*(?:[A-Za-z][\w-]*|[\d.]+)=[^']*'|\"[A-Za-z][\w-]*=[^\"]*\"")
+# A name ends where its last domain component does: values before it may hold spaces and escapes.
+_BARE_DN = re.compile(
+    r"(?:CN|OU|DC|O|L|ST|C|UID)=(?:[^\n]*?,\s*DC=[\w-]+)(?:,\s*DC=[\w-]+)*|(?:CN|OU|DC)=[^\s,:'\"]+", re.IGNORECASE
+)
+_GUID = re.compile(r"<(?:GUID|SID)=[^>]*>|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
+_WINDOWS_SOURCE = re.compile(r"DSID-[0-9A-F]+,?\s*", re.IGNORECASE)
+
+
+def error_from(error: ldap.LDAPError, *, guarded: bool = False, writing: bool = False) -> LdapError:
+    """The error of this layer for one of python-ldap's.
+
+    ``writing`` says that a write had been sent: losing the connection then leaves its outcome unknown. ``guarded`` says
+    that it was a compare-and-swap: result 16 then means that the old values no longer held.
+    """
+    details = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
+    result = details.get("result")
+    if writing and isinstance(error, _CONNECTION_LOST):
+        return OutcomeUnknown("The connection was lost before the directory answered", result_code=result)
+    if isinstance(error, _DOWN):
+        return Unavailable(str(details.get("desc", "No answer")), result_code=result)
+    # For its own errors libldap leaves the text of the previous answer in place.
+    raw = str(details.get("info") or "") if isinstance(result, int) and result > 0 else ""
+    hex_code = match[1].upper() if (match := _HEX_CODE.match(raw)) else None
+    kind = _kind(result, hex_code, raw, guarded=guarded)
+    message = clean_message(raw) or str(details.get("desc", ""))
+    return kind(message, hex_code=hex_code, attribute=_attribute(raw), result_code=result)
+
+
+def clean_message(raw: str) -> str:
+    """A directory's message without names of objects, GUIDs and source paths; its hex code stays."""
+    text = raw.replace("\x00", "").strip()
+    for pattern, replacement in (
+        (_SOURCE_PATH, ""),
+        (_WINDOWS_SOURCE, ""),
+        (_QUOTED_DN, "the object"),
+        (_BARE_DN, "the object"),
+        (_GUID, "the object"),
+    ):
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split())
+
+
+def _kind(result: int | None, hex_code: str | None, raw: str, *, guarded: bool) -> type[LdapError]:
+    if guarded and result == ldap.NO_SUCH_ATTRIBUTE.errnum and "not found in the schema" not in raw:
+        return VersionConflict
+    if result == 49:  # its hex code (80090308) is that of the security package, its sub-code is `bind_result`'s matter
+        return BadCredentials
+    by_code = _BY_HEX_CODE.get(int(hex_code, 16)) if hex_code else None
+    if by_code is not None:
+        return by_code
+    if result == 19 and "already in use" in raw:  # Samba, of a userPrincipalName
+        return AlreadyExists
+    if "parent does not exist" in raw:  # Samba, of a rename (result 80)
+        return NotFound
+    return _BY_RESULT.get(result, DirectoryFault) if result is not None else DirectoryFault
+
+
+def _attribute(raw: str) -> str | None:
+    for match in _ATTRIBUTE.finditer(raw):
+        name: str | None = next((group for group in match.groups() if group), None)
+        if name and name.lower() not in _NOT_NAMES:
+            return "sAMAccountName" if name.lower() == "samaccountname" else name
+    return None

@@ -1,0 +1,202 @@
+"""A search on one connection: entries as they arrive, pages where the server insists, ranged attributes made whole.
+
+Choosing the connection and repeating a search is the client's.
+"""
+
+import enum
+import re
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+import ldap
+from ldap.controls import LDAPControl, RequestControl, ResponseControl
+from ldap.controls.libldap import SimplePagedResultsControl
+
+from directory.ldap.connection import Connection, LdapObject
+from directory.ldap.dn import guid_reference
+from directory.ldap.entry import Entry
+from directory.ldap.errors import InvalidValue, LimitExceeded, ProtocolError
+from directory.ldap.filters import ANYTHING
+
+Values = dict[str, list[bytes]]
+
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot pass NUL and lone surrogates on
+
+PAGE_SIZE = 500  # of at most 1000 by default (MaxPageSize, [MS-ADTS] 3.1.1.3.4.6)
+# Only the first part of a result can be cut off by MaxPageSize; beyond this many rows the server has no such limit.
+_REMEMBERED_ROWS = 20_000
+
+SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)  # [MS-ADTS] 3.1.1.3.4.1.14
+# [MS-ADTS] 3.1.1.3.4.1.11: owner, group and DACL (7); the SACL would need a privilege of its own.
+SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x07")
+
+
+class Scope(enum.IntEnum):
+    """How deep a search goes."""
+
+    BASE = ldap.SCOPE_BASE
+    ONE_LEVEL = ldap.SCOPE_ONELEVEL
+    SUBTREE = ldap.SCOPE_SUBTREE
+
+
+@dataclass(frozen=True)
+class Query:
+    """A search ready to be sent."""
+
+    base: str
+    scope: Scope
+    filter: str
+    attributes: Sequence[str]
+    controls: tuple[RequestControl, ...]
+    limit: int | None
+    seconds: float | None
+    operation_seconds: float
+
+
+def reference(ref: UUID | str) -> str:
+    """What to send for an objectGUID or a distinguished name."""
+    if isinstance(ref, UUID):
+        return guid_reference(ref)
+    if _UNSENDABLE.search(ref):
+        raise InvalidValue("This is not a distinguished name")
+    return ref
+
+
+def reading_controls(*, deleted: bool, descriptor: bool) -> list[RequestControl]:
+    """The controls that make the server show more than it usually does."""
+    controls = []
+    if deleted:
+        controls.append(SHOW_DELETED)
+    if descriptor:
+        controls.append(SD_FLAGS)
+    return controls
+
+
+def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]:
+    """The entries one by one; whoever stops early makes the server stop too."""
+    if query.limit is not None and query.limit <= 0:
+        return
+    deadline = None if query.seconds is None else time.monotonic() + query.seconds
+    seen: set[str] = set()
+    count = 0
+    try:
+        with closing(_rows(connection, query, deadline)) as rows:
+            for entry in rows:
+                count += 1
+                if count <= _REMEMBERED_ROWS:
+                    seen.add(entry.dn)
+                yield entry
+                if count == query.limit:
+                    return
+    except ldap.SIZELIMIT_EXCEEDED:
+        if count > _REMEMBERED_ROWS:
+            raise
+    else:
+        return
+    # Windows: the server returns no more than MaxPageSize rows unless they are asked for in pages.
+    with closing(_pages(connection, query, deadline)) as pages:
+        for entry in pages:
+            if entry.dn in seen:
+                continue
+            count += 1
+            yield entry
+            if count == query.limit:
+                return
+
+
+def complete_ranges(
+    link: LdapObject, dn: str, values: Values, controls: Sequence[RequestControl], seconds: float
+) -> None:
+    """Fetch the rest of attributes returned in part, such as ``member;range=0-1499`` ([MS-ADTS] 3.1.1.3.1.3.3)."""
+    if not any(";" in name for name in values):
+        return
+    for first in [name for name in values if ";range=" in name.lower()]:
+        attribute, _, _ = first.partition(";")
+        collected = values.pop(first)
+        end = _range_end(first)
+        while end is not None:
+            wanted = f"{attribute};range={end + 1}-*"
+            message = link.search_ext(dn, ldap.SCOPE_BASE, str(ANYTHING), [wanted], serverctrls=list(controls))
+            rows = link.result3(message, timeout=seconds)[1]
+            more: Values = next((part for row_dn, part in rows if row_dn is not None), {})
+            name = next((part for part in more if part.lower().startswith(f"{attribute.lower()};range=")), "")
+            if not name or not more[name]:
+                break  # values were removed meanwhile: what was collected is all there is
+            collected += more[name]
+            following = _range_end(name)
+            if following is not None and following <= end:
+                raise ProtocolError("The directory repeats a range of values", attribute=attribute)
+            end = following
+        values[attribute] = collected
+
+
+def _rows(
+    connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
+) -> Generator[Entry, None, None]:
+    """The rows of one request; the cookie in ``page`` becomes the one for the next."""
+    link = connection.ldap
+    message = link.search_ext(
+        query.base,
+        query.scope,
+        query.filter,
+        query.attributes,
+        serverctrls=[*query.controls, *([page] if page else [])],
+        timeout=-1 if deadline is None else max(1, round(deadline - time.monotonic())),
+        sizelimit=0 if page or query.limit is None else query.limit,
+    )
+    under_way = True
+    try:
+        while under_way:
+            kind, rows, answered = _next_message(link, message, query, deadline)
+            under_way = kind != ldap.RES_SEARCH_RESULT
+            for dn, values in rows:
+                if dn is not None:  # None is a referral to another naming context
+                    complete_ranges(link, dn, values, query.controls, query.operation_seconds)
+                    yield Entry(dn, values)
+        if page is not None:
+            cookies = [control.cookie for control in answered if control.controlType == page.controlType]
+            page.cookie = cookies[0] if cookies else ""
+    except ldap.LDAPError:
+        under_way = False
+        raise
+    finally:
+        if under_way:
+            connection.abandoned = True
+            with suppress(ldap.LDAPError):  # the pool will notice a broken connection
+                link.abandon(message)
+
+
+def _next_message(
+    link: LdapObject, message: int, query: Query, deadline: float | None
+) -> tuple[int, list[tuple[str | None, Values]], list[ResponseControl]]:
+    wait = query.operation_seconds
+    if deadline is not None:
+        wait = min(wait, max(0.001, deadline - time.monotonic()))
+    try:
+        kind, rows, _, answered = link.result3(message, all=0, timeout=wait)
+    except ldap.TIMEOUT:
+        if deadline is not None and time.monotonic() >= deadline:
+            raise LimitExceeded("The time for this search is over", result_code=3) from None
+        raise
+    return kind, rows, answered
+
+
+def _pages(connection: Connection, query: Query, deadline: float | None) -> Generator[Entry, None, None]:
+    """All rows, page by page; a cookie is bound to its connection."""
+    cookie: bytes | str = ""
+    while True:
+        page = SimplePagedResultsControl(True, size=PAGE_SIZE, cookie=cookie)
+        yield from _rows(connection, query, deadline, page)
+        if not page.cookie:
+            return
+        cookie = page.cookie
+
+
+def _range_end(name: str) -> int | None:
+    """The last index of ``attr;range=0-1499``; None when the range reaches the end (``*``)."""
+    _, _, span = name.lower().partition(";range=")
+    _, _, end = span.partition("-")
+    return int(end) if end.isdigit() else None
