@@ -13,7 +13,6 @@ from django.conf import settings
 from django.db import DatabaseError, connection, connections
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
-from prometheus_client import CONTENT_TYPE_LATEST
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -23,7 +22,7 @@ from directory.connection import get_client
 from directory.models import DirectoryConnection
 from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import GatewayError
-from gateway.metrics import exposition
+from gateway.metrics import CONTENT_TYPE, exposition
 from gateway.middleware.client_address import KnownAddresses, parse_address
 
 logger = structlog.get_logger(__name__)
@@ -159,4 +158,4 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """The measurements for Prometheus. To others this address does not exist."""
     if not _may_see_details(request):
         raise Http404
-    return HttpResponse(exposition(), content_type=CONTENT_TYPE_LATEST)
+    return HttpResponse(exposition(), content_type=CONTENT_TYPE)

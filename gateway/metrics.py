@@ -28,9 +28,18 @@ def _directory_of_this_server() -> Path:
 
 os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_directory_of_this_server())  # read when prometheus_client is imported
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest  # noqa: E402 - see above
+from prometheus_client import (  # noqa: E402 - see above
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+"""Of the answer. From here, so that nobody else imports prometheus_client before its environment is set."""
 
 _requests = Counter("gateway_requests", "Requests by operation and status.", ["operation", "method", "status"])
 _seconds = Histogram(
