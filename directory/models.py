@@ -179,3 +179,6 @@ class DirectoryPermission(models.Model):
             ("manage_savedfilter", "Create, change and delete saved filters"),
             ("manage_protected", "Change protected objects (administrators, domain controllers, system objects)"),
         )
+
+
+from directory.run_models import AccountResult, Plan, Run, RunLease  # noqa: E402, F401 - Django finds models here

@@ -4,8 +4,11 @@ import os
 
 from celery import Celery
 
+from gateway.sweeps import SweepStep
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 
 app = Celery("gateway")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["gateway", "directory"])
+app.steps["consumer"].add(SweepStep)

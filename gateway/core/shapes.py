@@ -79,7 +79,8 @@ Timestamp = Annotated[
 ]
 Flag = Annotated[bool, BeforeValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]
 """A boolean of a query: `true` or `false`, nothing else."""
-CommaList = Annotated[tuple[str, ...], BeforeValidator(_split_commas)]
+COMMA_SEPARATED = BeforeValidator(_split_commas)
+CommaList = Annotated[tuple[str, ...], COMMA_SEPARATED]
 """A list of a query: values separated by commas."""
 
 
