@@ -152,5 +152,7 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
 }
 
+SPECTACULAR_SETTINGS = {"SWAGGER_UI_DIST": "SIDECAR", "SWAGGER_UI_FAVICON_HREF": "SIDECAR"}  # nothing from outside
+
 LOGGING_CONFIG = "gateway.logs.configure"
 LOGGING = {"level": os.environ.get("GATEWAY_LOG_LEVEL", "INFO"), "format": os.environ.get("GATEWAY_LOG_FORMAT", "text")}
