@@ -1,10 +1,12 @@
 """Starting and ending child processes so that none outlives its parent; what is started is the caller's business."""
 
 import contextlib
+import functools
 import os
 import pwd
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,30 +23,28 @@ def start_process(
     output: Output = subprocess.DEVNULL,
     user: pwd.struct_passwd | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in a session of its own; the kernel kills it when the calling thread ends, whatever ends that.
-
-    ``setpriv`` sets the death signal in the child (``PR_SET_PDEATHSIG``, prctl(2)): unlike ``preexec_fn`` that is safe
-    with threads, and unlike ``atexit`` it holds when the parent is killed with SIGKILL. The signal follows the *thread*
-    that forked, so callers start processes from a thread that lives as long as they do.
-    """
-    wrapper = ["setpriv", "--pdeathsig", "KILL"]
-    if user is not None:
-        wrapper += [f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-    return subprocess.Popen(
-        [*wrapper, "--", *(str(word) for word in command)],
+    """Start ``command`` in a process group of its own, which is killed when this process ends, whatever ends that."""
+    process = subprocess.Popen(
+        [str(word) for word in command],
         env=environment,
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
         start_new_session=True,
+        user=user.pw_uid if user else None,
+        group=user.pw_gid if user else None,
+        extra_groups=[] if user else None,
     )
+    _tell_guardian(f"+{process.pid}")
+    return process
 
 
 def stop_process(process: subprocess.Popen[bytes], *, request: int = signal.SIGTERM, patience: float = 10) -> None:
     """Ask the process to end, wait up to ``patience`` seconds, then kill whatever is left of its process group."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic()
     if process.poll() is None:
+        deadline += patience
         # A stopped process reacts to nothing but SIGKILL and SIGCONT.
         signal_group(process, signal.SIGCONT)
         process.send_signal(request)
@@ -57,12 +57,20 @@ def stop_process(process: subprocess.Popen[bytes], *, request: int = signal.SIGT
     process.wait()
     while _group_lives(process.pid):
         time.sleep(0.01)
+    _tell_guardian(f"-{process.pid}")
 
 
 def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
     """Send a signal to every process of the child's group; none left is no error."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
+
+
+def log_tail(path: Path, lines: int = 15) -> str:
+    """The last lines of a log, for error messages."""
+    if not path.exists():
+        return "(no log was written)"
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
 
 
 def _group_lives(group: int) -> bool:
@@ -76,8 +84,24 @@ def _group_lives(group: int) -> bool:
     return False
 
 
-def log_tail(path: Path, lines: int = 15) -> str:
-    """The last lines of a log, for error messages."""
-    if not path.exists():
-        return "(no log was written)"
-    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+def _tell_guardian(change: str) -> None:
+    # A guardian that somebody killed guards no more, and nothing else is lost.
+    with contextlib.suppress(BrokenPipeError):
+        os.write(_guardian(), f"{change}\n".encode())
+
+
+@functools.cache
+def _guardian() -> int:
+    """Start the guardian and return the pipe to it, which closes when this process ends."""
+    guardian = subprocess.Popen(
+        [sys.executable, "-I", str(Path(__file__).with_name("guardian.py"))],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    if guardian.stdin is None:
+        raise RuntimeError("a pipe was asked for")
+    pipe = os.dup(guardian.stdin.fileno())
+    guardian.stdin.close()
+    # It ends after this process does, so nobody waits for it.
+    guardian.returncode = 0
+    return pipe

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -62,7 +61,6 @@ class Demonstration:
             "PYTHONUNBUFFERED": "1",
             **os.environ,
         }
-        self._static = Path(self._environment["GATEWAY_DATA_DIR"]) / "static"
 
     def run(self) -> None:
         """Bring everything up in order, say where it is, and keep it running until `Stopped` is raised."""
@@ -74,13 +72,8 @@ class Demonstration:
         self._start_domain_controller()
         self._start_redis()
         self._console.say("Preparing the gateway's database …")
-        for name, arguments in (
-            ("migrate", ("migrate", "--verbosity", "0")),
-            ("static", ("collectstatic", "--no-input", "--verbosity", "0")),
-        ):
-            self._supervisor.run_once(
-                name, manage_command(*arguments), environment=self._environment, directory=PROJECT
-            )
+        command = manage_command("migrate", "--verbosity", "0")
+        self._supervisor.run_once("migrate", command, environment=self._environment, directory=PROJECT)
         self._seed()
         self._start_gateway()
         self._introduce(time.monotonic() - started)
@@ -134,7 +127,7 @@ class Demonstration:
     def _start_gateway(self) -> None:
         self._console.say("Starting the worker and the web server …")
         self._start("worker", worker_command(), lambda: True)
-        self._start("web", web_command(host=HOST, port=self._port, static=self._static), self._web_answers)
+        self._start("web", web_command(host=HOST, port=self._port), self._web_answers)
 
     def _start(self, name: str, command: list[str], is_ready: Any) -> None:
         self._supervisor.start(Service(name, command, self._environment, is_ready, PROJECT))
@@ -148,10 +141,9 @@ class Demonstration:
 
     def _seed(self) -> None:
         """Let the gateway create, or find again, the accounts and the key; write down what it says."""
-        known = json.dumps({"passwords": _passwords(self._credentials), **self._credentials})
         done = subprocess.run(
             manage_command("seed_demo"),
-            input=known,
+            input=json.dumps(self._credentials),
             stdout=subprocess.PIPE,
             text=True,
             check=False,
@@ -186,7 +178,7 @@ The gateway runs ({seconds:.0f} s). Everything below is in {CREDENTIALS.relative
 Try it:
 
   curl {header} {self._base_url}/api/me
-  curl {header} '{self._base_url}/api/ad/users?search=lovelace'
+  curl {header} '{self._base_url}/api/ad/users?q=lovelace'
   curl {header} '{self._base_url}/api/ad/accounts?state=disabled'
 
 Ctrl-C stops everything; the next `make run` continues with the same data.
@@ -198,14 +190,6 @@ def _port(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 65535:
         raise CannotRun(f"PORT must be a number from 1 to 65535, not {value!r}")
     return int(value)
-
-
-def _passwords(credentials: Mapping[str, Any]) -> dict[str, str]:
-    """The passwords of the console's two accounts: those of earlier runs, or new ones."""
-    return {
-        name: credentials.get(name, {}).get("password") or secrets.token_urlsafe(12)
-        for name in ("administrator", "approver")
-    }
 
 
 def _read_credentials() -> dict[str, Any]:

@@ -27,20 +27,22 @@ def redis_answers(socket_file: Path) -> bool:
             return False
 
 
-def web_command(*, host: str, port: int, static: Path) -> list[str]:
+def web_command(*, host: str, port: int) -> list[str]:
     """Granian: two processes of eight threads, replaced when lost; beyond 64 waiting requests it holds back."""
     return [
         *(sys.executable, "-m", "granian", "gateway.wsgi:application", "--interface", "wsgi"),
         *("--host", host, "--port", str(port), "--workers", "2", "--blocking-threads", "8", "--backpressure", "64"),
         *("--respawn-failed-workers", "--respawn-interval", "1", "--workers-kill-timeout", "10"),
-        *("--no-ws", "--static-path-route", "/static", "--static-path-mount", str(static)),
+        "--no-ws",
     ]
 
 
 def worker_command() -> list[str]:
     """One Celery worker; two processes are as many as the domain controller's writes can use."""
     return [
-        *(sys.executable, "-m", "celery", "--app", "gateway", "worker", "--concurrency", "2", "--loglevel", "INFO"),
+        # The demonstration may run as root, which its domain controller needs.
+        *(sys.executable, "-W", "ignore:You're running the worker with superuser", "-m", "celery", "--quiet"),
+        *("--app", "gateway", "worker", "--concurrency", "2", "--loglevel", "INFO"),
         *("--without-gossip", "--without-mingle"),
     ]
 

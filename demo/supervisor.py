@@ -75,8 +75,7 @@ class Console:
 class Supervisor:
     """Starts services one after the other, keeps them running, and stops them in the opposite order.
 
-    Everything happens in the thread that called, which must be the main one: it receives the signals, and the kernel
-    ends the services when it is killed (see `start_process`).
+    Everything happens in the thread that called, which must be the main one, since it receives the signals.
     """
 
     def __init__(self, console: Console) -> None:

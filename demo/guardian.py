@@ -1,0 +1,27 @@
+"""Kills the process groups of a parent that was killed itself; `processes` starts it and tells it what to guard.
+
+Reads ``+group`` and ``-group`` lines until the pipe closes, which the kernel does however the parent ends. The parent's
+death signal (prctl(2)) would reach the first process of each group only: web servers' workers outlive their parent.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+
+
+def main() -> None:
+    """Guard until the parent ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    groups: set[int] = set()
+    for line in sys.stdin:
+        change = groups.add if line.startswith("+") else groups.discard
+        change(int(line[1:]))
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()
