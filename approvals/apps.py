@@ -1,0 +1,14 @@
+"""Supervision and change requests as a Django app."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class ApprovalsConfig(AppConfig):
+    name = "approvals"
+    verbose_name = "Approvals"
+
+    def ready(self) -> None:
+        """Declare the app's operations: importing their modules fills the registry."""
+        import_module("approvals.operations")

@@ -1,0 +1,29 @@
+"""Refusals of this app: why a change request cannot be decided, and why an approved change failed."""
+
+from gateway.core.errors import GatewayError
+
+
+class NotPending(GatewayError):
+    status, code, title = 409, "Approvals.NotPending", "The change request was cancelled or has expired"
+
+
+class AlreadyDecided(GatewayError):
+    status, code, title = 409, "Approvals.AlreadyDecided", "The change request was decided already"
+
+
+class OwnRequest(GatewayError):
+    status, code, title = 409, "Approvals.OwnRequest", "Nobody decides a change of their own"
+
+
+class Changed(GatewayError):
+    status, code, title = 409, "Approvals.Changed", "The change request is not the one that was shown"
+
+
+class NotApplied(GatewayError):
+    """An approved change whose worker was lost; `code` is the one its record was closed with."""
+
+    status, code, title = 503, "AD.Directory.NotApplied", "The change was not applied"
+
+    def __init__(self, code: str | None = None) -> None:
+        super().__init__()
+        self.code = code or type(self).code

@@ -1,0 +1,115 @@
+"""The change request: a change of the directory that waits for a person, frozen as it was asked for."""
+
+import hashlib
+import hmac
+import json
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from audit.models import new_record_id
+from gateway.core.encryption import EncryptedTextField
+from gateway.core.operation import Risk
+
+
+class Status(models.TextChoices):
+    """Where a change request is in its life; which state follows which is in `approvals.states`."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    STALE = "stale"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+def _digest_key(encryption_key: str) -> bytes:
+    return hmac.digest(encryption_key.encode(), b"digest of a change request", "sha256")
+
+
+class ChangeRequest(models.Model):
+    """A change that somebody asked for and a person decides (contract section 7).
+
+    The requester is frozen: names and ids of the person and the key as they were. No foreign keys, so that a request
+    outlives them. `input` holds the arguments, the query and the body, with their secrets, encrypted; it is emptied
+    when the request ends. `changes` is what people see, without secrets. `attempt` counts the workers that took the
+    approved change up, and `lease_until` is how long the last one has for it.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
+    status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
+    operation = models.CharField(max_length=100)
+    risk = models.CharField(max_length=16, choices=[(risk.value, risk.value) for risk in Risk])
+    target_id = models.UUIDField(null=True)
+    target_kind = models.CharField(max_length=64)
+    target_dn = models.TextField("target's distinguished name")
+    requester_id = models.BigIntegerField()
+    requester = models.CharField(max_length=255)
+    key_id = models.CharField(max_length=64)
+    key_name = models.CharField(max_length=255, null=True)
+    client_address = models.CharField(max_length=64, null=True)
+    request_id = models.CharField(max_length=128)
+    reason = models.CharField(max_length=500, null=True)
+    directory_id = models.UUIDField()
+    directory = models.CharField(max_length=255)
+    changes = models.JSONField()
+    input = EncryptedTextField(blank=True)
+    digest = models.CharField(max_length=64)
+    if_match = models.JSONField(null=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    decided_by_id = models.BigIntegerField(null=True)
+    decided_by = models.CharField(max_length=255, null=True)
+    decided_at = models.DateTimeField(null=True)
+    comment = models.TextField(null=True)
+    problem = models.JSONField(null=True)
+    attempt = models.PositiveIntegerField(default=0)
+    lease_until = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        default_permissions = ("view",)
+        permissions = [("decide_change", "Can approve and reject changes that wait for a person")]
+        indexes = [
+            models.Index(fields=["status", "id"], name="approvals_by_status"),
+            models.Index(fields=["requester_id", "id"], name="approvals_by_requester"),
+            models.Index(fields=["expires_at"], name="approvals_to_expire", condition=Q(status="pending")),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.target_dn}"
+
+    def kept_input(self) -> dict[str, Any]:
+        """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body)."""
+        kept: dict[str, Any] = json.loads(self.input)
+        return kept
+
+    def make_digest(self) -> str:
+        """The digest an approver confirms: over the operation, its input, the target and the values seen.
+
+        It is keyed from outside the database, for a password in the input must not be found by trying digests.
+        """
+        return self._digest_with(settings.ENCRYPTION_KEYS[0])
+
+    def has_intact_input(self) -> bool:
+        """Whether the row still says what the digest was made over (under any configured key, as keys rotate)."""
+        return any(hmac.compare_digest(self._digest_with(key), self.digest) for key in settings.ENCRYPTION_KEYS)
+
+    def _digest_with(self, encryption_key: str) -> str:
+        content = [
+            str(self.id),
+            self.operation,
+            self.kept_input(),
+            [str(self.target_id), self.target_kind, self.target_dn],
+            self.changes,
+            self.if_match,
+            [str(self.directory_id), self.requester_id, self.key_id],
+        ]
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return hmac.new(_digest_key(encryption_key), canonical.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,119 @@
+"""Change requests: seeing and cancelling one's own, and deciding those of others (in the console only)."""
+
+from typing import Annotated
+from uuid import UUID
+
+from django.db.models import QuerySet
+from pydantic import AfterValidator, Field
+
+from approvals import decide
+from approvals.models import ChangeRequest, Status
+from approvals.shapes import ChangeRequestJson, change_request_as_json
+from gateway.core.call import Call, Surface
+from gateway.core.errors import NotFound
+from gateway.core.operation import SIGNED_IN, Effect, operation
+from gateway.core.paging import Page, PageQuery, page_of
+from gateway.core.shapes import Body
+
+REST_ONLY = frozenset({Surface.REST})
+DECIDE = "approvals.decide_change"
+
+
+def _require_text(value: str) -> str:
+    if not value.strip():
+        raise ValueError("must not be blank")
+    return value
+
+
+Comment = Annotated[str, Field(max_length=2000)]
+
+
+class SearchChangeRequests(PageQuery):
+    """The filter of the list."""
+
+    status: Annotated[Status | None, Field(description="Only requests in this state.")] = None
+
+
+class ApproveChangeRequest(Body):
+    """The decision to let a change be made."""
+
+    digest: Annotated[str, Field(description="The `digest` shown with the request, so that nobody approves another.")]
+    comment: Comment | None = None
+
+
+class RejectChangeRequest(Body):
+    """The decision that a change must not be made."""
+
+    comment: Annotated[Comment, AfterValidator(_require_text), Field(description="Why; the requester reads it.")]
+
+
+def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
+    """One's own requests; in the console all of them for who may decide. The input is the worker's alone."""
+    requests = ChangeRequest.objects.defer("input")
+    if call.surface is Surface.REST and call.may(DECIDE):
+        return requests
+    return requests.filter(requester_id=call.person.id)
+
+
+@operation(
+    "change-requests.search",
+    "GET change-requests",
+    permission=SIGNED_IN,
+    query=SearchChangeRequests,
+    output=Page[ChangeRequestJson],
+)
+def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[ChangeRequestJson]:
+    """List change requests, newest first: your own, and in the console all of them if you may decide."""
+    requests = _visible_requests(call)
+    if query.status is not None:
+        requests = requests.filter(status=query.status)
+    return page_of(call, requests, query=query, order=("-id",), render=change_request_as_json)
+
+
+@operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)
+def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
+    """Read one change request with its current and proposed values."""
+    change_request = _visible_requests(call).filter(id=id).first()
+    if change_request is None:
+        raise NotFound
+    return change_request_as_json(change_request)
+
+
+@operation(
+    "change-requests.cancel",
+    "POST change-requests/{id}/cancel",
+    permission=SIGNED_IN,
+    effect=Effect.ADMINISTER,
+    output=ChangeRequestJson,
+)
+def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
+    """Withdraw a change request of your own that nobody has decided yet."""
+    return change_request_as_json(decide.cancel(call.person, id))
+
+
+@operation(
+    "change-requests.approve",
+    "POST change-requests/{id}/approve",
+    permission=DECIDE,
+    effect=Effect.ADMINISTER,
+    body=ApproveChangeRequest,
+    output=ChangeRequestJson,
+    surfaces=REST_ONLY,
+)
+def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) -> ChangeRequestJson:
+    """Approve somebody else's change request; a worker then makes the change."""
+    return change_request_as_json(decide.approve(call.person, id, digest=body.digest, comment=body.comment))
+
+
+@operation(
+    "change-requests.reject",
+    "POST change-requests/{id}/reject",
+    permission=DECIDE,
+    effect=Effect.ADMINISTER,
+    body=RejectChangeRequest,
+    output=ChangeRequestJson,
+    surfaces=REST_ONLY,
+)
+def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) -> ChangeRequestJson:
+    """Reject somebody else's change request, saying why."""
+    return change_request_as_json(decide.reject(call.person, id, comment=body.comment))

@@ -1,0 +1,233 @@
+"""The queue of change requests: held, claimed by one worker, finished.
+
+The table is the queue; a nudge only saves waiting. Deciding is `approvals.decide`'s, carrying out the pipeline's.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from celery import current_app
+from django.conf import settings
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+from typing_extensions import TypedDict
+
+from approvals.errors import Changed, NotApplied
+from approvals.models import ChangeRequest, Status
+from approvals.shapes import ChangeTargetJson, target_as_json
+from approvals.states import move
+from audit.identifiers import new_identifier
+from audit.models import OperationRecord, Outcome
+from audit.redact import ChangeJson, redacted
+from directory.proposal import Proposal
+from gateway.core.call import Call, Surface
+from gateway.core.encryption import UndecryptableSecret
+from gateway.core.errors import Forbidden
+from gateway.core.operation import Risk
+from gateway.core.shapes import render_timestamp
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+APPLY_TASK = "gateway.tasks.apply_change_request"
+LEASE = timedelta(seconds=60)
+"""How long a worker has for one change: proposing it, the longest write, and recording it."""
+MAX_ATTEMPTS = 5
+"""A change that takes so many workers down with it is given up."""
+SWEEP_AFTER = timedelta(seconds=5)
+"""After this an approved change that nobody claimed had its nudge lost."""
+
+
+class QueuedJson(TypedDict):
+    id: str
+    status: str
+    operation: str
+    risk: str
+    target: ChangeTargetJson
+    createdAt: str | None
+    expiresAt: str | None
+
+
+class QueuedAnswer(TypedDict):
+    """The body of the 202 that a held change is answered with."""
+
+    changeRequest: QueuedJson
+
+
+def hold(
+    call: Call,
+    *,
+    operation: str,
+    arguments: Mapping[str, str],
+    query: Mapping[str, str],
+    document: Any,
+    proposal: Proposal,
+    risk: Risk,
+) -> ChangeRequest:
+    """Keep a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
+
+    `arguments` are those of the path as text, `document` the parsed body: what the pipeline needs to begin anew.
+    """
+    if call.directory is None:
+        raise Forbidden
+    identifier, now = new_identifier()
+    change_request = ChangeRequest(
+        id=identifier,
+        operation=operation,
+        risk=risk.value,
+        target_id=proposal.target.id,
+        target_kind=proposal.target.kind,
+        target_dn=proposal.target.distinguished_name,
+        requester_id=call.person.id,
+        requester=call.person.username,
+        key_id=call.credential.id,
+        key_name=call.credential.name,
+        client_address=call.client_address,
+        request_id=call.request_id,
+        reason=call.reason,
+        directory_id=call.directory.id,
+        directory=call.directory.name,
+        changes=redacted(change.as_json() for change in proposal.changes),
+        input=json.dumps({"arguments": dict(arguments), "query": dict(query), "document": document}),
+        if_match=None if call.if_match is None else sorted(call.if_match),
+        created_at=now,
+        expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
+    )
+    change_request.digest = change_request.make_digest()
+    change_request.save(force_insert=True)
+    return change_request
+
+
+def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:
+    """The body of the answer to a change that was held."""
+    return {
+        "changeRequest": {
+            "id": str(change_request.id),
+            "status": change_request.status,
+            "operation": change_request.operation,
+            "risk": change_request.risk,
+            "target": target_as_json(change_request),
+            "createdAt": render_timestamp(change_request.created_at),
+            "expiresAt": render_timestamp(change_request.expires_at),
+        }
+    }
+
+
+def nudge(request_id: UUID) -> None:
+    """Tell a worker about an approved change. The broker may be away: then the sweep finds it."""
+    try:
+        current_app.send_task(APPLY_TASK, [str(request_id)], ignore_result=True)
+    except OperationalError as error:
+        _logger.warning("the broker is away, the sweep will find the change", request=str(request_id), error=str(error))
+
+
+def find_waiting(*, limit: int = 100) -> list[UUID]:
+    """Approved changes whose nudge was lost, the longest waiting first."""
+    waiting = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=timezone.now() - SWEEP_AFTER)
+    return list(waiting.order_by("decided_at").values_list("id", flat=True)[:limit])
+
+
+def claim(request_id: UUID) -> ChangeRequest | None:
+    """Take an approved change up, for this worker alone; None when there is nothing (more) to do.
+
+    A row whose input does not fit its digest any more, or cannot be decrypted, is not what was approved: it fails.
+    """
+    lease = timezone.now() + LEASE
+    if not move(request_id, Status.APPROVED, Status.APPLYING, lease_until=lease, attempt=F("attempt") + 1):
+        return None
+    try:
+        change_request = ChangeRequest.objects.get(id=request_id)
+        if change_request.has_intact_input():
+            return change_request
+    except (UndecryptableSecret, ValueError):
+        _logger.exception("an approved change cannot be read", request=str(request_id))
+    move(request_id, Status.APPLYING, Status.FAILED, problem=Changed("The stored request was altered.").as_problem())
+    return None
+
+
+def has_drifted(change_request: ChangeRequest, proposal: Proposal) -> bool:
+    """Whether the attributes concerned have changed since the request: then it is not what was approved any more."""
+    now = redacted(change.as_json() for change in proposal.changes)
+    return _seen(now) != _seen(change_request.changes)
+
+
+def _seen(changes: list[ChangeJson]) -> dict[str, tuple[list[str], list[str]]]:
+    """By attribute the values before and after; the directory gives no order to the values of an attribute."""
+    return {item["attribute"].lower(): (sorted(item["before"]), sorted(item["after"])) for item in changes}
+
+
+def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any] | None = None) -> None:
+    """End a claimed change. Where the operations log has a record of the write, the log decides.
+
+    A worker whose lease is over and whose request was taken up by another one changes nothing any more.
+    """
+    end = Status(status)
+    if end in (Status.FAILED, Status.STALE):
+        recorded = _recorded_end(change_request.id)
+        if recorded is Status.APPLYING:  # another attempt is writing, or its writer is gone: the settler will know
+            return
+        if recorded in (Status.APPLIED, Status.UNKNOWN):
+            end, problem = recorded, None
+    move(change_request.id, Status.APPLYING, end, if_attempt=change_request.attempt, problem=problem)
+
+
+def settle_applying() -> int:
+    """End the changes whose worker is gone, by what the operations log says; how many ended or are taken up anew.
+
+    Without a record nothing was written (the intent comes first, and a second one is refused by the database), so the
+    change goes to the next worker.
+    """
+    now = timezone.now()
+    lost = Q(status=Status.APPLYING, lease_until__lte=now) | Q(status=Status.UNKNOWN)
+    settled = 0
+    for request_id, status, attempt in ChangeRequest.objects.filter(lost).values_list("id", "status", "attempt"):
+        end = _recorded_end(request_id)
+        if end is None and status == Status.APPLYING:
+            end = Status.APPROVED if attempt < MAX_ATTEMPTS else Status.FAILED
+        if end is None or end == status or end is Status.APPLYING:
+            continue
+        problem = _problem_of(request_id) if end is Status.FAILED else None
+        if move(request_id, Status(status), end, if_attempt=attempt, problem=problem):
+            settled += 1
+            _logger.info("settled an approved change", request=str(request_id), status=end)
+            if end is Status.APPROVED:
+                nudge(request_id)
+    return settled
+
+
+_END_BY_OUTCOME = {
+    Outcome.PENDING: Status.APPLYING,
+    Outcome.SUCCEEDED: Status.APPLIED,
+    Outcome.FAILED: Status.FAILED,
+    Outcome.UNKNOWN: Status.UNKNOWN,
+}
+
+
+def _application(request_id: UUID) -> QuerySet[OperationRecord]:
+    """The records of the change being carried out: one, or one for each account of a run."""
+    return OperationRecord.objects.filter(change_request_id=request_id, surface=Surface.WORKER)
+
+
+def _recorded_end(request_id: UUID) -> Status | None:
+    """How the operations log says that the change ended (`applying` if it has not); None without a record."""
+    record = _application(request_id).values("outcome", "run_id").first()
+    if record is None:
+        return None
+    if record["run_id"] is not None:  # a run that has begun is completed by its own workers
+        return Status.APPLIED
+    return _END_BY_OUTCOME[Outcome(record["outcome"])]
+
+
+def _problem_of(request_id: UUID) -> dict[str, Any]:
+    code = _application(request_id).values_list("code", flat=True).first()
+    return NotApplied(code).as_problem()
+
+
+def expire_overdue() -> int:
+    """Mark the pending requests that nobody decided in time; how many."""
+    overdue = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__lte=timezone.now())
+    return sum(move(request_id, Status.PENDING, Status.EXPIRED) for request_id in overdue.values_list("id", flat=True))

@@ -1,0 +1,112 @@
+"""The attributes whose change is a security change: all that grants, delegates or changes authentication.
+
+The names that section 7 of the contract gives, and their kin. Sources: MS-ADA1 to MS-ADA3 (attributes), MS-ADTS,
+MS-KILE and MS-PKCA (how they are used), MS-CRTD (certificate templates). To the list comes whatever a directory's own
+schema marks confidential; that is the caller's to ask. Attributes with a longer name that merely begin alike
+(`msDS-cloudExtensionAttribute1`, `msDS-PhoneticDisplayName`) are not on it.
+"""
+
+from audit.redact import is_credential
+
+_ACCOUNT_CONTROL = """
+    userAccountControl accountExpires lockoutTime badPwdCount pwdLastSet logonHours userWorkstations logonWorkstation
+    userParameters msNPAllowDialin msNPCallingStationID msRADIUSServiceType msTSAllowLogon
+    msDS-UserAccountDisabled msDS-UserDontExpirePassword msDS-UserPasswordExpired msDS-UserPasswordNotRequired
+    ms-DS-UserEncryptedTextPasswordAllowed ms-Mcs-AdmPwdExpirationTime
+"""
+# By these an account is found and told from others when it signs in, by Kerberos, certificate or federation.
+_SIGN_IN_NAMES = """
+    sAMAccountName userPrincipalName servicePrincipalName dNSHostName altSecurityIdentities
+    msDS-AdditionalSamAccountName msDS-AdditionalDnsHostName msDS-AllowedDNSSuffixes msDS-SPNSuffixes uPNSuffixes
+    mS-DS-ConsistencyGuid msDS-ExternalDirectoryObjectId msDS-cloudAnchor
+"""
+_KEYS_AND_CERTIFICATES = """
+    msDS-KeyCredentialLink msDS-KeyMaterial msDS-KeyUsage msDS-KeyPrincipal userCertificate userCert
+    userSMIMECertificate sshPublicKey ldapPublicKey msDS-SupportedEncryptionTypes msDS-CustomKeyInformation
+"""
+_DELEGATION = """
+    msDS-AllowedToDelegateTo msDS-AllowedToActOnBehalfOfOtherIdentity managedBy msExchCoManagedByLink publicDelegates
+    msExchDelegateListLink msDS-RegisteredOwner msDS-RegisteredUsers msDS-DeviceTrustType msDS-IsEnabled
+"""
+_MEMBERSHIP_AND_RIGHTS = """
+    member groupType primaryGroupID adminCount sIDHistory objectSid nTSecurityDescriptor defaultSecurityDescriptor
+    msExchMailboxSecurityDescriptor fRSRootSecurity attributeSecurityGUID searchFlags schemaFlagsEx rightsGuid
+    validAccesses appliesTo msDS-ShadowPrincipalSid msDS-OIDToGroupLink msDS-NonMembers
+    msDS-MembersForAzRole msDS-TasksForAzRole msDS-OperationsForAzRole msDS-AzLDAPQuery msDS-AzBizRule
+"""
+# Identity and membership on Unix hosts that ask the directory.
+_UNIX = """
+    uidNumber gidNumber memberUid msSFU30PosixMember msSFU30PosixMemberOf memberNisNetgroup nisNetgroupTriple
+    sudoUser sudoHost sudoCommand sudoOption sudoRunAs sudoRunAsUser sudoRunAsGroup
+"""
+_SERVICE_ACCOUNTS = """
+    msDS-GroupMSAMembership msDS-HostServiceAccount msDS-ManagedPasswordId msDS-ManagedPasswordPreviousId
+    msDS-ManagedPasswordInterval msDS-DelegatedMSAState msDS-ManagedAccountPrecededByLink
+    msDS-SupersededManagedAccountLink msDS-SupersededServiceAccountState
+"""
+# Code that runs for whoever signs in, or on the machine.
+_RUN_AT_SIGN_IN = """
+    scriptPath profilePath msTSInitialProgram msTSProfilePath gPLink gPOptions gPCFileSysPath gPCMachineExtensionNames
+    gPCUserExtensionNames gPCWQLFilter
+"""
+_DOMAIN_AND_LOCKOUT_POLICY = """
+    msDS-PSOAppliesTo msDS-PasswordSettingsPrecedence msDS-PasswordReversibleEncryptionEnabled
+    msDS-PasswordHistoryLength msDS-PasswordComplexityEnabled msDS-MinimumPasswordLength msDS-MinimumPasswordAge
+    msDS-MaximumPasswordAge msDS-LockoutThreshold msDS-LockoutObservationWindow msDS-LockoutDuration
+    minPwdLength minPwdAge maxPwdAge pwdProperties pwdHistoryLength lockoutThreshold lockoutDuration
+    lockOutObservationWindow forceLogoff msDS-ExpirePasswordsOnSmartCardOnlyAccounts ms-DS-MachineAccountQuota
+    msDS-PerUserTrustQuota msDS-PerUserTrustTombstonesQuota msDS-AllUsersTrustQuota dSHeuristics
+    msDS-Behavior-Version msDS-EnabledFeature wellKnownObjects otherWellKnownObjects fSMORoleOwner
+"""
+_AUTHENTICATION_POLICIES = """
+    msDS-AssignedAuthNPolicy msDS-AssignedAuthNPolicySilo msDS-AuthNPolicySiloMembers msDS-AuthNPolicyEnforced
+    msDS-AuthNPolicySiloEnforced msDS-UserAuthNPolicy msDS-ComputerAuthNPolicy msDS-ServiceAuthNPolicy
+    msDS-UserAllowedToAuthenticateTo msDS-UserAllowedToAuthenticateFrom msDS-ComputerAllowedToAuthenticateTo
+    msDS-ServiceAllowedToAuthenticateTo msDS-ServiceAllowedToAuthenticateFrom msDS-UserTGTLifetime
+    msDS-ComputerTGTLifetime msDS-ServiceTGTLifetime msDS-UserAllowedNTLMNetworkAuthentication
+    msDS-ServiceAllowedNTLMNetworkAuthentication msDS-StrongNTLMPolicy
+"""
+_CLAIMS_AND_CENTRAL_ACCESS = """
+    msDS-ClaimAttributeSource msDS-ClaimSource msDS-ClaimSourceType msDS-ClaimPossibleValues
+    msDS-ClaimTypeAppliesToClass msDS-TransformationRules msDS-IngressClaimsTransformationPolicy
+    msDS-EgressClaimsTransformationPolicy msDS-MembersOfResourcePropertyList msAuthz-CentralAccessPolicyID
+    msAuthz-EffectiveSecurityPolicy
+    msAuthz-ProposedSecurityPolicy msAuthz-LastEffectiveSecurityPolicy msAuthz-ResourceCondition
+    msAuthz-MemberRulesInCentralAccessPolicy
+"""
+_CERTIFICATE_SERVICES = """
+    cACertificate crossCertificatePair authorityRevocationList certificateTemplates pKIEnrollmentAccess
+    pKIExtendedKeyUsage pKICriticalExtensions pKIDefaultKeySpec msPKI-Certificate-Name-Flag msPKI-Enrollment-Flag
+    msPKI-Private-Key-Flag msPKI-RA-Signature msPKI-RA-Policies msPKI-RA-Application-Policies
+    msPKI-Certificate-Application-Policy msPKI-Certificate-Policy msPKI-Template-Schema-Version
+"""
+_TRUSTS_AND_DOMAIN_CONTROLLERS = """
+    trustAttributes trustDirection trustType trustPartner trustPosixOffset securityIdentifier msDS-TrustForestTrustInfo
+    msDS-RevealOnDemandGroup msDS-NeverRevealGroup msDS-KrbTgtLink msDS-SecondaryKrbTgtNumber serverReference dnsRecord
+"""
+
+SECURITY_ATTRIBUTES = frozenset(
+    name.lower()
+    for group in (
+        _ACCOUNT_CONTROL,
+        _SIGN_IN_NAMES,
+        _KEYS_AND_CERTIFICATES,
+        _DELEGATION,
+        _MEMBERSHIP_AND_RIGHTS,
+        _UNIX,
+        _SERVICE_ACCOUNTS,
+        _RUN_AT_SIGN_IN,
+        _DOMAIN_AND_LOCKOUT_POLICY,
+        _AUTHENTICATION_POLICIES,
+        _CLAIMS_AND_CENTRAL_ACCESS,
+        _CERTIFICATE_SERVICES,
+        _TRUSTS_AND_DOMAIN_CONTROLLERS,
+    )
+    for name in group.split()
+)
+"""In lower case: attribute names do not differ by case."""
+
+
+def is_security_attribute(name: str) -> bool:
+    """Whether the attribute is on the list, or a credential. Options (`userCertificate;binary`) do not matter."""
+    return name.partition(";")[0].strip().lower() in SECURITY_ATTRIBUTES or is_credential(name)

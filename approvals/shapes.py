@@ -1,0 +1,70 @@
+"""How a change request is answered (contract section 7)."""
+
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from approvals.models import ChangeRequest
+from gateway.core.shapes import render_timestamp
+
+
+class ChangeTargetJson(TypedDict):
+    id: str | None
+    distinguishedName: str
+
+
+class RequestedByJson(TypedDict):
+    owner: str
+    keyName: str | None
+
+
+class ProposedChangeJson(TypedDict):
+    attribute: str
+    current: list[str]
+    proposed: list[str]
+
+
+class ChangeRequestJson(TypedDict):
+    id: str
+    status: str
+    operation: str
+    risk: str
+    target: ChangeTargetJson
+    requestedBy: RequestedByJson
+    reason: str | None
+    changes: list[ProposedChangeJson]
+    digest: str
+    createdAt: str | None
+    expiresAt: str | None
+    decidedBy: str | None
+    decidedAt: str | None
+    comment: str | None
+    problem: dict[str, Any] | None
+
+
+def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:
+    target = change_request.target_id
+    return {"id": str(target) if target else None, "distinguishedName": change_request.target_dn}
+
+
+def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
+    return {
+        "id": str(change_request.id),
+        "status": change_request.status,
+        "operation": change_request.operation,
+        "risk": change_request.risk,
+        "target": target_as_json(change_request),
+        "requestedBy": {"owner": change_request.requester, "keyName": change_request.key_name},
+        "reason": change_request.reason,
+        "changes": [
+            {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}
+            for item in change_request.changes
+        ],
+        "digest": change_request.digest,
+        "createdAt": render_timestamp(change_request.created_at),
+        "expiresAt": render_timestamp(change_request.expires_at),
+        "decidedBy": change_request.decided_by,
+        "decidedAt": render_timestamp(change_request.decided_at),
+        "comment": change_request.comment,
+        "problem": change_request.problem,
+    }

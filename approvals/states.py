@@ -1,0 +1,43 @@
+"""The life of a change request: which state follows which, in one table, and the one way to move."""
+
+from typing import Any
+from uuid import UUID
+
+from approvals.models import ChangeRequest, Status
+
+TRANSITIONS: dict[Status, frozenset[Status]] = {
+    Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
+    Status.APPROVED: frozenset({Status.APPLYING}),
+    # Back to approved: the worker was lost before it recorded an intent, so nothing can have been written.
+    Status.APPLYING: frozenset({Status.APPLIED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED}),
+    # Settled with the record of the write.
+    Status.UNKNOWN: frozenset({Status.APPLIED, Status.FAILED}),
+    Status.APPLIED: frozenset(),
+    Status.FAILED: frozenset(),
+    Status.STALE: frozenset(),
+    Status.REJECTED: frozenset(),
+    Status.EXPIRED: frozenset(),
+    Status.CANCELLED: frozenset(),
+}
+
+NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING})
+"""While the change may still be made. In every other state its input, secrets included, is gone."""
+
+WITHDRAWN = frozenset({Status.CANCELLED, Status.EXPIRED})
+"""Ended without a decision."""
+
+
+def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None = None, **fields: Any) -> bool:
+    """Move a request if it is in `from_` (and still in that attempt of applying it); whether it was.
+
+    One conditional UPDATE, a compare-and-swap: of many processes that try, one succeeds. A transition that the table
+    does not have is a ValueError.
+    """
+    if to not in TRANSITIONS[from_]:
+        raise ValueError(f"a change request does not go from {from_} to {to}")
+    if to not in NEEDS_INPUT:
+        fields["input"] = ""
+    requests = ChangeRequest.objects.filter(id=request_id, status=from_)
+    if if_attempt is not None:
+        requests = requests.filter(attempt=if_attempt)
+    return requests.update(status=to, **fields) == 1

@@ -1,0 +1,70 @@
+"""The operations log in Django admin: to look at, never to change."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from audit.models import OperationRecord
+
+
+@admin.register(OperationRecord)
+class OperationRecordAdmin(admin.ModelAdmin):
+    list_display = ("at", "operation", "outcome", "owner", "key_name", "target", "code", "directory", "client_address")
+    list_filter = ("outcome", "surface", "directory", "reversible")
+    search_fields = ("owner", "key_name", "operation", "target_dn", "=target_id", "=request_id", "=run_id", "code")
+    search_help_text = "User name, key, operation, distinguished name, objectGUID, request id, run id or code"
+    date_hierarchy = "at"
+    ordering = ("-id",)
+    list_per_page = 50
+    show_full_result_count = False
+    actions = None
+    fieldsets = (
+        (None, {"fields": ("at", "completed_at", "operation", "outcome", "code", "reason")}),
+        ("By whom", {"fields": ("owner", "key_name", "credential_id", "surface", "client_address", "request_id")}),
+        (
+            "What",
+            {"fields": ("directory", "target_kind", "target_dn", "target_id", "change_table", "reversible", "server")},
+        ),
+        ("Belongs to", {"fields": ("change_request_id", "approved_by", "run_id", "batch_index")}),
+    )
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("audit.read_log")
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("audit.read_log")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    @admin.display(description="target", ordering="target_dn")
+    def target(self, record: OperationRecord) -> str:
+        return record.target_dn or (str(record.target_id) if record.target_id else "—")
+
+    @admin.display(description="changes")
+    def change_table(self, record: OperationRecord) -> SafeString:
+        if not record.changes:
+            return format_html("—")
+        rows = format_html_join(
+            "",
+            '<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>',
+            ((change["attribute"], _lines(change["before"]), _lines(change["after"])) for change in record.changes),
+        )
+        return format_html(
+            '<table><thead><tr><th scope="col">Attribute</th><th scope="col">Before</th><th scope="col">After</th></tr>'
+            "</thead><tbody>{}</tbody></table>",
+            rows,
+        )
+
+
+def _lines(values: list[str]) -> SafeString:
+    return format_html_join(format_html("<br>"), "{}", ((value,) for value in values)) or format_html("—")

@@ -1,0 +1,99 @@
+"""The triggers that make the operations log append-only in the database itself, for whoever goes around the gateway.
+
+Rows cannot be deleted or truncated. The one allowed UPDATE completes a `pending` or `unknown` record: it may set the
+outcome, its code and time, fill in what was NULL (the domain controller, the identity of an object just created) and
+move the settler's lease; whatever was known stays. Who may alter the table can drop the triggers: that is not
+prevented here.
+
+SQLite rebuilds a table to alter it and loses its triggers: a migration that alters the table runs
+`protect_records` again after it (a test compares the triggers with the columns).
+"""
+
+from typing import Any
+
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+
+TABLE = "audit_operationrecord"
+
+_COMPLETION = ("outcome", "completed_at", "code", "settle_at", "settle_attempts")
+"""Columns that the completion sets."""
+_FILLED_IN = ("server", "target_id", "target_dn")
+"""Columns that the completion may set where they were NULL."""
+
+_NEXT_OUTCOMES = (
+    "(OLD.outcome = 'pending' AND NEW.outcome IN ('pending', 'succeeded', 'failed', 'unknown'))"
+    " OR (OLD.outcome = 'unknown' AND NEW.outcome IN ('unknown', 'succeeded', 'failed'))"
+)
+
+_POSTGRESQL = f"""
+CREATE FUNCTION audit_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the operations log is append-only: % refused', TG_OP USING ERRCODE = 'insufficient_privilege';
+END $$;
+
+CREATE FUNCTION audit_only_complete() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    allowed {TABLE}%ROWTYPE := OLD;
+BEGIN
+    {" ".join(f"allowed.{name} := NEW.{name};" for name in _COMPLETION)}
+    {" ".join(f"allowed.{name} := coalesce(OLD.{name}, NEW.{name});" for name in _FILLED_IN)}
+    IF NOT ({_NEXT_OUTCOMES}) OR NEW IS DISTINCT FROM allowed THEN
+        RAISE EXCEPTION 'the operations log is append-only: UPDATE refused' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER audit_no_delete BEFORE DELETE ON {TABLE} FOR EACH ROW EXECUTE FUNCTION audit_refuse();
+CREATE TRIGGER audit_no_truncate BEFORE TRUNCATE ON {TABLE} FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse();
+CREATE TRIGGER audit_only_complete BEFORE UPDATE ON {TABLE} FOR EACH ROW EXECUTE FUNCTION audit_only_complete();
+"""
+
+_POSTGRESQL_RELEASE = f"""
+DROP TRIGGER IF EXISTS audit_no_delete ON {TABLE};
+DROP TRIGGER IF EXISTS audit_no_truncate ON {TABLE};
+DROP TRIGGER IF EXISTS audit_only_complete ON {TABLE};
+DROP FUNCTION IF EXISTS audit_refuse();
+DROP FUNCTION IF EXISTS audit_only_complete();
+"""
+
+_SQLITE_NAMES = ("audit_no_delete", "audit_no_replace", "audit_only_complete")
+
+
+def _sqlite(columns: list[str]) -> list[str]:
+    """SQLite cannot compare rows, so every column is named; the rowid too, which REPLACE could take from another."""
+    untouched = [f"NEW.{name} IS OLD.{name}" for name in ["rowid", *columns] if name not in _COMPLETION + _FILLED_IN]
+    filled_in = [f"(OLD.{name} IS NULL OR NEW.{name} IS OLD.{name})" for name in _FILLED_IN]
+    refuse = "BEGIN SELECT RAISE(ABORT, 'the operations log is append-only: {} refused'); END"
+    # INSERT OR REPLACE deletes the row in its way without a DELETE trigger (https://sqlite.org/lang_conflict.html):
+    # the one with the same key, or with the same value in the one unique index.
+    replaced = (
+        f"SELECT 1 FROM {TABLE} WHERE id = NEW.id OR rowid = NEW.rowid"  # noqa: S608 - constants
+        " OR (change_request_id = NEW.change_request_id AND surface = 'worker' AND run_id IS NULL"
+        " AND NEW.surface = 'worker' AND NEW.run_id IS NULL)"
+    )
+    allowed = f"({_NEXT_OUTCOMES}) AND {' AND '.join(untouched + filled_in)}"
+    return [
+        f"CREATE TRIGGER audit_no_delete BEFORE DELETE ON {TABLE} {refuse.format('DELETE')}",
+        f"CREATE TRIGGER audit_no_replace BEFORE INSERT ON {TABLE} WHEN EXISTS ({replaced}) {refuse.format('REPLACE')}",
+        f"CREATE TRIGGER audit_only_complete BEFORE UPDATE ON {TABLE} WHEN NOT ({allowed}) {refuse.format('UPDATE')}",
+    ]
+
+
+def protect_records(apps: Any, schema_editor: BaseDatabaseSchemaEditor) -> None:
+    """Put the triggers on the table as it is now; for `RunPython`."""
+    release_records(apps, schema_editor)
+    if schema_editor.connection.vendor == "postgresql":
+        schema_editor.execute(_POSTGRESQL, params=None)
+        return
+    model = apps.get_model("audit", "OperationRecord")
+    for statement in _sqlite([field.column for field in model._meta.local_concrete_fields]):
+        schema_editor.execute(statement, params=None)
+
+
+def release_records(apps: Any, schema_editor: BaseDatabaseSchemaEditor) -> None:  # noqa: ARG001 - RunPython's signature
+    """Take the triggers off; the reverse of `protect_records`."""
+    if schema_editor.connection.vendor == "postgresql":
+        schema_editor.execute(_POSTGRESQL_RELEASE, params=None)
+        return
+    for name in _SQLITE_NAMES:
+        schema_editor.execute(f"DROP TRIGGER IF EXISTS {name}", params=None)

@@ -1,0 +1,14 @@
+"""The operations log as a Django app."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class AuditConfig(AppConfig):
+    name = "audit"
+    verbose_name = "Operations log"
+
+    def ready(self) -> None:
+        """Declare the app's operations: importing their modules fills the registry."""
+        import_module("audit.operations")

@@ -1,0 +1,338 @@
+"""Writing the operations log: the intent before a change, its outcome after, refusals, queued changes and reads.
+
+Reading it is `audit.operations`; what settles open records in the directory is handed in from above.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.db.models import F, QuerySet, Value
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from audit.identifiers import new_identifier
+from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
+from audit.read_buffer import reads
+from audit.redact import redacted
+from gateway.core.call import Call
+from gateway.core.errors import ServiceUnavailable
+from gateway.core.shapes import parse_guid
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+NOT_APPLIED = "AD.Directory.NotApplied"
+"""Code of a record that a settler closed: the directory says that the write never happened."""
+OUTCOME_UNKNOWN = "AD.Directory.OutcomeUnknown"
+"""Code of a record of which nobody can say so far whether the write happened."""
+
+SECONDS_UNTIL_WRITE = 5.0
+"""How long after its intent a writer may take to send the write."""
+SETTLER_LEASE = timedelta(seconds=30)
+"""For how long a settler has a record to itself."""
+RETRY_UNKNOWN = timedelta(seconds=15)
+"""When an unknown outcome is looked for again."""
+
+Changes = Iterable[Mapping[str, Any]]
+"""`{"attribute", "before": [...], "after": [...]}` each."""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRef:
+    """The object an operation is about. `id` is None for one that does not exist (yet); what is not known is empty."""
+
+    id: UUID | None
+    kind: str
+    distinguished_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """A change about to be made. `evidence` is what a settler needs to find out later whether it was."""
+
+    operation: str
+    target: TargetRef | None = None
+    changes: Changes = ()
+    evidence: dict[str, Any] | None = None
+    run_id: UUID | None = None
+    batch_index: int | None = None
+    reversible: str = Reversible.NONE
+    approved_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """How a recorded change ended. `server` is the domain controller that did it, `target` an object just created."""
+
+    record_id: UUID
+    outcome: str
+    code: str | None = None
+    server: str | None = None
+    target: TargetRef | None = None
+
+
+def _new_record(
+    call: Call, *, operation: str, target: TargetRef | None, outcome: str, **fields: Any
+) -> OperationRecord:
+    identifier, at = new_identifier()
+    return OperationRecord(
+        id=identifier,
+        at=at,
+        completed_at=None if outcome == Outcome.PENDING else at,
+        surface=call.surface.value,
+        operation=operation,
+        owner=call.person.username,
+        owner_id=call.person.id,
+        key_name=call.credential.name,
+        credential_id=call.credential.id,
+        client_address=call.client_address,
+        request_id=call.request_id,
+        directory_id=call.directory.id if call.directory else None,
+        directory=call.directory.name if call.directory else None,
+        target_id=target.id if target else None,
+        target_kind=(target.kind or None) if target else None,
+        target_dn=(target.distinguished_name or None) if target else None,
+        reason=call.reason,
+        outcome=outcome,
+        **{"change_request_id": call.change_request_id, **fields},
+    )
+
+
+def _insert(records: Sequence[OperationRecord]) -> None:
+    """Insert and commit: `durable` refuses a caller's transaction, whose rollback would take the record with it."""
+    try:
+        with transaction.atomic(durable=True):
+            OperationRecord.objects.bulk_create(records)
+    except (DatabaseError, InterfaceError) as error:
+        _logger.exception("the operations log cannot be written", operation=records[0].operation)
+        raise ServiceUnavailable("The operation cannot be recorded, so it was not carried out.") from error
+
+
+def record_intents(
+    call: Call, intents: Iterable[Intent], *, seconds_until_write: float = SECONDS_UNTIL_WRITE
+) -> list[OperationRecord]:
+    """Record changes about to be made, all in one commit, in order; raises ServiceUnavailable: then write nothing.
+
+    Until `seconds_until_write` are over the writes may be sent (`record.may_be_written()`); when the time for an
+    answer has passed too, a settler may take the records up.
+    """
+    records = [
+        _new_record(
+            call,
+            operation=intent.operation,
+            target=intent.target,
+            outcome=Outcome.PENDING,
+            changes=redacted(intent.changes),
+            evidence=intent.evidence,
+            run_id=intent.run_id,
+            batch_index=intent.batch_index,
+            reversible=intent.reversible,
+            approved_by=intent.approved_by,
+        )
+        for intent in intents
+    ]
+    for record in records:
+        record.settle_at = record.at + timedelta(seconds=seconds_until_write + seconds_of_a_write())
+    if records:
+        _insert(records)
+    return records
+
+
+def record_intent(
+    call: Call,
+    *,
+    operation: str,
+    target: TargetRef | None = None,
+    changes: Changes = (),
+    evidence: dict[str, Any] | None = None,
+    run_id: UUID | None = None,
+    batch_index: int | None = None,
+    reversible: str = Reversible.NONE,
+    approved_by: str | None = None,
+) -> OperationRecord:
+    """Record one change about to be made; see `record_intents`."""
+    intent = Intent(
+        operation=operation,
+        target=target,
+        changes=changes,
+        evidence=evidence,
+        run_id=run_id,
+        batch_index=batch_index,
+        reversible=reversible,
+        approved_by=approved_by,
+    )
+    return record_intents(call, [intent])[0]
+
+
+def record_refusal(
+    call: Call,
+    *,
+    operation: str,
+    code: str,
+    target: TargetRef | None = None,
+    changes: Changes = (),
+    run_id: UUID | None = None,
+    batch_index: int | None = None,
+) -> OperationRecord:
+    """Record a change that was refused with `code`; raises ServiceUnavailable."""
+    record = _new_record(
+        call,
+        operation=operation,
+        target=target,
+        outcome=Outcome.FAILED,
+        code=code,
+        changes=redacted(changes),
+        run_id=run_id,
+        batch_index=batch_index,
+    )
+    _insert([record])
+    return record
+
+
+def record_queued(
+    call: Call,
+    *,
+    operation: str,
+    target: TargetRef,
+    changes: Changes,
+    change_request_id: UUID,
+    batch_index: int | None = None,
+) -> OperationRecord:
+    """Record a change that waits for a person. Joins the caller's transaction: request and record stand together."""
+    record = _new_record(
+        call,
+        operation=operation,
+        target=target,
+        outcome=Outcome.QUEUED,
+        changes=redacted(changes),
+        change_request_id=change_request_id,
+        batch_index=batch_index,
+    )
+    record.save(force_insert=True)
+    return record
+
+
+def record_administration(call: Call, *, operation: str, arguments: Mapping[str, str]) -> OperationRecord:
+    """Record a change of the gateway's own tables. Joins the caller's transaction: change and record stand together.
+
+    `arguments` are the path's: their `id` names the role, key or request that was changed.
+    """
+    changed = parse_guid(arguments.get("id", ""))
+    target = TargetRef(id=changed, kind=operation.partition(".")[0], distinguished_name="") if changed else None
+    record = _new_record(call, operation=operation, target=target, outcome=Outcome.SUCCEEDED)
+    record.save(force_insert=True)
+    return record
+
+
+def record_read(
+    call: Call,
+    *,
+    operation: str,
+    target: TargetRef | None = None,
+    outcome: str = Outcome.SUCCEEDED,
+    code: str | None = None,
+) -> None:
+    """Note a read; it is in the database within a second. Neither waits for the database nor raises."""
+    reads.add(_new_record(call, operation=operation, target=target, outcome=outcome, code=code))
+
+
+def complete(
+    record_id: UUID,
+    *,
+    outcome: str,
+    code: str | None = None,
+    server: str | None = None,
+    target: TargetRef | None = None,
+) -> bool:
+    """Close an open record; False if it was closed already or the database is away. See `complete_many`."""
+    done = Completion(record_id=record_id, outcome=outcome, code=code, server=server, target=target)
+    return complete_many([done]) == 1
+
+
+def complete_many(completions: Iterable[Completion]) -> int:
+    """Close open records in one transaction, one statement for each distinct result; how many were closed.
+
+    Never raises for the database: the directory is changed already and the caller must hear so. What could not be
+    closed stays open, and a settler finds the outcome in the directory.
+    """
+    groups: dict[tuple[str, str | None, str | None, TargetRef | None], list[UUID]] = {}
+    for done in completions:
+        groups.setdefault((done.outcome, done.code, done.server, done.target), []).append(done.record_id)
+    for is_last_attempt in (False, True):
+        connection.close_if_unusable_or_obsolete()
+        try:
+            with transaction.atomic(durable=True):
+                closed = sum(_close(_open_records(ids), *result) for result, ids in groups.items())
+        except (DatabaseError, InterfaceError):
+            if is_last_attempt:
+                _logger.exception("outcomes are left to the settler", records=sum(map(len, groups.values())))
+                return 0
+        else:
+            expected = sum(map(len, groups.values()))
+            if closed != expected:
+                _logger.error("records were closed already when their outcome came", expected=expected, closed=closed)
+            return closed
+    return 0
+
+
+def _open_records(ids: list[UUID]) -> QuerySet[OperationRecord]:
+    return OperationRecord.objects.filter(id__in=ids, outcome__in=OPEN_OUTCOMES)
+
+
+def _close(
+    records: QuerySet[OperationRecord], outcome: str, code: str | None, server: str | None, target: TargetRef | None
+) -> int:
+    """The conditional UPDATE. What was known of server and target stays (the database refuses anything else)."""
+    fields: dict[str, Any] = {"outcome": outcome, "code": code}
+    now = timezone.now()
+    if outcome == Outcome.UNKNOWN:
+        fields |= {"settle_at": now + RETRY_UNKNOWN}
+    else:
+        fields |= {"completed_at": now, "settle_at": None}
+    if server is not None:
+        fields["server"] = Coalesce(F("server"), Value(server))
+    if target is not None:
+        fields["target_dn"] = Coalesce(F("target_dn"), Value(target.distinguished_name))
+        if target.id is not None:
+            fields["target_id"] = Coalesce(
+                F("target_id"), Value(target.id, OperationRecord._meta.get_field("target_id"))
+            )
+    return records.update(**fields)
+
+
+def settle_pending(resolve: Callable[[OperationRecord], bool | None], *, limit: int = 500) -> int:
+    """Close open records whose writer is gone; how many were closed.
+
+    `resolve` looks whether the write was applied: True, False, or None when that cannot be known (now); it must not
+    raise for a directory that does not answer. Any number of processes may settle at once: each record is leased to
+    one of them by a compare-and-swap. A record is due when its writer's deadline is over, so a live request is never
+    settled.
+    """
+    due = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES, settle_at__lte=timezone.now())
+    settled = 0
+    for record in due.order_by("settle_at")[:limit]:
+        if record.settle_at is None or not _lease(record.id, seen=record.settle_at):
+            continue
+        applied = resolve(record)
+        if applied is None:
+            if record.outcome == Outcome.PENDING:
+                _logger.warning("the outcome of a change is unknown", record=str(record.id), operation=record.operation)
+            complete(record.id, outcome=Outcome.UNKNOWN, code=record.code or OUTCOME_UNKNOWN)
+            continue
+        outcome, code = (Outcome.SUCCEEDED, None) if applied else (Outcome.FAILED, NOT_APPLIED)
+        if complete(record.id, outcome=outcome, code=code):
+            settled += 1
+            _logger.info("settled an open record", record=str(record.id), operation=record.operation, outcome=outcome)
+    return settled
+
+
+def _lease(record_id: UUID, *, seen: datetime) -> bool:
+    """Take a due record for this settler: `settle_at` is still what was seen, or another one was faster."""
+    leased = OperationRecord.objects.filter(id=record_id, outcome__in=OPEN_OUTCOMES, settle_at=seen).update(
+        settle_at=timezone.now() + SETTLER_LEASE, settle_attempts=F("settle_attempts") + 1
+    )
+    return leased == 1

@@ -1,0 +1,121 @@
+"""The record of one operation. `audit.log` alone writes it; the database refuses to change or delete it."""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from audit.identifiers import new_identifier
+
+
+class Outcome(models.TextChoices):
+    """How an operation ended. `pending` and `unknown` are still to be settled by reading the directory."""
+
+    PENDING = "pending"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    QUEUED = "queued"
+    UNKNOWN = "unknown"
+
+
+OPEN_OUTCOMES = (Outcome.PENDING, Outcome.UNKNOWN)
+
+
+class Reversible(models.TextChoices):
+    """Whether the inverse change can be made from what the record holds."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    NONE = "none"
+
+
+def new_record_id() -> UUID:
+    return new_identifier()[0]
+
+
+def seconds_of_a_write() -> float:
+    """The longest time one LDAP write takes, connecting included: then it was answered or given up."""
+    limits = settings.CONFIGURATION.Directory
+    return float(limits.ConnectSeconds + limits.OperationSeconds)
+
+
+class OperationRecord(models.Model):
+    """One operation: who did what to which object, when, and how it ended (contract section 8).
+
+    No foreign keys: a record outlives the persons, keys, directories and change requests it names.
+    `evidence` tells a settler how to find out later whether the write was applied. `settle_at` is when a settler may
+    take the record up (next): a deadline for the writer, then a lease of the settler. Neither leaves the gateway.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
+    at = models.DateTimeField(db_index=True)
+    completed_at = models.DateTimeField(null=True)
+    surface = models.CharField(max_length=16)
+    operation = models.CharField(max_length=100)
+    owner = models.CharField(max_length=255)
+    owner_id = models.BigIntegerField()
+    key_name = models.CharField(max_length=255, null=True)
+    credential_id = models.CharField(max_length=64)
+    client_address = models.CharField(max_length=64, null=True)
+    request_id = models.CharField(max_length=128)
+    directory_id = models.UUIDField(null=True)
+    directory = models.CharField(max_length=255, null=True)
+    target_id = models.UUIDField(null=True)
+    target_kind = models.CharField(max_length=64, null=True)
+    target_dn = models.TextField("target's distinguished name", null=True)
+    changes = models.JSONField(default=list)
+    outcome = models.CharField(max_length=16, choices=Outcome)
+    code = models.CharField(max_length=100, null=True)
+    change_request_id = models.UUIDField(null=True)
+    approved_by = models.CharField(max_length=255, null=True)
+    run_id = models.UUIDField(null=True)
+    batch_index = models.PositiveIntegerField(null=True)
+    reason = models.CharField(max_length=500, null=True)
+    server = models.CharField(max_length=255, null=True)
+    reversible = models.CharField(max_length=16, choices=Reversible, default=Reversible.NONE)
+    evidence = models.JSONField(null=True)
+    settle_at = models.DateTimeField(null=True)
+    settle_attempts = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["-id"]
+        default_permissions = ("view",)
+        permissions = [
+            ("read_log", "Can read the operations log"),
+            ("revert_change", "Can revert a change from the operations log"),
+        ]
+        indexes = [
+            # The filters of GET /api/operations, each read newest first.
+            models.Index(fields=["owner", "id"], name="audit_by_owner"),
+            models.Index(fields=["key_name", "id"], name="audit_by_key_name"),
+            models.Index(fields=["operation", "id"], name="audit_by_operation"),
+            models.Index(fields=["target_id", "id"], name="audit_by_target"),
+            models.Index(fields=["outcome", "id"], name="audit_by_outcome"),
+            models.Index(fields=["request_id", "id"], name="audit_by_request_id"),
+            models.Index(fields=["run_id", "id"], name="audit_by_run", condition=Q(run_id__isnull=False)),
+            models.Index(
+                fields=["change_request_id", "id"],
+                name="audit_by_change_request",
+                condition=Q(change_request_id__isnull=False),
+            ),
+            models.Index(fields=["settle_at"], name="audit_to_settle", condition=Q(outcome__in=OPEN_OUTCOMES)),
+        ]
+        constraints = [
+            # An approved change is carried out once, whatever workers do: a second intent for it cannot be recorded,
+            # and without a record nothing is written. (A run records account by account and claims those itself.)
+            models.UniqueConstraint(
+                fields=["change_request_id"],
+                condition=Q(surface="worker", run_id__isnull=True),
+                name="audit_one_application_per_change_request",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} by {self.owner} at {self.at:%Y-%m-%d %H:%M:%S}"
+
+    def may_be_written(self) -> bool:
+        """Whether a write sent now is over before a settler looks. A writer that was held up must not send any more."""
+        return self.settle_at is not None and timezone.now() + timedelta(seconds=seconds_of_a_write()) < self.settle_at

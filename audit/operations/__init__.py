@@ -1,0 +1,5 @@
+"""The declared operations of this app, one module per noun."""
+
+from audit.operations import operations_log
+
+__all__ = ["operations_log"]

@@ -1,0 +1,92 @@
+"""Reading the operations log: `operations.search` and `operations.read`. Writing it is `audit.log`'s."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from pydantic import Field
+
+from audit.identifiers import identifier_bounds
+from audit.models import OperationRecord, Outcome
+from audit.shapes import RecordJson, record_as_json
+from directory.access import scope_bases
+from gateway.core.call import Call
+from gateway.core.errors import NotFound
+from gateway.core.operation import operation
+from gateway.core.paging import Page, PageQuery, page_of
+from gateway.core.shapes import Guid, Timestamp
+
+
+class SearchOperations(PageQuery):
+    """The filters of the log; several of them narrow each other down."""
+
+    from_: Annotated[Timestamp | None, Field(alias="from", description="Records of this moment and later.")] = None
+    to: Annotated[Timestamp | None, Field(description="Records of this moment and earlier.")] = None
+    owner: Annotated[str | None, Field(description="User name of the person the credential acts as.")] = None
+    key_name: Annotated[str | None, Field(description="Name of the API key or agent.")] = None
+    operation: Annotated[str | None, Field(description="An operation's name, such as `users.update`.")] = None
+    target: Annotated[Guid | None, Field(description="objectGUID of the object concerned.")] = None
+    outcome: Annotated[Outcome | None, Field(description="How it ended.")] = None
+    request_id: Annotated[str | None, Field(description="X-Request-Id of the request.")] = None
+    run_id: Annotated[Guid | None, Field(description="The run over an organizational unit's accounts.")] = None
+
+
+_COLUMNS = {
+    "owner": "owner",
+    "key_name": "key_name",
+    "operation": "operation",
+    "target": "target_id",
+    "outcome": "outcome",
+    "request_id": "request_id",
+    "run_id": "run_id",
+}
+"""The filters that compare a column with their value."""
+
+
+def visible_records(call: Call) -> QuerySet[OperationRecord]:
+    """What the caller may see of the log: all of it, or under a role with scopes the records of targets inside them."""
+    records = OperationRecord.objects.all()
+    if not call.scopes:
+        return records
+    if call.directory is None:
+        return records.none()
+    inside = Q()
+    for base in scope_bases(call) or ():
+        below = f",{base}"
+        # A comma that is escaped belongs to a name, not to the path.
+        inside |= Q(target_dn__iexact=base) | (Q(target_dn__iendswith=below) & ~Q(target_dn__iendswith="\\" + below))
+    return records.filter(inside, directory_id=call.directory.id) if inside else records.none()
+
+
+def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> QuerySet[OperationRecord]:
+    for parameter, column in _COLUMNS.items():
+        value: Any = getattr(query, parameter)
+        if value is not None:
+            records = records.filter(**{column: value})
+    # An identifier holds its moment, so that a time range is a range of the key the list is read by.
+    if query.from_ is not None:
+        records = records.filter(at__gte=query.from_, id__gte=identifier_bounds(query.from_)[0])
+    if query.to is not None:
+        records = records.filter(at__lte=query.to, id__lte=identifier_bounds(query.to)[1])
+    return records
+
+
+@operation(
+    "operations.search", "GET operations", permission="audit.read_log", query=SearchOperations, output=Page[RecordJson]
+)
+def search_operations(call: Call, *, query: SearchOperations) -> Page[RecordJson]:
+    """List the operations log, newest first.
+
+    Under a role with scopes only records whose target lies inside them are found. The records are not counted.
+    """
+    records = _filtered(visible_records(call), query)
+    return page_of(call, records, query=query, order=("-id",), render=record_as_json, counted=False)
+
+
+@operation("operations.read", "GET operations/{id}", permission="audit.read_log", output=RecordJson)
+def read_operation(call: Call, *, id: UUID) -> RecordJson:
+    """Read one record of the operations log."""
+    record = visible_records(call).filter(id=id).first()
+    if record is None:
+        raise NotFound
+    return record_as_json(record)

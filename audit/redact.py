@@ -1,0 +1,58 @@
+"""The last line of defence for secrets: values of credential attributes never enter the log, whoever gives them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
+
+
+class ChangeJson(TypedDict):
+    attribute: str
+    before: list[str]
+    after: list[str]
+
+
+CREDENTIAL_ATTRIBUTES = frozenset(
+    name.lower()
+    for name in (
+        # passwords and their hashes (MS-ADTS 3.1.1.3.1.5, MS-ADA1..3)
+        "unicodePwd", "userPassword", "dBCSPwd", "lmPwdHistory", "ntPwdHistory", "supplementalCredentials",
+        "clearTextPassword", "unixUserPassword", "msSFU30Password", "msDS-ManagedPassword",
+        "msDS-ExecuteScriptPassword", "newPassword", "currentPassword", "password",
+        # secrets of trusts, of LSA and of the domain's own key hierarchy
+        "initialAuthIncoming", "initialAuthOutgoing", "trustAuthIncoming", "trustAuthOutgoing",
+        "currentValue", "priorValue", "pekList", "msKds-RootKeyData",
+        # local administrators, disk and TPM recovery, roamed keys
+        "ms-Mcs-AdmPwd", "msFVE-RecoveryPassword", "msFVE-KeyPackage", "msTPM-OwnerInformation",
+        "msPKIAccountCredentials", "msPKI-CredentialRoamingTokens", "msPKIDPAPIMasterKeys", "userPKCS12",
+    )
+)  # fmt: skip
+_CREDENTIAL_PREFIXES = ("mslaps-",)
+
+
+def is_credential(attribute: str) -> bool:
+    """Whether values of the attribute are secrets; options (`userPassword;x-old`) and case do not matter."""
+    name = attribute.partition(";")[0].strip().lower()
+    return name in CREDENTIAL_ATTRIBUTES or name.startswith(_CREDENTIAL_PREFIXES)
+
+
+def _storable(value: Any) -> str:
+    """PostgreSQL stores no NUL in text or jsonb; a record must not fail on a value the directory does hold."""
+    return str(value).replace("\x00", "\N{SYMBOL FOR NULL}")
+
+
+def redacted(changes: Iterable[Mapping[str, Any]]) -> list[ChangeJson]:
+    """The changes as they may be stored: `<secret>` in the place of each credential value."""
+    return [
+        {
+            "attribute": _storable(change["attribute"]),
+            "before": _values(change["attribute"], change["before"]),
+            "after": _values(change["attribute"], change["after"]),
+        }
+        for change in changes
+    ]
+
+
+def _values(attribute: str, values: Iterable[Any]) -> list[str]:
+    secret = is_credential(attribute)
+    return [SECRET if secret else _storable(value) for value in values]

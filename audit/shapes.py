@@ -1,0 +1,75 @@
+"""How a record of the operations log is answered (contract section 8)."""
+
+from typing_extensions import TypedDict
+
+from audit.models import OperationRecord
+from audit.redact import ChangeJson
+from gateway.core.shapes import render_timestamp
+
+
+class RecordTargetJson(TypedDict):
+    id: str | None
+    kind: str | None
+    distinguishedName: str | None
+
+
+class RecordJson(TypedDict):
+    id: str
+    at: str
+    completedAt: str | None
+    surface: str
+    operation: str
+    owner: str
+    keyName: str | None
+    credentialId: str
+    clientAddress: str | None
+    requestId: str
+    directory: str | None
+    target: RecordTargetJson | None
+    changes: list[ChangeJson]
+    outcome: str
+    code: str | None
+    changeRequestId: str | None
+    approvedBy: str | None
+    runId: str | None
+    batchIndex: int | None
+    reason: str | None
+    server: str | None
+    reversible: str
+
+
+def record_as_json(record: OperationRecord) -> RecordJson:
+    return {
+        "id": str(record.id),
+        "at": render_timestamp(record.at) or "",
+        "completedAt": render_timestamp(record.completed_at),
+        "surface": record.surface,
+        "operation": record.operation,
+        "owner": record.owner,
+        "keyName": record.key_name,
+        "credentialId": record.credential_id,
+        "clientAddress": record.client_address,
+        "requestId": record.request_id,
+        "directory": record.directory,
+        "target": _target_as_json(record),
+        "changes": record.changes,
+        "outcome": record.outcome,
+        "code": record.code,
+        "changeRequestId": str(record.change_request_id) if record.change_request_id else None,
+        "approvedBy": record.approved_by,
+        "runId": str(record.run_id) if record.run_id else None,
+        "batchIndex": record.batch_index,
+        "reason": record.reason,
+        "server": record.server,
+        "reversible": record.reversible,
+    }
+
+
+def _target_as_json(record: OperationRecord) -> RecordTargetJson | None:
+    if record.target_id is None and record.target_kind is None and record.target_dn is None:
+        return None
+    return {
+        "id": str(record.target_id) if record.target_id else None,
+        "kind": record.target_kind,
+        "distinguishedName": record.target_dn,
+    }
