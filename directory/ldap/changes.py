@@ -68,7 +68,7 @@ def swap(attribute: str, old: bytes | None, new: bytes | None) -> tuple[Modifica
     """A compare-and-swap of one value: the modify that contains it fails as a whole unless ``old`` is still there.
 
     With ``old`` None the attribute must be single-valued for the guard to hold: adding then fails if it has a value.
-    A stale swap whose ``new`` already holds succeeds, as AD sees the delete and the add together.
+    A stale swap of userAccountControl whose ``new`` already holds may succeed: two workers cannot share work by it.
     """
     if old == new:
         return ()

@@ -159,8 +159,9 @@ _CONNECTION_LOST = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.LOC
 
 _HEX_CODE = re.compile(r"^\s*([0-9A-Fa-f]{8}):")
 _ATTRIBUTE = re.compile(
-    r"(?:attribute|element|Element|Att|Modify of RDN)\s+'?([A-Za-z][\w-]*)'?(?=[\s:',(]|$)|Att [0-9a-f]+ \(([\w-]+)\)"
-    r"|samldb: '?(samAccountName|userPrincipalName|servicePrincipalName)'?",
+    r"\bAtt [0-9a-f]+ \(([\w-]+)\)"  # Windows
+    r"|(?:attribute|[Ee]lement|Modify of RDN)\s+'?([A-Za-z][\w-]*)'?(?=[\s:',(]|$)"  # Samba
+    r"|samldb: '?(samAccountName|userPrincipalName|servicePrincipalName)'?"
 )
 _NOT_NAMES = {"to", "of", "on", "in", "is", "value", "values", "syntax", "already", "or", "and", "for", "not"}
 _SOURCE_PATH = re.compile(r"\s*(?:\bat\s+)?(?:\.{1,2}/)*(?:[\w.-]+/)+[\w.-]+\.[ch](?::\d+)?(?::\w+)?")
@@ -208,7 +209,7 @@ def clean_message(raw: str) -> str:
 
 
 def _kind(result: int | None, hex_code: str | None, raw: str, *, guarded: bool) -> type[LdapError]:
-    if guarded and result == ldap.NO_SUCH_ATTRIBUTE.errnum and "not found in the schema" not in raw:
+    if guarded and _is_conflict(result, hex_code, raw):
         return VersionConflict
     if result == 49:  # its hex code (80090308) is that of the security package, its sub-code is `bind_result`'s matter
         return BadCredentials
@@ -220,6 +221,13 @@ def _kind(result: int | None, hex_code: str | None, raw: str, *, guarded: bool) 
     if "parent does not exist" in raw:  # Samba, of a rename (result 80)
         return NotFound
     return _BY_RESULT.get(result, DirectoryFault) if result is not None else DirectoryFault
+
+
+def _is_conflict(result: int | None, hex_code: str | None, raw: str) -> bool:
+    """Whether a compare-and-swap met another value: the old one is gone, or one came where there was none."""
+    if result == 16:
+        return "not found in the schema" not in raw  # which Samba answers with the same result
+    return result == 20 or (result == 19 and hex_code == "00002081")  # ERROR_DS_SINGLE_VALUE_CONSTRAINT
 
 
 def _attribute(raw: str) -> str | None:
