@@ -1,1 +1,23 @@
-"""The declared operations on directory objects and connections, one module per noun."""
+"""The operations of this app on directory objects, runs and connections. Importing it declares them."""
+
+from directory.operations import (
+    computers,
+    directories,
+    groups,
+    objects,
+    organization_unit_accounts,
+    organization_units,
+    runs,
+    users,
+)
+
+__all__ = [
+    "computers",
+    "directories",
+    "groups",
+    "objects",
+    "organization_unit_accounts",
+    "organization_units",
+    "runs",
+    "users",
+]

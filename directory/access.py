@@ -1,0 +1,108 @@
+"""From a reference (objectGUID or distinguished name) to an entry inside the caller's scopes, or a refusal.
+
+Absent, forbidden and unreachable are three different answers: ObjectNotFound, Forbidden, Unavailable.
+"""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from directory import errors
+from directory.connection import get_client
+from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound
+from directory.shapes.kinds import Kind, kind_of
+from gateway.core.call import Call
+from gateway.core.errors import FieldError, Forbidden, InvalidRequest
+from gateway.core.shapes import parse_guid
+
+Reference = UUID | DistinguishedName
+"""How a caller names an object."""
+
+_FOR_THE_CHECK = ("objectGUID", "objectClass")
+
+
+def client_of(call: Call) -> Client:
+    """The client of the call's directory, which the pipeline has made sure of."""
+    if call.directory is None:
+        raise Forbidden
+    return get_client(call.directory.id)
+
+
+def parse_reference(text: str, *, pointer: str | None = None, parameter: str | None = None) -> Reference:
+    """A UUID or distinguished name; raises InvalidRequest naming the member of the body or the parameter."""
+    guid = parse_guid(text)
+    if guid is not None:
+        return guid
+    try:
+        name = DistinguishedName.parse(text)
+    except InvalidValue:
+        name = None
+    if name is None or not name.rdns:
+        detail = "must be a UUID or a distinguished name"
+        raise InvalidRequest(
+            detail, errors=[FieldError(InvalidRequest.code, detail, pointer=pointer, parameter=parameter)]
+        )
+    return name
+
+
+def find_object(
+    call: Call, reference: Reference, *, kinds: Collection[Kind] | None = None, attributes: Collection[str] = ()
+) -> Entry:
+    """The entry a caller names, with the attributes asked for.
+
+    Raises ObjectNotFound when there is none, or one of another kind than `kinds`; Forbidden when it is outside the
+    caller's scopes.
+    """
+    client = client_of(call)
+    name = reference if isinstance(reference, UUID) else str(reference)
+    try:
+        entry = client.read(name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
+    except NotFound:
+        raise errors.ObjectNotFound from None
+    # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
+    if not _is_within_directory(client, entry):
+        raise errors.ObjectNotFound
+    if kinds is not None and kind_of(entry.object_classes) not in kinds:
+        raise errors.ObjectNotFound
+    require_inside_scopes(call, entry.dn)
+    return entry
+
+
+def _is_within_directory(client: Client, entry: Entry) -> bool:
+    return DistinguishedName.parse(entry.dn).is_within(DistinguishedName.parse(client.settings.base_dn))
+
+
+def find_parent(call: Call, reference: Reference, *, attributes: Collection[str] = ()) -> Entry:
+    """The container for a new or moved object, raised for as by `find_object`; AD decides what may hold what."""
+    return find_object(call, reference, attributes=attributes)
+
+
+def find_base(call: Call, reference: Reference) -> str:
+    """The name of the object to search below. Scopes do not matter here: a search finds nothing outside of them."""
+    client = client_of(call)
+    entry = client.find(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
+    if entry is None or not _is_within_directory(client, entry):
+        raise errors.ObjectNotFound
+    return entry.dn
+
+
+def scope_bases(call: Call) -> tuple[str, ...] | None:
+    """The present names of the objects the caller is confined to; None when the caller is not confined.
+
+    A base that no longer exists holds nothing; without any left the caller is inside nothing at all.
+    """
+    if not call.scopes:
+        return None
+    return tuple(entry.dn for entry in client_of(call).read_many(call.scopes, ("objectGUID",)).values())
+
+
+def require_inside_scopes(call: Call, *names: str) -> None:
+    """Raise Forbidden unless each of these objects is inside one of the caller's scopes."""
+    bases = scope_bases(call)
+    if bases is not None and not all(is_within_any(name, bases) for name in names):
+        raise Forbidden
+
+
+def is_within_any(name: str, bases: Collection[str]) -> bool:
+    """Whether an object is one of these or below one."""
+    parsed = DistinguishedName.parse(name)
+    return any(parsed.is_within(DistinguishedName.parse(base)) for base in bases)

@@ -1,0 +1,116 @@
+"""Django admin of directory connections."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_POST
+
+from directory.connection import try_connection
+from directory.models import DirectoryConnection
+
+
+class ServersField(forms.CharField):
+    """Servers as people write them: one URL a line."""
+
+    widget = forms.Textarea
+
+    def prepare_value(self, value: Any) -> Any:
+        return "\n".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> list[str]:  # type: ignore[override]
+        return [line.strip() for line in (value or "").splitlines() if line.strip()]
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return list(initial or []) != self.to_python(data)
+
+
+class DirectoryConnectionForm(forms.ModelForm):
+    urls = ServersField(
+        label="Servers",
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 60, "placeholder": "ldaps://dc1.corp.example.com"}),
+        help_text="Domain controllers in order of preference, one URL a line. The host must be a name that the "
+        "server's certificate carries. Without StartTLS: ldaps://; with StartTLS: ldap://.",
+    )
+    bind_password = forms.CharField(
+        label="Bind password",
+        required=False,
+        strip=False,
+        widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
+        help_text="Encrypted in the database and never shown again. Leave empty to keep the present one.",
+    )
+
+    class Meta:
+        model = DirectoryConnection
+        fields = ("name", "enabled", "urls", "start_tls", "ca_certificate", "base_dn", "bind_dn", "bind_password")
+
+    def clean_bind_password(self) -> str:
+        given: str = self.cleaned_data["bind_password"]
+        if given:
+            return given
+        if self.instance._state.adding:
+            raise ValidationError("A new connection needs the password of its account.", code="required")
+        return self.instance.bind_password
+
+
+@admin.register(DirectoryConnection)
+class DirectoryConnectionAdmin(admin.ModelAdmin):
+    form = DirectoryConnectionForm
+    list_display = ("name", "servers", "base_dn", "enabled", "changed_at")
+    list_filter = ("enabled",)
+    search_fields = ("name", "base_dn", "bind_dn")
+    readonly_fields = ("id", "client_id", "created_at", "changed_at")
+    change_form_template = "admin/directory/directoryconnection/change_form.html"
+    fieldsets = (
+        (None, {"fields": ("name", "enabled")}),
+        (
+            "Servers",
+            {
+                "fields": ("urls", "start_tls", "ca_certificate"),
+                "description": "The gateway never sends a password over an unencrypted or unverified connection.",
+            },
+        ),
+        (
+            "Account",
+            {
+                "fields": ("base_dn", "bind_dn", "bind_password"),
+                "description": "After saving, <em>Test connection</em> tells whether all of this works.",
+            },
+        ),
+        ("Identification", {"fields": ("id", "client_id", "created_at", "changed_at")}),
+    )
+
+    @admin.display(description="servers")
+    def servers(self, row: DirectoryConnection) -> str:
+        return ", ".join(row.urls)
+
+    def get_urls(self) -> list[URLPattern]:
+        test = path(
+            "<uuid:object_id>/test/",
+            self.admin_site.admin_view(
+                method_decorator(require_POST)(DirectoryConnectionAdmin.test_view).__get__(self)
+            ),
+            name="directory_directoryconnection_test",
+        )
+        return [test, *super().get_urls()]
+
+    def test_view(self, request: HttpRequest, object_id: Any) -> HttpResponse:
+        """Try the saved connection and show what was reached, or the reason why not."""
+        row = self.get_object(request, str(object_id))
+        if row is None:
+            raise Http404
+        if not self.has_change_permission(request, row):
+            raise PermissionDenied
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Test of {row.name}",
+            "opts": self.model._meta,
+            "connection": row,
+            "report": try_connection(row),
+        }
+        return TemplateResponse(request, "admin/directory/directoryconnection/test.html", context)

@@ -1,0 +1,151 @@
+"""From a stored connection to a pooled LDAP client of this process, and the test of a connection.
+
+Whether a caller may use a connection is read by `keys` at each request; what is kept here is only how to reach it.
+"""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from django.conf import settings
+from typing_extensions import TypedDict
+
+from directory.ldap import BadCredentials, Client, LdapError, ServerCheck, ServerSettings
+from directory.models import DirectoryConnection
+
+REVISION_SECONDS = 1.0
+"""For how long the revision of a connection is believed before it is read again."""
+
+
+@dataclass(slots=True)
+class _Known:
+    client: Client
+    revision: int
+    read_at: float
+
+
+_clients: dict[UUID, _Known] = {}
+_lock = threading.Lock()
+
+
+def get_client(connection_id: UUID) -> Client:
+    """The client of a connection: one per process and revision; raises DirectoryConnection.DoesNotExist."""
+    known = _clients.get(connection_id)
+    if known is not None and time.monotonic() - known.read_at < REVISION_SECONDS:
+        return known.client
+    row = DirectoryConnection.objects.get(pk=connection_id)
+    with _lock:
+        known = _clients.get(connection_id)
+        if known is None or known.revision != row.revision:
+            if known is not None:
+                known.client.close()
+            known = _clients[connection_id] = _Known(Client(server_settings(row)), row.revision, 0)
+        known.read_at = time.monotonic()
+    return known.client
+
+
+def server_settings(row: DirectoryConnection) -> ServerSettings:
+    """The LDAP layer's settings for a connection."""
+    limits = settings.CONFIGURATION.Directory
+    return ServerSettings(
+        urls=tuple(row.urls),
+        base_dn=row.base_dn,
+        bind_dn=row.bind_dn,
+        bind_password=row.bind_password,
+        ca_certificate=row.ca_certificate or None,
+        start_tls=row.start_tls,
+        connect_seconds=limits.ConnectSeconds,
+        operation_seconds=limits.OperationSeconds,
+        pool_size=limits.PoolSize,
+    )
+
+
+class ServerReport(TypedDict):
+    """What came of trying one server. `problem` is null when all went well."""
+
+    url: str
+    ok: bool
+    server: str | None
+    tls: str | None
+    problem: str | None
+
+
+class SchemaReport(TypedDict):
+    attributes: int
+    classes: int
+
+
+class RightsReport(TypedDict):
+    """What the gateway's account may do on the base: kinds of objects it may create, attributes it may write."""
+
+    baseReadable: bool
+    creatableClasses: list[str]
+    writableAttributes: list[str]
+
+
+class ConnectionReport(TypedDict):
+    """What a test reached. Schema, rights and recycle bin are those of the first server that works, else null."""
+
+    ok: bool
+    servers: list[ServerReport]
+    namingContexts: list[str]
+    functionalLevel: int | None
+    schema: SchemaReport | None
+    rights: RightsReport | None
+    recycleBin: bool | None
+
+
+def try_connection(row: DirectoryConnection) -> ConnectionReport:
+    """Connect to each server anew, sign in and look around; says for each what stands in the way.
+
+    A refused password is not tried on the other servers: a domain counts it and locks the account.
+    """
+    everything = server_settings(row)
+    servers: list[ServerReport] = []
+    reached: ServerCheck | None = None
+    refused = False
+    for url in everything.urls:
+        if refused:
+            servers.append(_report(url, problem="Not tried, as the bind name or password was refused"))
+            continue
+        client = Client(replace(everything, urls=(url,), pool_size=1))
+        try:
+            found = client.check()
+        except LdapError as error:
+            refused = isinstance(error, BadCredentials)
+            servers.append(_report(url, problem=error.message or type(error).__name__))
+        else:
+            problem = None if found.base_readable else f"{found.base_dn} does not exist or cannot be read"
+            servers.append(_report(url, found, problem=problem))
+            reached = reached or found
+        finally:
+            client.close()
+    return {
+        "ok": bool(servers) and all(server["ok"] for server in servers),
+        "servers": servers,
+        "namingContexts": list(reached.naming_contexts) if reached else [],
+        "functionalLevel": reached.functional_level if reached else None,
+        "schema": {"attributes": reached.attribute_count, "classes": reached.class_count} if reached else None,
+        "rights": _rights(reached) if reached else None,
+        "recycleBin": reached.recycle_bin if reached else None,
+    }
+
+
+def _report(url: str, found: ServerCheck | None = None, *, problem: str | None = None) -> ServerReport:
+    tls = f"{found.tls_version}, {found.tls_cipher}" if found else None
+    return {
+        "url": url,
+        "ok": problem is None,
+        "server": found.server if found else None,
+        "tls": tls,
+        "problem": problem,
+    }
+
+
+def _rights(found: ServerCheck) -> RightsReport:
+    return {
+        "baseReadable": found.base_readable,
+        "creatableClasses": list(found.creatable_classes),
+        "writableAttributes": list(found.writable_attributes),
+    }

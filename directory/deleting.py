@@ -1,0 +1,89 @@
+"""Proposals to delete an object, alone or with everything below it."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from directory import errors
+from directory.access import client_of, find_object
+from directory.ldap import Client, Delete, Entry, Schema, Scope, is_protected_from_deletion, parse_descriptor
+from directory.ldap.codecs import decode, is_credential
+from directory.policy import is_protected, protected_among
+from directory.proposal import AttributeChange, Proposal
+from directory.settle import evidence_of
+from directory.shapes.kinds import KINDS_OF_NOUN, kind_of, permission_for
+from directory.shapes.record import PROTECTION_ATTRIBUTES
+from directory.updating import TARGET_ATTRIBUTES, target_of
+from gateway.core.call import Call
+from gateway.core.operation import Risk
+
+# What an administrator needs to know of a deleted object, or a restore to refill it, although nobody can write it.
+_WORTH_KEEPING = frozenset({"objectclass", "objectsid", "memberof", "admincount", "pwdlastset", "lastlogontimestamp"})
+_NOT_WORTH_KEEPING = frozenset(
+    {"name", "cn", "ou", "distinguishedname", "objectcategory", "dscorepropagationdata", "lastlogon", "logoncount"}
+    | {"badpwdcount", "badpasswordtime", "lastlogoff", "codepage", "countrycode", "ntsecuritydescriptor"}
+)
+
+
+def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Proposal:
+    """The end of an object. With `recursive` everything below is checked first, and refused whole.
+
+    Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`.
+    """
+    client = client_of(call)
+    find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
+    # All readable attributes: the record of the deletion is what a restore is refilled from.
+    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True)
+    _require_deletable(entry)
+    below = _below(client, entry.dn)
+    if below and not recursive:
+        raise errors.NotEmpty(objectsBelow=len(below))
+    for descendant in below:
+        _require_deletable(descendant)
+    write = Delete(entry.dn, tree=bool(below))
+    names = tuple(descendant.dn for descendant in below)
+    return Proposal(
+        target=target_of(entry),
+        changes=(AttributeChange("distinguishedName", (entry.dn, *names), ()), *_before_image(client.schema, entry)),
+        write=write,
+        answer=lambda: None,
+        requires=frozenset(permission_for("delete", kind_of(each.object_classes)) for each in (entry, *below)),
+        protected=is_protected(client, entry) or bool(protected_among(client, below)),
+        risk=Risk.DESTRUCTIVE,
+        warnings=_warnings(client, below),
+        evidence=evidence_of(write, entry=entry),
+    )
+
+
+def _below(client: Client, dn: str) -> list[Entry]:
+    """Everything below an object, each with what decides whether it may go."""
+    rows = client.search(dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True)
+    return [entry for entry in rows if entry.dn.lower() != dn.lower()]
+
+
+def _require_deletable(entry: Entry) -> None:
+    descriptors = entry.values("nTSecurityDescriptor")
+    # Without the right to read the list the gateway cannot tell, and AD would not let it delete either.
+    if descriptors and is_protected_from_deletion(parse_descriptor(descriptors[0])):
+        raise errors.DeletionProtected(f"{entry.dn} is protected from accidental deletion.")
+
+
+def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:
+    for name in sorted(entry):
+        attribute = schema.attribute(name)
+        if attribute is None or is_credential(name) or name.lower() in _NOT_WORTH_KEEPING:
+            continue
+        maintained = attribute.system_only or attribute.constructed or attribute.back_link
+        if not maintained or name.lower() in _WORTH_KEEPING:
+            yield AttributeChange(attribute.name, tuple(decode(attribute, entry.values(name))), ())
+
+
+def _warnings(client: Client, below: list[Entry]) -> tuple[str, ...]:
+    warnings = []
+    if below:
+        warnings.append(f"{len(below)} objects below it are deleted too.")
+    if not client.is_recycle_bin_enabled():
+        warnings.append(
+            "The recycle bin is not enabled: a restored object keeps its identity and loses most attributes, "
+            "its group memberships and its password."
+        )
+    return tuple(warnings)

@@ -1,0 +1,167 @@
+"""The errors of directory objects (contract section 3), and how those of the LDAP layer become them.
+
+Everything that is said to a caller about a failure of the directory is decided here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from directory import ldap
+from gateway.core.errors import GatewayError
+
+RETRY_AFTER_SECONDS = 5
+
+
+class ObjectNotFound(GatewayError):
+    status, code, title = 404, "AD.Object.NotFound", "There is no such object in the directory"
+
+
+class AlreadyExists(GatewayError):
+    status, code, title = 409, "AD.Object.AlreadyExists", "An object with this name or identifier exists already"
+
+
+class NotEmpty(GatewayError):
+    status, code, title = 409, "AD.Object.NotEmpty", "The object holds other objects"
+
+
+class DeletionProtected(GatewayError):
+    status, code, title = 409, "AD.Object.DeletionProtected", "The object is protected from accidental deletion"
+
+
+class VersionMismatch(GatewayError):
+    status, code, title = 412, "AD.Object.VersionMismatch", "The object has changed since it was read"
+
+
+class GroupCycle(GatewayError):
+    status, code, title = 409, "AD.Group.Cycle", "A group would become a member of itself"
+
+
+class PasswordPolicyViolation(GatewayError):
+    status, code, title = 422, "AD.Password.PolicyViolation", "The directory's password policy refuses this password"
+
+
+class CurrentPasswordWrong(GatewayError):
+    status, code, title = 422, "AD.Password.CurrentWrong", "The current password is not right"
+
+
+class PasswordRequired(GatewayError):
+    status, code, title = 422, "AD.Password.Required", "An enabled account needs a password"
+
+
+class AttributesTooMany(GatewayError):
+    status, code, title = 400, "AD.Attributes.TooMany", "Too many different attributes in one write"
+
+
+class TooManyValues(GatewayError):
+    status, code, title = 400, "AD.Attributes.TooManyValues", "Too many values for one attribute"
+
+
+class ValueTooLong(GatewayError):
+    status, code, title = 400, "AD.Attributes.ValueTooLong", "A value is too long"
+
+
+class AttributeUnknown(GatewayError):
+    status, code, title = 400, "AD.Attributes.Unknown", "The directory's schema knows no such attribute"
+
+
+class AttributeNotWritable(GatewayError):
+    status, code, title = 400, "AD.Attributes.NotWritable", "This attribute cannot be written"
+
+
+class AttributeNotReadable(GatewayError):
+    status, code, title = 400, "AD.Attributes.NotReadable", "This attribute holds a secret and is never returned"
+
+
+class AttributeSingleValued(GatewayError):
+    status, code, title = 400, "AD.Attributes.SingleValued", "This attribute can have one value only"
+
+
+class InvalidValue(GatewayError):
+    status, code, title = 400, "AD.Attributes.InvalidValue", "A value is not one that this attribute can have"
+
+
+class AttributesConflict(GatewayError):
+    status, code, title = 400, "AD.Attributes.Conflict", "An attribute is named in two ways that exclude each other"
+
+
+class FilterMalformed(GatewayError):
+    """`position` is where the text stops being a filter, in characters from 0."""
+
+    status, code, title = 400, "AD.Filter.Malformed", "The filter is not well-formed (RFC 4515)"
+
+
+class FilterUnsupported(GatewayError):
+    status, code, title = 400, "AD.Filter.Unsupported", "The directory does not support this filter"
+
+
+class DirectoryRejected(GatewayError):
+    """The directory itself refuses a write; `directoryMessage` is its message without names and paths."""
+
+    status, code, title = 422, "AD.Directory.Rejected", "The directory refuses this change"
+
+
+class DirectoryDenied(GatewayError):
+    """The account the gateway signs in with lacks the right: a matter of its administrator, not of the caller."""
+
+    status, code, title = 502, "AD.Directory.Denied", "The gateway's own account may not do this in the directory"
+
+
+class DirectoryFailed(GatewayError):
+    """An answer of the directory that has no meaning here."""
+
+    status, code, title = 502, "AD.Directory.Failed", "The directory answered in an unexpected way"
+
+
+class LimitExceeded(GatewayError):
+    status, code, title = 503, "AD.Directory.LimitExceeded", "The directory's time or size limit was reached"
+
+
+class Unavailable(GatewayError):
+    status, code, title = 503, "AD.Directory.Unavailable", "No domain controller answers"
+
+    def __init__(self, detail: str | None = None) -> None:
+        super().__init__(detail, headers={"Retry-After": str(RETRY_AFTER_SECONDS)})
+
+
+class OutcomeUnknown(GatewayError):
+    """A write was sent and no answer came; whether it was applied could not be found out."""
+
+    status, code, title = 504, "AD.Directory.OutcomeUnknown", "It is not known whether the change was applied"
+
+
+_MEANING: dict[type[ldap.LdapError], type[GatewayError]] = {
+    ldap.NotFound: ObjectNotFound,
+    ldap.AlreadyExists: AlreadyExists,
+    ldap.NotEmpty: NotEmpty,
+    ldap.VersionConflict: VersionMismatch,
+    ldap.PasswordPolicy: PasswordPolicyViolation,
+    ldap.CurrentPasswordWrong: CurrentPasswordWrong,
+    ldap.InvalidValue: DirectoryRejected,
+    ldap.Refused: DirectoryRejected,
+    ldap.AccessDenied: DirectoryDenied,
+    ldap.FilterError: FilterUnsupported,
+    ldap.LimitExceeded: LimitExceeded,
+    ldap.Unavailable: Unavailable,
+    ldap.OutcomeUnknown: OutcomeUnknown,
+    ldap.DirectoryFault: DirectoryFailed,
+}
+
+
+def from_ldap(error: ldap.LdapError) -> GatewayError:
+    """What a caller is told about an error of the LDAP layer."""
+    meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
+    if meaning is not DirectoryRejected:
+        return meaning()
+    members = {"directoryMessage": error.message}
+    if error.attribute:
+        members["attribute"] = error.attribute
+    return DirectoryRejected(**members)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Errors of the LDAP layer leave the block as errors of the gateway; others pass."""
+    try:
+        yield
+    except ldap.LdapError as error:
+        raise from_ldap(error) from error

@@ -1,0 +1,70 @@
+"""Filters that callers wrote: read strictly, and refused where the directory would ignore a part or reveal a secret."""
+
+from directory import errors
+from directory.ldap import (
+    ANYTHING,
+    And,
+    AttributeType,
+    Extensible,
+    Filter,
+    FilterSyntax,
+    Not,
+    Or,
+    Schema,
+)
+from directory.ldap.codecs import is_credential
+from directory.ldap.filters import BIT_AND, BIT_OR, IN_CHAIN, parse
+from gateway.core.errors import FieldError, GatewayError
+
+_RULES = frozenset({BIT_AND, BIT_OR, IN_CHAIN})
+_NOT_IN_THE_SCHEMA = frozenset({"anr"})  # a virtual attribute of AD ([MS-ADTS] 3.1.1.3.1.3.4)
+
+
+def read_filter(text: str, schema: Schema) -> Filter:
+    """The filter a caller wrote.
+
+    Raises FilterMalformed with the position; AttributeNotReadable when a secret is named; FilterUnsupported for what
+    AD would silently treat as never matching: unknown and computed attributes, unknown rules.
+    """
+    try:
+        condition = parse(text)
+    except FilterSyntax as error:
+        raise _refusal(errors.FilterMalformed, error.reason, position=error.position) from None
+    return _checked(condition, schema)
+
+
+def _checked(condition: Filter, schema: Schema) -> Filter:
+    match condition:
+        # Samba drops the connection on an empty set, whose meaning is plain (RFC 4526).
+        case And(filters=()):
+            return ANYTHING
+        case Or(filters=()):
+            return Not(ANYTHING)
+        case And():
+            return And(*(_checked(inner, schema) for inner in condition.filters))
+        case Or():
+            return Or(*(_checked(inner, schema) for inner in condition.filters))
+        case Not():
+            return Not(_checked(condition.filter, schema))
+        case Extensible():
+            if condition.attribute is None or condition.rule not in _RULES or condition.dn_attributes:
+                raise _refusal(errors.FilterUnsupported, "the directory has no such matching rule")
+    for name in condition.attributes():
+        _require_usable(name, schema)
+    return condition
+
+
+def _require_usable(name: str, schema: Schema) -> None:
+    if is_credential(name) or name.lower() == "ntsecuritydescriptor":
+        raise _refusal(errors.AttributeNotReadable, f"{name} is never shown, so nothing can be found by it")
+    if name.lower() in _NOT_IN_THE_SCHEMA:
+        return
+    attribute: AttributeType | None = schema.attribute(name)
+    if attribute is None:
+        raise _refusal(errors.FilterUnsupported, f"{name} is no attribute of the directory's schema")
+    if attribute.constructed:
+        raise _refusal(errors.FilterUnsupported, f"{name} is computed, so nothing can be found by it")
+
+
+def _refusal(kind: type[GatewayError], detail: str, **members: int) -> GatewayError:
+    return kind(detail, errors=[FieldError(kind.code, detail, parameter="filter")], **members)

@@ -1,0 +1,150 @@
+"""Operations on computers: read, search, look-up by name, create, update, delete, enable, disable, unlock."""
+
+from uuid import UUID
+
+from directory.access import parse_reference
+from directory.accounts import propose_enabled, propose_unlocked
+from directory.creating import NewAccount, propose_create
+from directory.deleting import propose_delete
+from directory.proposal import Proposal
+from directory.reading import read_by_name, read_record
+from directory.search import SearchQuery, run_search
+from directory.searches import SEARCHES
+from directory.shapes.inputs import ByDnQuery, CreateComputer, DeleteQuery, ReadQuery, UpdateAccount
+from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.record import DirectoryObject
+from directory.updating import propose_update
+from gateway.core.call import Call
+from gateway.core.operation import Effect, RateCategory, Risk, operation
+from gateway.core.paging import Page
+
+
+@operation(
+    "computers.search",
+    "GET ad/computers",
+    permission="directory.read_object",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=SearchQuery,
+    output=Page[DirectoryObject],
+)
+def search_computers(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
+    """Search computers by text, filter and place."""
+    return run_search(call, SEARCHES["computers"], query)
+
+
+@operation(
+    "computers.read-by-dn",
+    "GET ad/computers/by-dn",
+    permission="directory.read_object",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=ByDnQuery,
+    output=DirectoryObject,
+)
+def read_computer_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
+    """Look up one computer by distinguished name."""
+    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["computers"], attributes=query.attributes)
+
+
+@operation(
+    "computers.read",
+    "GET ad/computers/{id}",
+    permission="directory.read_object",
+    query=ReadQuery,
+    output=DirectoryObject,
+)
+def read_computer(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
+    """Read one computer."""
+    return read_record(call, id, kinds=KINDS_OF_NOUN["computers"], attributes=query.attributes)
+
+
+@operation(
+    "computers.create",
+    "POST ad/computers",
+    permission="directory.create_computer",
+    effect=Effect.CHANGE,
+    body=CreateComputer,
+    output=DirectoryObject,
+    batchable=True,
+)
+def create_computer(call: Call, *, body: CreateComputer) -> Proposal:
+    """Create a computer account, disabled unless asked otherwise; an enabled one needs a password."""
+    return propose_create(
+        call,
+        object_class="computer",
+        name=body.name,
+        parent=parse_reference(body.parent, pointer="#/parent"),
+        bags=body,
+        account=NewAccount(
+            sam_account_name=body.sam_account_name,
+            user_principal_name=body.user_principal_name,
+            password=body.password,
+            enabled=body.enabled,
+            options=body.account,
+        ),
+    )
+
+
+@operation(
+    "computers.update",
+    "PATCH ad/computers/{id}",
+    permission="directory.update_computer",
+    effect=Effect.CHANGE,
+    body=UpdateAccount,
+    output=DirectoryObject,
+    batchable=True,
+)
+def update_computer(call: Call, *, id: UUID, body: UpdateAccount) -> Proposal:
+    """Update attributes and account options of a computer, all in one atomic change."""
+    return propose_update(call, noun="computers", id=id, bags=body, account=body.account)
+
+
+@operation(
+    "computers.delete",
+    "DELETE ad/computers/{id}",
+    permission="directory.delete_computer",
+    effect=Effect.CHANGE,
+    risk=Risk.DESTRUCTIVE,
+    query=DeleteQuery,
+    batchable=True,
+)
+def delete_computer(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
+    """Delete a computer."""
+    return propose_delete(call, noun="computers", id=id, recursive=query.recursive)
+
+
+@operation(
+    "computers.enable",
+    "POST ad/computers/{id}/enable",
+    permission="directory.enable_account",
+    effect=Effect.CHANGE,
+    risk=Risk.SECURITY,
+    output=DirectoryObject,
+)
+def enable_computer(call: Call, *, id: UUID) -> Proposal:
+    """Enable a computer's account."""
+    return propose_enabled(call, noun="computers", id=id, enabled=True)
+
+
+@operation(
+    "computers.disable",
+    "POST ad/computers/{id}/disable",
+    permission="directory.disable_account",
+    effect=Effect.CHANGE,
+    risk=Risk.DESTRUCTIVE,
+    output=DirectoryObject,
+)
+def disable_computer(call: Call, *, id: UUID) -> Proposal:
+    """Disable a computer's account."""
+    return propose_enabled(call, noun="computers", id=id, enabled=False)
+
+
+@operation(
+    "computers.unlock",
+    "POST ad/computers/{id}/unlock",
+    permission="directory.unlock_account",
+    effect=Effect.CHANGE,
+    output=DirectoryObject,
+)
+def unlock_computer(call: Call, *, id: UUID) -> Proposal:
+    """Unlock a computer's account after too many wrong passwords."""
+    return propose_unlocked(call, noun="computers", id=id)

@@ -1,0 +1,201 @@
+"""Administration of directory connections, for the console's surface only."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.core.exceptions import ValidationError
+from django.db.models import ProtectedError, RestrictedError
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from directory import connection
+from directory.models import DirectoryConnection
+from directory.shapes.bags import pointer
+from gateway.core.call import Call, Surface
+from gateway.core.errors import Conflict, FieldError, InvalidRequest, NotFound
+from gateway.core.operation import Effect, operation
+from gateway.core.paging import Page, PageQuery, page_of
+from gateway.core.shapes import Body, render_timestamp
+
+REST_ONLY = frozenset({Surface.REST})
+_EXAMPLE = {
+    "name": "Corp",
+    "urls": ["ldaps://dc1.corp.example.com", "ldaps://dc2.corp.example.com"],
+    "baseDn": "DC=corp,DC=example,DC=com",
+    "bindDn": "CN=svc-gateway,OU=Service Accounts,DC=corp,DC=example,DC=com",
+    "bindPassword": "…",
+    "caCertificate": "-----BEGIN CERTIFICATE-----\n…",
+    "enabled": True,
+}
+
+Servers = Annotated[list[str], Field(min_length=1, description="ldaps:// URLs in order of preference.")]
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class CreateDirectory(Body):
+    model_config = ConfigDict(**Body.model_config, json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    urls: Servers
+    base_dn: Text
+    bind_dn: Text
+    bind_password: Annotated[str, Field(min_length=1, description="Write-only; encrypted at rest.")]
+    ca_certificate: Annotated[str | None, Field(description="PEM text; null for the operating system's.")] = None
+    start_tls: Annotated[bool, Field(description="Begin on ldap:// and encrypt before anything is said.")] = False
+    enabled: bool = True
+
+
+class UpdateDirectory(Body):
+    """A member that is left out stays as it is."""
+
+    model_config = ConfigDict(**Body.model_config, json_schema_extra={"examples": [{"enabled": False}]})
+
+    name: Annotated[str, Field(min_length=1, max_length=100)] = ""
+    urls: Servers = []
+    base_dn: Text = ""
+    bind_dn: Text = ""
+    bind_password: Annotated[str, Field(min_length=1, description="Write-only; encrypted at rest.")] = ""
+    ca_certificate: str | None = None
+    start_tls: bool = False
+    enabled: bool = True
+
+
+class DirectoryRecord(TypedDict):
+    """A directory connection without its password."""
+
+    id: str
+    name: str
+    urls: list[str]
+    baseDn: str
+    bindDn: str
+    caCertificate: str | None
+    startTls: bool
+    enabled: bool
+    clientId: str
+    createdAt: str | None
+    changedAt: str | None
+
+
+def render(row: DirectoryConnection) -> DirectoryRecord:
+    return {
+        "id": str(row.id),
+        "name": row.name,
+        "urls": list(row.urls),
+        "baseDn": row.base_dn,
+        "bindDn": row.bind_dn,
+        "caCertificate": row.ca_certificate or None,
+        "startTls": row.start_tls,
+        "enabled": row.enabled,
+        "clientId": row.client_id,
+        "createdAt": render_timestamp(row.created_at),
+        "changedAt": render_timestamp(row.changed_at),
+    }
+
+
+def _find(id: UUID) -> DirectoryConnection:
+    try:
+        return DirectoryConnection.objects.get(pk=id)
+    except DirectoryConnection.DoesNotExist:
+        raise NotFound from None
+
+
+def _save(row: DirectoryConnection, given: dict[str, Any]) -> DirectoryRecord:
+    """Set the given members, check the whole, save; raises Conflict or InvalidRequest naming the members."""
+    for name, value in given.items():
+        setattr(row, name, "" if value is None else value)
+    try:
+        row.full_clean()
+    except ValidationError as refusal:
+        if any(error.code == "unique" for error in refusal.error_dict.get("name", ())):
+            raise Conflict("A directory connection with this name exists already.") from None
+        shape = CreateDirectory.model_fields
+        errors = [
+            FieldError(
+                InvalidRequest.code, message, pointer=pointer(shape[field].alias or field) if field in shape else "#"
+            )
+            for field, messages in refusal.message_dict.items()
+            for message in messages
+        ]
+        raise InvalidRequest("; ".join(error.detail for error in errors), errors=errors) from None
+    row.save()
+    return render(row)
+
+
+@operation(
+    "directories.list",
+    "GET directories",
+    permission="directory.view_directoryconnection",
+    query=PageQuery,
+    output=Page[DirectoryRecord],
+    surfaces=REST_ONLY,
+)
+def list_directories(call: Call, *, query: PageQuery) -> Page[DirectoryRecord]:
+    """List the directory connections."""
+    return page_of(call, DirectoryConnection.objects.all(), query=query, order=("name",), render=render)
+
+
+@operation(
+    "directories.read",
+    "GET directories/{id}",
+    permission="directory.view_directoryconnection",
+    output=DirectoryRecord,
+    surfaces=REST_ONLY,
+)
+def read_directory(_: Call, *, id: UUID) -> DirectoryRecord:
+    """Read one directory connection."""
+    return render(_find(id))
+
+
+@operation(
+    "directories.create",
+    "POST directories",
+    permission="directory.add_directoryconnection",
+    effect=Effect.ADMINISTER,
+    body=CreateDirectory,
+    output=DirectoryRecord,
+    surfaces=REST_ONLY,
+)
+def create_directory(_: Call, *, body: CreateDirectory) -> DirectoryRecord:
+    """Connect a directory. Test it before giving keys a link to it."""
+    return _save(DirectoryConnection(), body.model_dump())
+
+
+@operation(
+    "directories.update",
+    "PATCH directories/{id}",
+    permission="directory.change_directoryconnection",
+    effect=Effect.ADMINISTER,
+    body=UpdateDirectory,
+    output=DirectoryRecord,
+    surfaces=REST_ONLY,
+)
+def update_directory(_: Call, *, id: UUID, body: UpdateDirectory) -> DirectoryRecord:
+    """Change a directory connection. Every process uses the new settings from the next request on."""
+    return _save(_find(id), body.model_dump(include=body.model_fields_set))
+
+
+@operation(
+    "directories.delete",
+    "DELETE directories/{id}",
+    permission="directory.delete_directoryconnection",
+    effect=Effect.ADMINISTER,
+    surfaces=REST_ONLY,
+)
+def delete_directory(_: Call, *, id: UUID) -> None:
+    """Delete a directory connection that nothing uses."""
+    try:
+        _find(id).delete()
+    except (ProtectedError, RestrictedError):
+        raise Conflict("The directory connection is in use: API keys, roles or people belong to it.") from None
+
+
+@operation(
+    "directories.test",
+    "POST directories/{id}/test",
+    permission="directory.change_directoryconnection",
+    output=connection.ConnectionReport,
+    surfaces=REST_ONLY,
+)
+def try_directory(_: Call, *, id: UUID) -> connection.ConnectionReport:
+    """Try a directory connection: servers, TLS, sign-in, schema and rights."""
+    return connection.try_connection(_find(id))

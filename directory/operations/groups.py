@@ -1,0 +1,101 @@
+"""Operations on groups: read, search, look-up by name, create, update, delete."""
+
+from uuid import UUID
+
+from directory.access import parse_reference
+from directory.creating import NewGroup, propose_create
+from directory.deleting import propose_delete
+from directory.proposal import Proposal
+from directory.reading import read_by_name, read_record
+from directory.search import SearchQuery, run_search
+from directory.searches import SEARCHES
+from directory.shapes.inputs import ByDnQuery, CreateGroup, DeleteQuery, ReadQuery, UpdateGroup
+from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.record import DirectoryObject
+from directory.updating import propose_update
+from gateway.core.call import Call
+from gateway.core.operation import Effect, RateCategory, Risk, operation
+from gateway.core.paging import Page
+
+
+@operation(
+    "groups.search",
+    "GET ad/groups",
+    permission="directory.read_object",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=SearchQuery,
+    output=Page[DirectoryObject],
+)
+def search_groups(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
+    """Search groups by text, filter and place."""
+    return run_search(call, SEARCHES["groups"], query)
+
+
+@operation(
+    "groups.read-by-dn",
+    "GET ad/groups/by-dn",
+    permission="directory.read_object",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=ByDnQuery,
+    output=DirectoryObject,
+)
+def read_group_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
+    """Look up one group by distinguished name."""
+    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["groups"], attributes=query.attributes)
+
+
+@operation(
+    "groups.read", "GET ad/groups/{id}", permission="directory.read_object", query=ReadQuery, output=DirectoryObject
+)
+def read_group(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
+    """Read one group."""
+    return read_record(call, id, kinds=KINDS_OF_NOUN["groups"], attributes=query.attributes)
+
+
+@operation(
+    "groups.create",
+    "POST ad/groups",
+    permission="directory.create_group",
+    effect=Effect.CHANGE,
+    body=CreateGroup,
+    output=DirectoryObject,
+    batchable=True,
+)
+def create_group(call: Call, *, body: CreateGroup) -> Proposal:
+    """Create a group."""
+    return propose_create(
+        call,
+        object_class="group",
+        name=body.name,
+        parent=parse_reference(body.parent, pointer="#/parent"),
+        bags=body,
+        group=NewGroup(scope=body.scope, category=body.type),
+    )
+
+
+@operation(
+    "groups.update",
+    "PATCH ad/groups/{id}",
+    permission="directory.update_group",
+    effect=Effect.CHANGE,
+    body=UpdateGroup,
+    output=DirectoryObject,
+    batchable=True,
+)
+def update_group(call: Call, *, id: UUID, body: UpdateGroup) -> Proposal:
+    """Update attributes, scope and type of a group, all in one atomic change."""
+    return propose_update(call, noun="groups", id=id, bags=body, group=body.group)
+
+
+@operation(
+    "groups.delete",
+    "DELETE ad/groups/{id}",
+    permission="directory.delete_group",
+    effect=Effect.CHANGE,
+    risk=Risk.DESTRUCTIVE,
+    query=DeleteQuery,
+    batchable=True,
+)
+def delete_group(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
+    """Delete a group."""
+    return propose_delete(call, noun="groups", id=id, recursive=query.recursive)

@@ -1,0 +1,146 @@
+"""Operations on users: read, search, look-up by name, create, update, delete, enable, disable, unlock."""
+
+from uuid import UUID
+
+from directory.access import parse_reference
+from directory.accounts import propose_enabled, propose_unlocked
+from directory.creating import NewAccount, propose_create
+from directory.deleting import propose_delete
+from directory.proposal import Proposal
+from directory.reading import read_by_name, read_record
+from directory.search import SearchQuery, run_search
+from directory.searches import SEARCHES
+from directory.shapes.inputs import ByDnQuery, CreateUser, DeleteQuery, ReadQuery, UpdateAccount
+from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.record import DirectoryObject
+from directory.updating import propose_update
+from gateway.core.call import Call
+from gateway.core.operation import Effect, RateCategory, Risk, operation
+from gateway.core.paging import Page
+
+
+@operation(
+    "users.search",
+    "GET ad/users",
+    permission="directory.read_object",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=SearchQuery,
+    output=Page[DirectoryObject],
+)
+def search_users(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
+    """Search users by text, filter and place."""
+    return run_search(call, SEARCHES["users"], query)
+
+
+@operation(
+    "users.read-by-dn",
+    "GET ad/users/by-dn",
+    permission="directory.read_object",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=ByDnQuery,
+    output=DirectoryObject,
+)
+def read_user_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
+    """Look up one user by distinguished name."""
+    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["users"], attributes=query.attributes)
+
+
+@operation(
+    "users.read", "GET ad/users/{id}", permission="directory.read_object", query=ReadQuery, output=DirectoryObject
+)
+def read_user(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
+    """Read one user."""
+    return read_record(call, id, kinds=KINDS_OF_NOUN["users"], attributes=query.attributes)
+
+
+@operation(
+    "users.create",
+    "POST ad/users",
+    permission="directory.create_user",
+    effect=Effect.CHANGE,
+    body=CreateUser,
+    output=DirectoryObject,
+    batchable=True,
+)
+def create_user(call: Call, *, body: CreateUser) -> Proposal:
+    """Create a user, disabled unless asked otherwise; an enabled one needs a password."""
+    return propose_create(
+        call,
+        object_class="user",
+        name=body.name,
+        parent=parse_reference(body.parent, pointer="#/parent"),
+        bags=body,
+        account=NewAccount(
+            sam_account_name=body.sam_account_name,
+            user_principal_name=body.user_principal_name,
+            password=body.password,
+            enabled=body.enabled,
+            options=body.account,
+        ),
+    )
+
+
+@operation(
+    "users.update",
+    "PATCH ad/users/{id}",
+    permission="directory.update_user",
+    effect=Effect.CHANGE,
+    body=UpdateAccount,
+    output=DirectoryObject,
+    batchable=True,
+)
+def update_user(call: Call, *, id: UUID, body: UpdateAccount) -> Proposal:
+    """Update attributes and account options of a user, all in one atomic change."""
+    return propose_update(call, noun="users", id=id, bags=body, account=body.account)
+
+
+@operation(
+    "users.delete",
+    "DELETE ad/users/{id}",
+    permission="directory.delete_user",
+    effect=Effect.CHANGE,
+    risk=Risk.DESTRUCTIVE,
+    query=DeleteQuery,
+    batchable=True,
+)
+def delete_user(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
+    """Delete a user."""
+    return propose_delete(call, noun="users", id=id, recursive=query.recursive)
+
+
+@operation(
+    "users.enable",
+    "POST ad/users/{id}/enable",
+    permission="directory.enable_account",
+    effect=Effect.CHANGE,
+    risk=Risk.SECURITY,
+    output=DirectoryObject,
+)
+def enable_user(call: Call, *, id: UUID) -> Proposal:
+    """Enable a user's account."""
+    return propose_enabled(call, noun="users", id=id, enabled=True)
+
+
+@operation(
+    "users.disable",
+    "POST ad/users/{id}/disable",
+    permission="directory.disable_account",
+    effect=Effect.CHANGE,
+    risk=Risk.DESTRUCTIVE,
+    output=DirectoryObject,
+)
+def disable_user(call: Call, *, id: UUID) -> Proposal:
+    """Disable a user's account."""
+    return propose_enabled(call, noun="users", id=id, enabled=False)
+
+
+@operation(
+    "users.unlock",
+    "POST ad/users/{id}/unlock",
+    permission="directory.unlock_account",
+    effect=Effect.CHANGE,
+    output=DirectoryObject,
+)
+def unlock_user(call: Call, *, id: UUID) -> Proposal:
+    """Unlock a user's account after too many wrong passwords."""
+    return propose_unlocked(call, noun="users", id=id)

@@ -1,0 +1,46 @@
+"""Reading one object as a record: what every single read, and the answer of every write, comes from."""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from directory.access import Reference, client_of, find_object, parse_reference
+from directory.ldap.dn import DistinguishedName
+from directory.policy import is_protected
+from directory.shapes.kinds import Kind
+from directory.shapes.record import DirectoryObject, render, select
+from gateway.core.call import Call
+from gateway.core.errors import FieldError, InvalidRequest
+
+
+def read_record(
+    call: Call, reference: Reference, *, kinds: Collection[Kind], attributes: Collection[str] | None = None
+) -> DirectoryObject:
+    """The record of the object a caller names; raises as `find_object` and `select`."""
+    client = client_of(call)
+    schema = client.schema
+    selection = select(schema, attributes, kinds)
+    entry = find_object(call, reference, kinds=kinds, attributes=selection.to_read)
+    return render(entry, schema, selection, protected=is_protected(client, entry))
+
+
+def read_by_name(
+    call: Call, dn: str, *, kinds: Collection[Kind], attributes: Collection[str] | None
+) -> DirectoryObject:
+    """The record of the object with a distinguished name from the query."""
+    reference = parse_reference(dn, parameter="dn")
+    if isinstance(reference, UUID):
+        raise InvalidRequest(
+            "dn: must be a distinguished name",
+            errors=[FieldError(InvalidRequest.code, "must be a distinguished name", parameter="dn")],
+        )
+    return read_record(call, reference, kinds=kinds, attributes=attributes)
+
+
+def read_created(call: Call, dn: str) -> DirectoryObject:
+    """The record of an object just created."""
+    return read_record(call, DistinguishedName.parse(dn), kinds=frozenset(Kind))
+
+
+def read_changed(call: Call, guid: UUID) -> DirectoryObject:
+    """The record of an object just changed."""
+    return read_record(call, guid, kinds=frozenset(Kind))

@@ -1,0 +1,133 @@
+"""The four bags of a write (replace, add, remove, clear): their shape, limits and consistency.
+
+What they mean for an entry, and whether the schema allows it, is in `modifications`.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from directory import errors
+from gateway.core.errors import FieldError
+from gateway.core.shapes import Body
+
+MAX_NAMES = 100
+MAX_VALUES = 1000
+MAX_VALUE_BYTES = 262_144
+
+
+def _as_list(value: Any) -> Any:
+    if isinstance(value, str):
+        return [value]
+    if not isinstance(value, list):
+        raise ValueError("must be a string or a list of strings")  # noqa: TRY004 - pydantic reports ValueError
+    return value
+
+
+def _refuse_on_create(value: Any) -> Any:
+    if value:
+        raise ValueError("a new object has nothing to remove or clear")
+    return value
+
+
+Values = Annotated[
+    list[str],
+    BeforeValidator(_as_list),
+    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+]
+Bag = dict[str, Values]
+
+
+class Bags(Body):
+    """The bags of a write. An attribute in `replace` or `clear` may be in no other."""
+
+    replace: Annotated[Bag, Field(description="Attributes that shall have exactly these values.")] = {}
+    add: Annotated[Bag, Field(description="Values to add; one that is present already is no change.")] = {}
+    remove: Annotated[Bag, Field(description="Values to remove; one that is absent is no change.")] = {}
+    clear: Annotated[list[str], Field(description="Attributes that shall have no value.")] = []
+
+
+class CreateBags(Bags):
+    """The bags of a new object: `replace` and `add` mean the same, the others have no meaning."""
+
+    remove: Annotated[Bag, BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = {}
+    clear: Annotated[list[str], BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = []
+
+
+def named_bags(bags: Bags) -> Iterator[tuple[str, Bag]]:
+    """The bags that hold values, each with its name."""
+    yield from (("replace", bags.replace), ("add", bags.add), ("remove", bags.remove))
+
+
+def attribute_names(bags: Bags) -> frozenset[str]:
+    """All attribute names of all bags, in lower case: a name counts once however it is written."""
+    return frozenset(name.lower() for _, bag in named_bags(bags) for name in bag) | {
+        name.lower() for name in bags.clear
+    }
+
+
+def pointer(*parts: str) -> str:
+    """The JSON pointer of a member of the body."""
+    return "#" + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def check_limits(bags: Bags) -> None:
+    """Refuse more names, values or bytes than a write may carry, before anything reaches the directory.
+
+    Raises AttributesTooMany, TooManyValues or ValueTooLong; exactly the limit passes. A value is measured in bytes of
+    UTF-8 as sent, so binary values by their base64.
+    """
+    names = attribute_names(bags)
+    if len(names) > MAX_NAMES:
+        raise errors.AttributesTooMany(
+            f"{len(names)} different attributes are named; at most {MAX_NAMES} may be.", maxAttributes=MAX_NAMES
+        )
+    for bag_name, bag in named_bags(bags):
+        counts: dict[str, int] = {}
+        for name, values in bag.items():
+            where = pointer(bag_name, name)
+            counts[name.lower()] = counts.get(name.lower(), 0) + len(values)
+            if counts[name.lower()] > MAX_VALUES:
+                detail = f"more than {MAX_VALUES} values for one attribute"
+                raise errors.TooManyValues(
+                    f"{name}: {detail}",
+                    errors=[FieldError(errors.TooManyValues.code, detail, pointer=where)],
+                    maxValues=MAX_VALUES,
+                )
+            if any(len(value) * 4 > MAX_VALUE_BYTES and len(value.encode()) > MAX_VALUE_BYTES for value in values):
+                detail = f"a value longer than {MAX_VALUE_BYTES} bytes"
+                raise errors.ValueTooLong(
+                    f"{name}: {detail}",
+                    errors=[FieldError(errors.ValueTooLong.code, detail, pointer=where)],
+                    maxValueBytes=MAX_VALUE_BYTES,
+                )
+
+
+def require_consistency(bags: Bags) -> None:
+    """Refuse bags that contradict each other. Raises AttributesConflict.
+
+    An attribute that is replaced or cleared is in no other bag and written in one way only; a value is not both added
+    and removed.
+    """
+    seen: dict[str, str] = {}
+    for bag_name, bag in (("replace", list(bags.replace)), ("clear", sorted({name.lower() for name in bags.clear}))):
+        for name in bag:
+            if name.lower() in seen:
+                raise _conflict(bag_name, name, f"is also in {seen[name.lower()]}")
+            seen[name.lower()] = bag_name
+    for bag_name, names in (("add", bags.add), ("remove", bags.remove)):
+        for name in names:
+            if name.lower() in seen:
+                raise _conflict(bag_name, name, f"is also in {seen[name.lower()]}")
+    removed = {(name.lower(), value) for name, values in bags.remove.items() for value in values}
+    for name, values in bags.add.items():
+        if any((name.lower(), value) in removed for value in values):
+            raise _conflict("add", name, "the same value is added and removed")
+
+
+def _conflict(bag_name: str, name: str, detail: str) -> errors.AttributesConflict:
+    return errors.AttributesConflict(
+        f"{name}: {detail}",
+        errors=[FieldError(errors.AttributesConflict.code, detail, pointer=pointer(bag_name, name))],
+    )

@@ -1,0 +1,118 @@
+"""Input shapes that the nouns share: queries of reads and deletes, bodies of creates and updates."""
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
+from directory.shapes.bags import Bags, CreateBags
+from gateway.core.shapes import Body, CommaList, Flag, Query
+
+
+def example(**members: Any) -> ConfigDict:
+    """The model configuration of a request body with one example of it."""
+    return ConfigDict(**Body.model_config, json_schema_extra={"examples": [members]})
+
+
+class ReadQuery(Query):
+    attributes: Annotated[CommaList | None, Field(description="Attributes to return, with commas; `*` for all.")] = None
+
+
+class ByDnQuery(ReadQuery):
+    dn: Annotated[str, Field(min_length=1, description="Compared as the directory does: case and spaces do not count.")]
+
+
+class DeleteQuery(Query):
+    recursive: Annotated[Flag, Field(description="Delete everything below it too.")] = False
+
+
+Name = Annotated[str, Field(min_length=1, description="The object's name in its container, of at most 64 characters.")]
+Parent = Annotated[str, Field(min_length=1, description="The container: UUID or distinguished name.")]
+
+
+class CreateObject(CreateBags):
+    model_config = example(name="Printers", parent="DC=corp,DC=example,DC=com", objectClass="container")
+
+    name: Name
+    parent: Parent
+    object_class: Annotated[str, Field(min_length=1, description="One structural class of the directory's schema.")]
+
+
+class CreateOrganizationalUnit(CreateBags):
+    model_config = example(
+        name="Analysis", parent="OU=Staff,DC=corp,DC=example,DC=com", replace={"description": "Engines and numbers"}
+    )
+
+    name: Name
+    parent: Parent
+
+
+class CreateGroup(CreateBags):
+    model_config = example(
+        name="Analysts", parent="OU=Groups,DC=corp,DC=example,DC=com", scope="global", type="security"
+    )
+
+    name: Name
+    parent: Parent
+    scope: GroupScope = "global"
+    type: GroupCategory = "security"
+
+
+class _CreateAccount(CreateBags):
+    name: Name
+    parent: Parent
+    sam_account_name: Annotated[str | None, Field(description="Default: the name.")] = None
+    user_principal_name: Annotated[str | None, Field(min_length=1, max_length=1024)] = None
+    password: Annotated[str | None, Field(max_length=256, repr=False, description="Needed for an enabled account.")] = (
+        None
+    )
+    enabled: bool = False
+    account: AccountPart | None = None
+
+
+class CreateUser(_CreateAccount):
+    model_config = example(
+        name="Ada Lovelace",
+        parent="OU=Staff,DC=corp,DC=example,DC=com",
+        samAccountName="ada",
+        userPrincipalName="ada@corp.example.com",
+        password="…",  # noqa: S106 - what is shown in the documentation
+        enabled=True,
+        account={"mustChangePassword": True},
+        replace={"givenName": "Ada", "sn": "Lovelace", "mail": "ada@corp.example.com"},
+    )
+
+
+class CreateComputer(_CreateAccount):
+    model_config = example(
+        name="WS-0042", parent="OU=Workstations,DC=corp,DC=example,DC=com", replace={"location": "London"}
+    )
+
+
+class UpdateOrganizationalUnit(Bags):
+    model_config = example(replace={"description": "Engines and numbers"}, clear=["street"])
+
+
+class UpdateAccount(Bags):
+    model_config = example(
+        replace={"title": "Countess"},
+        add={"otherTelephone": ["+44 20 7946 0001"]},
+        remove={"otherTelephone": ["+44 20 7946 0000"]},
+        clear=["department"],
+        account={"expiresAt": "2027-01-31T00:00:00Z"},
+    )
+
+    account: AccountPart | None = None
+
+
+class UpdateGroup(Bags):
+    model_config = example(replace={"description": "Who runs the engine"}, group={"scope": "universal"})
+
+    group: GroupPart | None = None
+
+
+class UpdateObject(Bags):
+    model_config = example(replace={"description": "Kept for the auditors"})
+
+    account: AccountPart | None = None
+    group: GroupPart | None = None

@@ -1,0 +1,220 @@
+"""What bags mean for an entry: checked against the schema, and as the steps of one LDAP modify with its changes.
+
+Pure: whether the objects that values refer to exist, and who may do it, is decided by those who call.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from directory import errors
+from directory.ldap import Entry, Modification, Schema
+from directory.ldap.codecs import decode, encode, is_credential
+from directory.ldap.dn import DistinguishedName
+from directory.ldap.errors import InvalidValue as UnfitValue
+from directory.ldap.schema import AttributeType, Syntax
+from directory.proposal import AttributeChange
+from directory.shapes.bags import Bags, named_bags, pointer, require_consistency
+from directory.shapes.kinds import Kind
+from directory.shapes.value_rules import (
+    MAINTAINED_BY_DIRECTORY,
+    NAMING,
+    SAM_KINDS,
+    SINGLE_VALUED_ON_SAM_OBJECTS,
+    refuse_value,
+)
+from gateway.core.errors import FieldError, GatewayError
+
+_CASE_IGNORED = frozenset({Syntax.UNICODE_STRING, Syntax.CASE_IGNORE_STRING})
+_NOT_WRITABLE = MAINTAINED_BY_DIRECTORY | NAMING | {"ntsecuritydescriptor"}
+# Writing these has effects of its own in the SAM; guarding them by the old value is not what Windows documents.
+_UNGUARDED = frozenset({"pwdlastset", "lockouttime"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One attribute of one bag, checked against the schema and encoded; `where` is its JSON pointer."""
+
+    bag: str
+    attribute: AttributeType
+    values: tuple[bytes, ...]
+    where: str
+
+    @property
+    def name(self) -> str:
+        return self.attribute.name.lower()
+
+
+@dataclass(slots=True)
+class Delta:
+    """The steps of a modify that are needed, and what they change. Empty when everything is as asked already."""
+
+    modifications: list[Modification] = field(default_factory=list)
+    changes: list[AttributeChange] = field(default_factory=list)
+
+
+def read_bags(bags: Bags, schema: Schema, *, kind: Kind) -> list[Step]:
+    """Check bags against the schema and encode their values; no object needs to be read for it.
+
+    Raises AttributesConflict, AttributeUnknown, AttributeNotWritable, AttributeSingleValued or InvalidValue, each
+    naming the member of the body.
+    """
+    require_consistency(bags)
+    steps = []
+    for bag_name, bag in named_bags(bags):
+        for name, values in bag.items():
+            where = pointer(bag_name, name)
+            attribute = _writable(schema, name, where)
+            encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
+            if bag_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
+                raise refusal(errors.AttributeSingleValued, where, f"{attribute.name} can have one value only")
+            steps.append(Step(bag_name, attribute, encoded, where))
+    for index, name in enumerate(bags.clear):
+        where = pointer("clear", str(index))
+        steps.append(Step("replace", _writable(schema, name, where), (), where))
+    return steps
+
+
+def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> None:
+    """Refuse what AD would misuse on an object of this kind; `entry` is None for a new one. Raises InvalidValue."""
+    for step in steps:
+        if step.bag == "remove":
+            continue
+        current = None if entry is None else entry.text(step.attribute.name)
+        for value in step.values:
+            text = value.decode("utf-8", "replace")
+            if complaint := refuse_value(step.name, text, kind=kind, current=current):
+                raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name} {complaint}")
+
+
+def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
+    """The modify that leads from an entry to what the steps ask for.
+
+    Values are removed and added one by one: each removed value guards the modify (it fails as a whole when the value
+    is no longer there), and values that nobody named stay, whoever added them meanwhile.
+    """
+    delta = Delta()
+    by_attribute: dict[str, list[Step]] = {}
+    for step in steps:
+        by_attribute.setdefault(step.name, []).append(step)
+    for of_one in by_attribute.values():
+        attribute = of_one[0].attribute
+        before = entry.values(attribute.name)
+        after = _resulting(of_one, before)
+        if is_single_valued(attribute, kind) and len(after) > 1:
+            detail = f"{attribute.name} can have one value only"
+            raise refusal(errors.AttributeSingleValued, of_one[-1].where, detail)
+        append_difference(delta, attribute, before, after)
+    return delta
+
+
+def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[bytes], after: Sequence[bytes]) -> None:
+    """Add to a delta what leads an attribute from some values to others; nothing when they are the same."""
+    kept, wanted = set(before), set(after)
+    removed = tuple(value for value in before if value not in wanted)
+    added = tuple(value for value in after if value not in kept)
+    if not removed and not added:
+        return
+    if attribute.name.lower() in _UNGUARDED:
+        delta.modifications.append(Modification("replace", attribute.name, tuple(after)))
+    else:
+        if removed:
+            delta.modifications.append(Modification("delete", attribute.name, removed))
+        if added:
+            delta.modifications.append(Modification("add", attribute.name, added))
+    if attribute.linked:  # a membership is recorded as what was added and removed (contract section 8)
+        before, after = removed, added
+    delta.changes.append(
+        AttributeChange(attribute.name, tuple(decode(attribute, before)), tuple(decode(attribute, after)))
+    )
+
+
+def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[AttributeType, tuple[bytes, ...]]]:
+    """The attributes of a new object with their values, each once."""
+    by_attribute: dict[str, list[Step]] = {}
+    for step in steps:
+        by_attribute.setdefault(step.name, []).append(step)
+    for of_one in by_attribute.values():
+        attribute = of_one[0].attribute
+        values = _resulting(of_one, [])
+        if len(values) > 1 and is_single_valued(attribute, kind):
+            detail = f"{attribute.name} can have one value only"
+            raise refusal(errors.AttributeSingleValued, of_one[-1].where, detail)
+        if values:
+            yield attribute, tuple(values)
+
+
+def is_single_valued(attribute: AttributeType, kind: Kind) -> bool:
+    return attribute.single_valued or (kind in SAM_KINDS and attribute.name.lower() in SINGLE_VALUED_ON_SAM_OBJECTS)
+
+
+def comparison_key(attribute: AttributeType, value: bytes) -> object:
+    """What values are compared by when one is added or removed, as AD compares that syntax ([MS-ADTS] 3.1.1.2.2.4)."""
+    if attribute.syntax in _CASE_IGNORED:
+        return value.decode("utf-8", "replace").casefold()
+    if attribute.syntax is Syntax.DN:
+        try:
+            return DistinguishedName.parse(value.decode())
+        except (UnfitValue, UnicodeDecodeError):
+            return value
+    return value
+
+
+def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
+    """The objects that values being set or added refer to. Raises InvalidValue for a reference that is no name."""
+    found = {}
+    for step in steps:
+        if step.attribute.syntax is Syntax.DN and step.bag != "remove":
+            for value in step.values:
+                text = value.decode()
+                if text.startswith("<"):
+                    detail = f"{step.attribute.name} takes distinguished names"
+                    raise refusal(errors.InvalidValue, step.where, detail)
+                found[DistinguishedName.parse(text)] = step
+    return found
+
+
+def _resulting(steps: Sequence[Step], before: Sequence[bytes]) -> list[bytes]:
+    """The values after all steps on one attribute: what is removed goes first, so that a value can change its case."""
+    attribute = steps[0].attribute
+    values = {comparison_key(attribute, value): value for value in before}
+    for step in sorted(steps, key=lambda step: step.bag != "remove"):
+        if step.bag == "replace":
+            # An exact replacement: what differs in case only is a change.
+            values = {comparison_key(attribute, value): value for value in step.values}
+        elif step.bag == "remove":
+            for value in step.values:
+                values.pop(comparison_key(attribute, value), None)
+        else:
+            for value in step.values:
+                values.setdefault(comparison_key(attribute, value), value)
+    if attribute.syntax is Syntax.DN:  # the same object in another spelling is no change
+        spelled = {comparison_key(attribute, value): value for value in before}
+        values = {key: spelled.get(key, value) for key, value in values.items()}
+    return list(values.values())
+
+
+def _writable(schema: Schema, name: str, where: str) -> AttributeType:
+    attribute = None if ";" in name else schema.attribute(name)
+    if is_credential(name):
+        raise refusal(
+            errors.AttributeNotWritable, where, f"{name} holds a secret; passwords have operations of their own"
+        )
+    if attribute is None:
+        raise refusal(errors.AttributeUnknown, where, f"{name!r} is no attribute of the directory's schema")
+    if attribute.name.lower() in _NOT_WRITABLE:
+        raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} is not set as an attribute")
+    if attribute.constructed or attribute.system_only or attribute.back_link:
+        raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} is maintained by the directory")
+    return attribute
+
+
+def _encoded(attribute: AttributeType, values: Sequence[str], where: str) -> list[bytes]:
+    try:
+        return encode(attribute, values)
+    except UnfitValue as error:
+        raise refusal(errors.InvalidValue, where, f"{attribute.name}: {error.message}") from None
+
+
+def refusal(kind: type[GatewayError], where: str, detail: str) -> GatewayError:
+    """An error naming one member of the body."""
+    return kind(detail, errors=[FieldError(kind.code, detail, pointer=where)])

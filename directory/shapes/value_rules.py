@@ -1,0 +1,131 @@
+"""Values that the schema allows but Active Directory would misuse, and attributes that only the directory maintains.
+
+Pure checks on text, each with its reason; syntax and cardinality are the schema's business (`modifications`).
+"""
+
+import re
+from collections.abc import Callable
+
+from directory.ldap.flags import GroupType, UserAccountControl
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind
+
+MAX_NAME = 64
+MAX_USER_SAM_ACCOUNT_NAME = 20  # [MS-SAMR] 3.1.1.6; longer ones are accepted by Samba and cannot sign in everywhere
+MAX_SAM_ACCOUNT_NAME = 256
+
+MAINTAINED_BY_DIRECTORY = frozenset(
+    {
+        *("badpwdcount", "badpasswordtime", "lastlogon", "lastlogoff", "lastlogontimestamp", "logoncount"),
+        *("objectsid", "objectguid", "samaccounttype", "admincount", "dscorepropagationdata", "iscriticalsystemobject"),
+    }
+)
+"""The SAM keeps these itself. Windows refuses to have them written; Samba does not, which would falsify evidence."""
+
+NAMING = frozenset({"name", "cn", "ou", "distinguishedname", "objectclass", "objectcategory"})
+"""An object's name, place and class change by rename, by move, and not at all."""
+
+SINGLE_VALUED_ON_SAM_OBJECTS = frozenset({"description"})
+"""Multi-valued in the schema, single-valued on what the SAM manages ([MS-SAMR] 3.1.1.6)."""
+SAM_KINDS = ACCOUNT_KINDS | {Kind.GROUP}
+
+_Bits = UserAccountControl
+SETTABLE_CONTROL_BITS = (
+    _Bits.SCRIPT
+    | _Bits.ACCOUNTDISABLE
+    | _Bits.HOMEDIR_REQUIRED
+    | _Bits.PASSWD_NOTREQD
+    | _Bits.ENCRYPTED_TEXT_PASSWORD_ALLOWED
+    | _Bits.DONT_EXPIRE_PASSWD
+    | _Bits.SMARTCARD_REQUIRED
+    | _Bits.NOT_DELEGATED
+    | _Bits.USE_DES_KEY_ONLY
+    | _Bits.DONT_REQUIRE_PREAUTH
+)
+"""The bits a caller may change. The type and delegation bits decide what an account *is*; the directory drops LOCKOUT
+and PASSWORD_EXPIRED without a word."""
+
+ACCOUNT_TYPE_OF_KIND = {Kind.USER: _Bits.NORMAL_ACCOUNT, Kind.COMPUTER: _Bits.WORKSTATION_TRUST_ACCOUNT}
+"""userAccountControl of a new account, before any option."""
+
+GROUP_SCOPE_BITS = {
+    "global": GroupType.GLOBAL,
+    "domainLocal": GroupType.DOMAIN_LOCAL,
+    "universal": GroupType.UNIVERSAL,
+}
+ALL_GROUP_SCOPES = GroupType.GLOBAL | GroupType.DOMAIN_LOCAL | GroupType.UNIVERSAL
+
+_BAD_ACCOUNT_NAME = re.compile(r'["/\\\[\]:;|=,+*?<>@\x00-\x1f]')
+_INTEGER = re.compile(r"-?[0-9]{1,10}")
+
+
+def refuse_value(name: str, value: str, *, kind: Kind, current: str | None) -> str | None:
+    """Why AD would misuse this value of an attribute (lower-case name), or None. `current` is the value it has now."""
+    rule = _RULES.get(name)
+    return None if rule is None else rule(value, kind, current)
+
+
+def refuse_account_name(value: str, kind: Kind) -> str | None:
+    """Why this cannot be a sAMAccountName, or None."""
+    longest = MAX_USER_SAM_ACCOUNT_NAME if kind is Kind.USER else MAX_SAM_ACCOUNT_NAME
+    if not value or len(value) > longest:
+        return f"must have 1 to {longest} characters"
+    if _BAD_ACCOUNT_NAME.search(value) or value.endswith(".") or not value.strip():
+        return 'must not contain " / \\ [ ] : ; | = , + * ? < > @ or end with a period'
+    return None
+
+
+def replace_bad_characters(name: str) -> str:
+    """A sAMAccountName made from a name: what it must not contain becomes `_`, as the domain's own tools do it."""
+    return _BAD_ACCOUNT_NAME.sub("_", name).rstrip(".") or "_"
+
+
+def refuse_name(value: str) -> str | None:
+    """Why this cannot be an object's name (the value of its RDN), or None."""
+    if not value.strip() or len(value) > MAX_NAME or "\0" in value:
+        return f"must have 1 to {MAX_NAME} characters"
+    return None
+
+
+def _control(value: str, kind: Kind, current: str | None) -> str | None:
+    if not _INTEGER.fullmatch(value):
+        return "must be an integer"
+    before = ACCOUNT_TYPE_OF_KIND.get(kind, UserAccountControl(0)) if current is None else int(current)
+    # Comparing with what is there keeps bits that an administrator of the domain has set on purpose.
+    refused = (int(value) ^ before) & ~SETTABLE_CONTROL_BITS
+    return f"must not change the bits 0x{refused & 0xFFFFFFFF:08x}" if refused else None
+
+
+def _lockout_time(value: str, _kind: Kind, _current: str | None) -> str | None:
+    return None if value == "0" else "can only be set to 0, which unlocks the account"
+
+
+def _password_last_set(value: str, _kind: Kind, _current: str | None) -> str | None:
+    return None if value in ("0", "-1") else "can only be 0 (must change) or -1 (changed now)"
+
+
+def _account_expires(value: str, _kind: Kind, _current: str | None) -> str | None:
+    return "is out of range" if value.startswith("-") else None
+
+
+def _account_name(value: str, kind: Kind, _current: str | None) -> str | None:
+    return refuse_account_name(value, kind)
+
+
+def _group_type(value: str, _kind: Kind, _current: str | None) -> str | None:
+    if not _INTEGER.fullmatch(value):
+        return "must be an integer"
+    bits = GroupType.from_directory(int(value))
+    scope = bits & ALL_GROUP_SCOPES
+    if scope not in GROUP_SCOPE_BITS.values() or bits & ~(ALL_GROUP_SCOPES | GroupType.SECURITY_ENABLED):
+        return "must be one scope (2, 4 or 8), with or without the security bit"
+    return None
+
+
+_RULES: dict[str, Callable[[str, Kind, str | None], str | None]] = {
+    "useraccountcontrol": _control,
+    "lockouttime": _lockout_time,
+    "pwdlastset": _password_last_set,
+    "accountexpires": _account_expires,
+    "samaccountname": _account_name,
+    "grouptype": _group_type,
+}

@@ -1,0 +1,172 @@
+"""Proposals to change the attributes of an object: by bags, and by the parts of an account or a group."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from directory import errors
+from directory.access import client_of, find_object
+from directory.ldap import Entry, Modify, Schema
+from directory.ldap.codecs import datetime_to_filetime
+from directory.ldap.dn import guid_reference
+from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
+from directory.policy import holds_protected, is_protected
+from directory.proposal import Proposal, Target
+from directory.reading import read_changed
+from directory.references import require_members_allowed, require_references
+from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of
+from directory.shapes.account import AccountPart, GroupPart
+from directory.shapes.bags import Bags, attribute_names, pointer
+from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.modifications import (
+    Delta,
+    Step,
+    append_difference,
+    combine,
+    read_bags,
+    refusal,
+    require_sense,
+)
+from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
+from directory.shapes.value_rules import ALL_GROUP_SCOPES, GROUP_SCOPE_BITS
+from gateway.core.call import Call
+from gateway.core.errors import InvalidRequest
+from gateway.core.operation import Risk
+
+# What a bag may not do under the permission to update alone (contract section 2).
+_PERMISSIONS_OF_ATTRIBUTE = {
+    "useraccountcontrol": {"directory.enable_account", "directory.disable_account"},
+    "lockouttime": {"directory.unlock_account"},
+    "pwdlastset": {"directory.reset_password"},
+    "member": {"directory.manage_membership"},
+}
+# Re-linking policies changes what every object below is governed by.
+_POLICY_LINKS = frozenset({"gplink", "gpoptions"})
+TARGET_ATTRIBUTES = (*PROTECTION_ATTRIBUTES, *EVIDENCE_ATTRIBUTES, "objectClass", "name", "uSNChanged")
+"""What every proposal about an existing object reads of it."""
+
+
+def permissions_for_attributes(names: frozenset[str]) -> frozenset[str]:
+    """The permissions that bags naming these attributes (lower case) need besides the operation's own."""
+    return frozenset(needed for name in names for needed in _PERMISSIONS_OF_ATTRIBUTE.get(name, ()))
+
+
+def target_of(entry: Entry) -> Target:
+    return Target(
+        id=entry.guid, kind=kind_of(entry.object_classes), distinguished_name=entry.dn, version=version_of(entry)
+    )
+
+
+def propose_update(
+    call: Call,
+    *,
+    noun: str,
+    id: UUID,
+    bags: Bags,
+    account: AccountPart | None = None,
+    group: GroupPart | None = None,
+) -> Proposal:
+    """All of one request as one modify, each old value guarding it."""
+    client = client_of(call)
+    schema = client.schema
+    kinds = KINDS_OF_NOUN[noun]
+    steps = read_bags(bags, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
+    _require_separate(bags, account, group)
+
+    wanted = (*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps))
+    entry = find_object(call, id, kinds=kinds, attributes=wanted)
+    kind = kind_of(entry.object_classes)
+    require_sense(steps, kind=kind, entry=entry)
+    require_references(call, steps)
+    delta = combine(steps, entry, kind=kind)
+    require_members_allowed(call, entry.dn, delta)
+    risk = Risk.ORDINARY
+    if account is not None:
+        _require_part(kind in ACCOUNT_KINDS, "account")
+        risk = _change_account(delta, schema, entry, account)
+    if group is not None:
+        _require_part(kind is Kind.GROUP, "group")
+        risk = _change_group(delta, schema, entry, group)
+
+    names = attribute_names(bags)
+    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
+    write = Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True) if delta.changes else None
+    return Proposal(
+        target=target_of(entry),
+        changes=tuple(delta.changes),
+        write=write,
+        answer=lambda: read_changed(call, entry.guid),
+        requires=permissions_for_attributes(names) | {permission_for("update", kind)},
+        attributes=_spelled(steps),
+        protected=protected,
+        risk=risk,
+        evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
+    )
+
+
+def _spelled(steps: Sequence[Step]) -> frozenset[str]:
+    return frozenset(step.attribute.name for step in steps)
+
+
+def _require_part(fits: bool, member: str) -> None:
+    if not fits:
+        raise refusal(InvalidRequest, pointer(member), f"an object of this kind has no {member}")
+
+
+def _require_separate(bags: Bags, account: AccountPart | None, group: GroupPart | None) -> None:
+    """What a part writes is in no bag too. Raises AttributesConflict."""
+    names = attribute_names(bags)
+    written = {
+        "accountexpires": account is not None and "expires_at" in account.model_fields_set,
+        "useraccountcontrol": account is not None and "password_never_expires" in account.model_fields_set,
+        "pwdlastset": account is not None and "must_change_password" in account.model_fields_set,
+        "grouptype": group is not None and bool(group.model_fields_set),
+    }
+    for name, is_written in written.items():
+        if is_written and name in names:
+            where = pointer("group" if name == "grouptype" else "account")
+            raise refusal(errors.AttributesConflict, where, f"{name} is also in a bag")
+
+
+def _change_account(delta: Delta, schema: Schema, entry: Entry, account: AccountPart) -> Risk:
+    risk = Risk.ORDINARY
+    given = account.model_fields_set
+    if "expires_at" in given:
+        new = FILETIME_NEVER[1] if account.expires_at is None else datetime_to_filetime(account.expires_at)
+        both_never = {entry.integer("accountExpires") or 0, new} <= set(FILETIME_NEVER)
+        if not both_never:
+            change_integer(delta, schema, entry, "accountExpires", new)
+    if "password_never_expires" in given:
+        bit = UserAccountControl.DONT_EXPIRE_PASSWD.value
+        if change_control(delta, schema, entry, set_bits=bit if account.password_never_expires else 0, clear_bits=bit):
+            risk = Risk.SECURITY
+    if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
+        change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
+    return risk
+
+
+def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) -> Risk:
+    bits = GroupType.from_directory(entry.integer("groupType") or 0)
+    if "scope" in group.model_fields_set:
+        bits = bits & ~ALL_GROUP_SCOPES | GROUP_SCOPE_BITS[group.scope]
+    if "type" in group.model_fields_set:
+        security = GroupType.SECURITY_ENABLED
+        bits = bits | security if group.type == "security" else bits & ~security
+    before = len(delta.changes)
+    change_integer(delta, schema, entry, "groupType", bits.signed)
+    return Risk.SECURITY if len(delta.changes) > before else Risk.ORDINARY
+
+
+def change_control(delta: Delta, schema: Schema, entry: Entry, *, set_bits: int, clear_bits: int) -> bool:
+    """Change bits of userAccountControl as a compare-and-swap, all others kept; tells whether anything changes."""
+    before = entry.integer("userAccountControl") or 0
+    after = before & ~clear_bits | set_bits
+    change_integer(delta, schema, entry, "userAccountControl", after)
+    return before != after
+
+
+def change_integer(delta: Delta, schema: Schema, entry: Entry, name: str, value: int) -> None:
+    """Add to a delta what gives a single-valued attribute this number, guarded by the present one."""
+    attribute = schema.attribute(name)
+    if attribute is None:  # every Active Directory has them; one that does not cannot do this
+        raise errors.DirectoryFailed(f"The directory's schema has no {name}.")
+    append_difference(delta, attribute, entry.values(name), [str(value).encode()])
