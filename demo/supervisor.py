@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -61,10 +62,18 @@ class Console:
         with self._lock:
             prefix = f"{name:<8}|"
             if self._colour:
-                colour = self._colours.setdefault(name, next(self._next_colour))
+                if name not in self._colours:
+                    self._colours[name] = next(self._next_colour)
+                colour = self._colours[name]
                 prefix = f"\x1b[{colour}m{prefix}\x1b[0m"
             with contextlib.suppress(OSError, ValueError):
                 print(prefix, text, flush=True)
+
+    def is_gone(self) -> bool:
+        """Whether nobody can read any more: the terminal hung up, or the reader of a pipe ended."""
+        watched = select.poll()
+        watched.register(sys.stdout.fileno(), 0)
+        return bool(watched.poll(0))
 
     def say(self, text: str = "") -> None:
         """Print a line of the supervisor's own."""
@@ -84,8 +93,10 @@ class Supervisor:
         self._stopping = False
 
     def __enter__(self) -> "Supervisor":
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._request_stop)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # nohup(1) asks to outlive the terminal
+            signal.signal(signal.SIGHUP, self._request_stop)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,6 +108,8 @@ class Supervisor:
                 stop_process(service.process)
             if service.reader is not None:
                 service.reader.join(1)
+        if self._services:
+            self._console.say("Stopped.")
 
     def start(self, service: Service) -> None:
         """Start a service for the first time and wait until it is ready."""
@@ -113,6 +126,10 @@ class Supervisor:
     def watch(self) -> None:
         """Restart what ends, until `Stopped` is raised by a signal."""
         while True:
+            # A hang-up is signalled to the session's leader alone, which need not pass it on (make does not).
+            if self._console.is_gone():
+                self._stopping = True
+                raise Stopped
             now = time.monotonic()
             for service in self._services:
                 self._look_after(service, now)
@@ -156,7 +173,8 @@ class Supervisor:
         if process.stdout is None:
             return
         for line in process.stdout:
-            self._console.line(name, line.decode(errors="replace").rstrip())
+            if text := line.decode(errors="replace").rstrip():
+                self._console.line(name, text)
 
     def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
         if not self._stopping:

@@ -11,10 +11,11 @@ from django.conf import settings
 from playwright.sync_api import Browser
 
 from tests.support.browser import running_browser
-from tests.support.database import use_file_for_sqlite, with_guards_lifted_for_flush
+from tests.support.database import live_database_url, use_file_for_sqlite, with_guards_lifted_for_flush
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain, running_domain
 from tests.support.environment import DATABASE, POSTGRES, REDIS_SOCKET, RUNTIME, prepare_environment
+from tests.support.gateway import LiveGateway
 from tests.support.postgres import Postgres
 from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
@@ -112,6 +113,18 @@ def directory_proxy(domain: Domain) -> Iterator[FaultyProxy]:
     proxy = FaultyProxy(domain.controller.address, 636)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture(scope="session")
+def live_gateway(django_db_setup: None, redis_server: RedisServer) -> Iterator[LiveGateway]:
+    """Web server and worker in processes of their own, on the test database.
+
+    They see what is committed, so a test that writes to the database itself asks for `transactional_db`.
+    """
+    gateway = LiveGateway(RUNTIME / "gateway", database_url=live_database_url())
+    gateway.start()
+    yield gateway
+    gateway.stop()
 
 
 @pytest.fixture(scope="session")

@@ -5,12 +5,18 @@ from contextlib import contextmanager
 
 from django.db import connection
 
-from tests.support.environment import RUNTIME
+from tests.support.environment import RUNTIME, postgres_url
 
 
 def use_file_for_sqlite() -> None:
     """Put the test database in a file: in memory it has neither the write-ahead log nor the locks of the real one."""
     connection.settings_dict["TEST"]["NAME"] = str(RUNTIME / "test.sqlite3")
+
+
+def live_database_url() -> str:
+    """The test database, for processes of their own; it has its name only once pytest-django has made it."""
+    name = connection.settings_dict["NAME"]
+    return f"sqlite:///{name}" if connection.vendor == "sqlite" else postgres_url(name)
 
 
 def with_guards_lifted_for_flush() -> None:
