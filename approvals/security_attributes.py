@@ -70,9 +70,8 @@ _CLAIMS_AND_CENTRAL_ACCESS = """
     msDS-ClaimAttributeSource msDS-ClaimSource msDS-ClaimSourceType msDS-ClaimPossibleValues
     msDS-ClaimTypeAppliesToClass msDS-TransformationRules msDS-IngressClaimsTransformationPolicy
     msDS-EgressClaimsTransformationPolicy msDS-MembersOfResourcePropertyList msAuthz-CentralAccessPolicyID
-    msAuthz-EffectiveSecurityPolicy
-    msAuthz-ProposedSecurityPolicy msAuthz-LastEffectiveSecurityPolicy msAuthz-ResourceCondition
-    msAuthz-MemberRulesInCentralAccessPolicy
+    msAuthz-EffectiveSecurityPolicy msAuthz-ProposedSecurityPolicy msAuthz-LastEffectiveSecurityPolicy
+    msAuthz-ResourceCondition msAuthz-MemberRulesInCentralAccessPolicy
 """
 _CERTIFICATE_SERVICES = """
     cACertificate crossCertificatePair authorityRevocationList certificateTemplates pKIEnrollmentAccess

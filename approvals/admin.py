@@ -1,0 +1,166 @@
+"""Change requests in Django admin: who asks for what, the values side by side, and the decision. Nothing is edited."""
+
+from typing import Any
+from uuid import UUID
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Case, QuerySet, Value, When
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.views.decorators.http import require_POST
+
+from approvals import decide
+from approvals.models import ChangeRequest, Status
+from audit import log
+from gateway.core.errors import GatewayError, NotFound
+from gateway.core.operation import Risk, find_operation
+from keys.authentication import identify_session
+
+DECIDE = "approvals.decide_change"
+
+WHY = {
+    Risk.SECURITY: "It grants, delegates or changes authentication, or the object is protected.",
+    Risk.DESTRUCTIVE: "It deletes, disables or takes something away.",
+    Risk.ORDINARY: "The key asks before every change.",
+}
+
+
+class DecisionForm(forms.Form):
+    """What comes with a decision: the digest of what was shown, and a comment."""
+
+    digest = forms.CharField(widget=forms.HiddenInput)
+    comment = forms.CharField(
+        required=False,
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
+        help_text="The requester reads it. A rejection needs one.",
+    )
+
+
+@admin.register(ChangeRequest)
+class ChangeRequestAdmin(admin.ModelAdmin):
+    list_display = ("created_at", "operation", "target_dn", "status", "risk", "requester", "key_name", "expires_at")
+    list_filter = ("status", "risk", "operation", "requester", "directory")
+    search_fields = ("target_dn", "requester", "key_name", "operation", "=id", "=target_id", "=request_id")
+    list_per_page = 50
+    actions = None
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm(DECIDE)
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm(DECIDE)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[ChangeRequest]:
+        return super().get_queryset(request).defer("input")
+
+    def get_ordering(self, request: HttpRequest) -> Any:
+        """What waits comes first."""
+        return [Case(When(status=Status.PENDING, then=Value(0)), default=Value(1)).asc(), "-id"]
+
+    def get_urls(self) -> list[URLPattern]:
+        return [
+            path("<uuid:request_id>/approve/", self.approve_view, name="approvals_changerequest_approve"),
+            path("<uuid:request_id>/reject/", self.reject_view, name="approvals_changerequest_reject"),
+            *super().get_urls(),
+        ]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """The request as a page to read and decide, instead of a form to edit."""
+        change_request = self.get_object(request, object_id)
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if change_request is None:
+            raise Http404
+        return self._page(request, change_request, DecisionForm(initial={"digest": change_request.digest}))
+
+    def _page(self, request: HttpRequest, change_request: ChangeRequest, form: DecisionForm) -> TemplateResponse:
+        is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": f"{change_request.operation} on {change_request.target_dn}",
+            "change_request": change_request,
+            "what": _summary(change_request.operation),
+            "why_held": WHY[Risk(change_request.risk)],
+            "changes": [_side_by_side(item) for item in change_request.changes],
+            "is_own": change_request.requester_id == request.user.pk,
+            "is_open": is_open,
+            "form": form,
+        }
+        return TemplateResponse(request, "admin/approvals/changerequest/detail.html", context)
+
+    @method_decorator(require_POST)
+    def approve_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
+        return self._decide(request, request_id, "approve")
+
+    @method_decorator(require_POST)
+    def reject_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
+        return self._decide(request, request_id, "reject")
+
+    def _decide(self, request: HttpRequest, request_id: UUID, decision: str) -> HttpResponse:
+        """Decide as the operation of the same name does, with the same record in the operations log."""
+        call = identify_session(request, check_csrf=False)  # Django's middleware has checked it for every admin page
+        operation = f"change-requests.{decision}"
+        if not call.may(DECIDE):
+            log.record_refusal(call, operation=operation, code="Auth.Forbidden")
+            raise PermissionDenied
+        form = DecisionForm(request.POST)
+        if decision == "reject" and form.is_valid() and not form.cleaned_data["comment"].strip():
+            form.add_error("comment", "Say why the change must not be made.")
+        try:
+            if not form.is_valid():
+                return self._page(request, decide.find_request(request_id), form)
+            given = form.cleaned_data
+            with transaction.atomic():
+                if decision == "approve":
+                    decide.approve(
+                        call.person, request_id, digest=given["digest"], comment=given["comment"].strip() or None
+                    )
+                else:
+                    decide.reject(call.person, request_id, comment=given["comment"])
+                log.record_administration(call, operation=operation, arguments={"id": str(request_id)})
+        except NotFound as refusal:
+            raise Http404 from refusal
+        except GatewayError as refusal:
+            log.record_refusal(call, operation=operation, code=refusal.code)
+            messages.error(request, f"{refusal.title}.")
+        else:
+            done = "Approved. A worker makes the change now." if decision == "approve" else "Rejected."
+            messages.success(request, done)
+        return HttpResponseRedirect(reverse("admin:approvals_changerequest_change", args=[request_id]))
+
+
+def _summary(operation: str) -> str:
+    """What the operation does in its own words; empty for one that this version does not have any more."""
+    try:
+        return find_operation(operation).summary
+    except KeyError:
+        return ""
+
+
+def _side_by_side(change: dict[str, Any]) -> dict[str, Any]:
+    """The values of an attribute before and after, each with whether the other side has it too."""
+    before, after = change["before"], change["after"]
+    return {
+        "attribute": change["attribute"],
+        "current": [(value, value in after) for value in before],
+        "proposed": [(value, value in before) for value in after],
+    }
