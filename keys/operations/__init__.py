@@ -1,1 +1,5 @@
-"""The operations of this app: who am I, roles, API keys, people, permissions."""
+"""The operations of this app: who am I, roles, API keys, people, permissions. Importing it declares them."""
+
+from keys.operations import api_keys, me, permissions, roles, users
+
+__all__ = ["api_keys", "me", "permissions", "roles", "users"]

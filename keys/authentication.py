@@ -1,0 +1,203 @@
+"""From the credential of a request to its `Call`, or a refusal that tells nothing.
+
+The true reason of a 401 goes to the security log. What a credential may do is `policy`'s matter, signing in
+`sessions`'.
+"""
+
+import re
+from typing import Any
+from urllib.parse import unquote
+
+from django.contrib.auth import get_user
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.middleware.csrf import CsrfViewMiddleware
+from django.utils import timezone
+
+from audit import security
+from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
+from gateway.core.errors import AmbiguousCredential, FieldError, Forbidden, InvalidRequest, Unauthorized
+from keys import policy, secrets, usage
+from keys.addresses import is_allowed
+from keys.models import AccessToken, Person
+from keys.policy import KeyFacts
+from keys.sessions import digest_of_session
+
+MAX_REASON = 500
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def identify_machine(request: HttpRequest) -> Call:
+    """The call of an API key (X-API-Key) or a platform token (Authorization: Bearer).
+
+    Raises Unauthorized, AmbiguousCredential, or InvalidRequest for an X-Change-Reason that cannot be kept.
+    """
+    key, authorization = request.headers.get("X-API-Key"), request.headers.get("Authorization")
+    if key is not None and authorization is not None:
+        raise AmbiguousCredential
+    if key is not None:
+        return _identify_key(request, key)
+    if authorization is not None:
+        return _identify_token(request, authorization)
+    raise _refusal(request, "no credential")
+
+
+def _identify_key(request: HttpRequest, value: str) -> Call:
+    secret = secrets.parse(value.strip(), secrets.Prefix.API_KEY)
+    if secret is None:
+        raise _refusal(request, "malformed API key")
+    key = policy.find_key(Q(lookup_id=secret.lookup_id) | Q(previous_lookup_id=secret.lookup_id))
+    address = getattr(request, "client_address", "")
+    if reason := _why_key_is_refused(key, secret, address):
+        raise _refusal(request, reason, lookup_id=secret.lookup_id)
+    assert key is not None
+    directory, refusal = policy.choose_link(key.links, request.headers.get("X-Client-Id"))
+    usage.note(key.id, last_used_at=key.last_used_at, address=address)
+    return policy.make_key_call(
+        key,
+        policy.permissions_of_key(key),
+        surface=Surface.API,
+        directory=directory,
+        directory_refusal=refusal,
+        **_request_facts(request),
+    )
+
+
+def _why_key_is_refused(key: KeyFacts | None, secret: secrets.Secret, address: str) -> str | None:
+    if key is None:
+        return "unknown API key"
+    is_previous = secret.lookup_id == key.previous_lookup_id
+    if not secret.matches(key.previous_digest if is_previous else key.digest):
+        return "wrong secret"
+    rotated = is_previous and (key.previous_valid_until is None or key.previous_valid_until <= timezone.now())
+    elsewhere = bool(key.allowed_addresses) and not is_allowed(address, key.allowed_addresses)
+    reasons = (
+        (key.revoked_at is not None, "API key revoked"),
+        (key.is_expired, "API key expired"),
+        (rotated, "API key rotated"),
+        (not key.owner_is_active, "owner deactivated"),
+        (elsewhere, "address not allowed"),
+    )
+    return next((reason for applies, reason in reasons if applies), None)
+
+
+def _identify_token(request: HttpRequest, authorization: str) -> Call:
+    scheme, _, value = authorization.partition(" ")
+    if scheme.lower() != "bearer":
+        raise _refusal(request, "unknown authentication scheme")
+    secret = secrets.parse(value.strip(), secrets.Prefix.PLATFORM_TOKEN)
+    if secret is None:
+        raise _refusal(request, "malformed or not a platform token")
+    tokens = AccessToken.objects.select_related("person", "connection")
+    token = tokens.filter(lookup_id=secret.lookup_id).first()
+    if reason := _why_token_is_refused(token, secret):
+        raise _refusal(request, reason, lookup_id=secret.lookup_id)
+    assert token is not None
+    credential = CredentialRef(kind=CredentialKind.PLATFORM_TOKEN, id=str(token.id), expires_at=token.expires_at)
+    return _call_of_person(request, token.person, token.connection, credential, Surface.API)
+
+
+def _why_token_is_refused(token: AccessToken | None, secret: secrets.Secret) -> str | None:
+    if token is None:
+        return "unknown token"
+    if not secret.matches(token.digest):
+        return "wrong secret"
+    if token.revoked_at is not None:
+        return "token revoked"
+    if token.expires_at <= timezone.now():
+        return "token expired"
+    if not token.person.is_active:
+        return "person deactivated"
+    return None
+
+
+def identify_session(request: HttpRequest, *, check_csrf: bool = True) -> Call:
+    """The call of a signed-in person on the browser surface.
+
+    Raises Unauthorized without a session, Forbidden for a request that changes something without its CSRF token. Only
+    signing in itself leaves that check out.
+    """
+    # Not request.user: that was read when the request came in, and signing in has made another session since.
+    person = get_user(request)
+    if not isinstance(person, Person):
+        raise _refusal(request, "no session")
+    if check_csrf:
+        _require_csrf_token(request)
+    session_id = digest_of_session(request.session.session_key)[:32]
+    credential = CredentialRef(kind=CredentialKind.SESSION, id=session_id, expires_at=request.session.get_expiry_date())
+    return _call_of_person(request, person, person.connection, credential, Surface.REST)
+
+
+def _call_of_person(
+    request: HttpRequest, person: Person, own: Any, credential: CredentialRef, surface: Surface
+) -> Call:
+    directory, refusal = policy.choose_directory(own, named=request.headers.get("X-Client-Id"))
+    return Call(
+        surface=surface,
+        person=policy.reference_to(person),
+        credential=credential,
+        permissions=policy.permissions_of_person(
+            person.pk, is_active=person.is_active, is_superuser=person.is_superuser
+        ),
+        directory=directory,
+        directory_refusal=refusal,
+        **_request_facts(request),
+    )
+
+
+class _CsrfCheck(CsrfViewMiddleware):
+    """Django's own check, answering with its reason instead of a page."""
+
+    def _reject(self, request: HttpRequest, reason: str) -> str:  # type: ignore[override]
+        return reason
+
+
+def _require_csrf_token(request: HttpRequest) -> None:
+    check = _CsrfCheck(lambda _: HttpResponse())
+    check.process_request(request)
+    if reason := check.process_view(request, lambda _: HttpResponse(), (), {}):
+        security.refused(f"CSRF: {reason}", **_origin(request))
+        raise Forbidden
+
+
+def _request_facts(request: HttpRequest) -> dict[str, Any]:
+    return {**_origin(request), "reason": read_reason(request.headers.get("X-Change-Reason"))}
+
+
+def _origin(request: HttpRequest) -> dict[str, Any]:
+    return {
+        "client_address": getattr(request, "client_address", None) or None,
+        "request_id": getattr(request, "request_id", ""),
+    }
+
+
+def _refusal(request: HttpRequest, reason: str, *, lookup_id: str | None = None) -> Unauthorized:
+    security.refused(reason, lookup_id=lookup_id, **_origin(request))
+    return Unauthorized()
+
+
+def read_reason(header: str | None) -> str | None:
+    """The text of an X-Change-Reason header: UTF-8 as it is, or percent-encoded; raises InvalidRequest."""
+    if header is None or not header.strip():
+        return None
+    try:
+        # WSGI hands over the header's bytes as latin-1 (PEP 3333).
+        text = header.strip().encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        raise _bad_reason("is not UTF-8") from None
+    if text.isascii() and "%" in text:
+        try:
+            text = unquote(text, errors="strict")
+        except UnicodeDecodeError:
+            raise _bad_reason("is not percent-encoded UTF-8") from None
+    if len(text) > MAX_REASON:
+        raise _bad_reason(f"is longer than {MAX_REASON} characters")
+    if _CONTROL.search(text):
+        raise _bad_reason("contains control characters")
+    return text
+
+
+def _bad_reason(what: str) -> InvalidRequest:
+    return InvalidRequest(
+        f"X-Change-Reason {what}.", errors=[FieldError(InvalidRequest.code, what, parameter="X-Change-Reason")]
+    )

@@ -1,0 +1,51 @@
+"""Who the caller is and what they may do."""
+
+from typing_extensions import TypedDict
+
+from gateway.core.call import Call
+from gateway.core.operation import SIGNED_IN, operation
+from gateway.core.shapes import render_timestamp
+
+
+class SubjectRecord(TypedDict):
+    username: str
+    displayName: str
+
+
+class CredentialRecord(TypedDict):
+    kind: str
+    name: str | None
+    expiresAt: str | None
+
+
+class ChosenDirectory(TypedDict):
+    name: str
+    clientId: str
+
+
+class MeRecord(TypedDict):
+    """`scopes` are the objectGUIDs of the role's scopes; none: not confined."""
+
+    subject: SubjectRecord
+    credential: CredentialRecord
+    directory: ChosenDirectory | None
+    permissions: list[str]
+    scopes: list[str]
+    supervisionLevel: str | None
+
+
+@operation("me.read", "GET me", permission=SIGNED_IN, output=MeRecord)
+def read_me(call: Call) -> MeRecord:
+    """Show who the credential acts as, for which directory, and what it may do now."""
+    return {
+        "subject": {"username": call.person.username, "displayName": call.person.display_name},
+        "credential": {
+            "kind": call.credential.kind.value,
+            "name": call.credential.name,
+            "expiresAt": render_timestamp(call.credential.expires_at),
+        },
+        "directory": {"name": call.directory.name, "clientId": call.directory.client_id} if call.directory else None,
+        "permissions": sorted(call.permissions),
+        "scopes": [str(scope) for scope in call.scopes],
+        "supervisionLevel": call.supervision.value if call.supervision else None,
+    }

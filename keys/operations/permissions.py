@@ -1,0 +1,41 @@
+"""The permissions there are."""
+
+from typing import Any
+
+from django.contrib.auth.models import Permission
+from typing_extensions import TypedDict
+
+from gateway.core.call import Call, Surface
+from gateway.core.operation import SIGNED_IN, operation
+from gateway.core.paging import Page, PageQuery, page_of
+from keys.permissions import APPS, GRANTABLE, named
+
+
+class PermissionRecord(TypedDict):
+    """`grantable` tells that a role may hold it; the others are for people only."""
+
+    name: str
+    description: str
+    grantable: bool
+
+
+@operation(
+    "permissions.search",
+    "GET permissions",
+    permission=SIGNED_IN,
+    query=PageQuery,
+    output=Page[PermissionRecord],
+    surfaces=frozenset({Surface.REST}),
+)
+def search_permissions(call: Call, *, query: PageQuery) -> Page[PermissionRecord]:
+    """List the permissions that people and roles can be given."""
+    permissions = named(Permission.objects.filter(content_type__app_label__in=APPS))
+    return page_of(call, permissions, query=query, order=("full_name", "id"), render=_record)
+
+
+def _record(permission: Any) -> PermissionRecord:
+    return {
+        "name": permission.full_name,
+        "description": permission.name,
+        "grantable": permission.full_name in GRANTABLE,
+    }

@@ -1,0 +1,217 @@
+"""Roles: what an API key may do, and where."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Count, ProtectedError, QuerySet
+from django.db.models.functions import Lower
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from gateway.core.call import Call, Surface
+from gateway.core.errors import Conflict, NotFound
+from gateway.core.operation import Effect, operation
+from gateway.core.paging import Page, PageQuery, page_of
+from gateway.core.shapes import Body, render_timestamp
+from keys.models import Role
+from keys.operations.granting import find_granted, require_held
+from keys.operations.refusals import invalid_member
+from keys.scopes import ScopeNotFound, resolve
+
+_REST = frozenset({Surface.REST})
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
+Description = Annotated[str, Field(max_length=2000)]
+Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
+Scopes = Annotated[
+    list[str],
+    Field(max_length=50, description="Distinguished names or objectGUIDs; empty: the whole of every directory."),
+]
+
+
+class CreateRole(Body):
+    """A new role."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "Help desk",
+                    "description": "Reads everything, unlocks accounts of the staff",
+                    "permissions": ["directory.read_object", "directory.unlock_account"],
+                    "scopes": ["OU=Staff,DC=corp,DC=example,DC=test"],
+                }
+            ]
+        }
+    )
+
+    name: Name
+    description: Description = ""
+    permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
+
+
+class UpdateRole(Body):
+    """What is to be different; lists replace the ones before."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"permissions": ["directory.read_object"]}]})
+
+    name: Name = ""
+    description: Description = ""
+    permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
+
+
+class ScopeRecord(TypedDict):
+    id: str
+    distinguishedName: str
+    directory: str
+
+
+class RoleRecord(TypedDict):
+    """`scopes` are the names last known, `scopeObjects` what the role is confined to, whatever it is called now."""
+
+    id: str
+    name: str
+    description: str
+    permissions: list[str]
+    scopes: list[str]
+    scopeObjects: list[ScopeRecord]
+    keys: int
+    createdAt: str | None
+    changedAt: str | None
+
+
+@operation(
+    "roles.search",
+    "GET roles",
+    permission="keys.view_role",
+    query=PageQuery,
+    output=Page[RoleRecord],
+    surfaces=_REST,
+)
+def search_roles(call: Call, *, query: PageQuery) -> Page[RoleRecord]:
+    """List the roles by name."""
+    return page_of(
+        call, _roles().annotate(lower_name=Lower("name")), query=query, order=("lower_name", "id"), render=_record
+    )
+
+
+@operation("roles.read", "GET roles/{id}", permission="keys.view_role", output=RoleRecord, surfaces=_REST)
+def read_role(call: Call, *, id: UUID) -> RoleRecord:  # noqa: ARG001 - every operation takes its call
+    """Read one role."""
+    return _record(find_role(id))
+
+
+@operation(
+    "roles.create",
+    "POST roles",
+    permission="keys.add_role",
+    effect=Effect.ADMINISTER,
+    body=CreateRole,
+    output=RoleRecord,
+    surfaces=_REST,
+)
+def create_role(call: Call, *, body: CreateRole) -> RoleRecord:
+    """Create a role from permissions you hold yourself."""
+    permissions = find_granted(call, body.permissions, only_grantable=True)
+    role = Role(name=body.name.strip(), description=body.description, scopes=_resolved(body.scopes))
+    _save(role)
+    role.permissions.set(permissions)
+    return _record(find_role(role.id))
+
+
+@operation(
+    "roles.update",
+    "PATCH roles/{id}",
+    permission="keys.change_role",
+    effect=Effect.ADMINISTER,
+    body=UpdateRole,
+    output=RoleRecord,
+    surfaces=_REST,
+)
+def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
+    """Change a role. Every key with it has the new permissions at its next request."""
+    role = find_role(id)
+    # Its scopes count as much as its permissions: whoever may not grant all that it holds may not widen it either.
+    require_held(call, frozenset(_names(role)))
+    given = body.model_fields_set
+    if "name" in given:
+        role.name = body.name.strip()
+    if "description" in given:
+        role.description = body.description
+    if "scopes" in given:
+        role.scopes = _resolved(body.scopes)
+    permissions = find_granted(call, body.permissions, only_grantable=True) if "permissions" in given else None
+    _save(role)
+    if permissions is not None:
+        role.permissions.set(permissions)
+    return _record(find_role(id))
+
+
+@operation(
+    "roles.delete",
+    "DELETE roles/{id}",
+    permission="keys.delete_role",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_role(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+    """Delete a role that no key has."""
+    try:
+        find_role(id).delete()
+    except ProtectedError:
+        raise Conflict("API keys have this role.") from None
+
+
+def _roles() -> QuerySet[Role]:
+    return Role.objects.annotate(key_count=Count("api_keys")).prefetch_related("permissions__content_type")
+
+
+def find_role(id: UUID) -> Any:
+    """The role with the count of its keys; raises NotFound."""
+    role = _roles().filter(pk=id).first()
+    if role is None:
+        raise NotFound
+    return role
+
+
+def _save(role: Role) -> None:
+    try:
+        with transaction.atomic():
+            role.save()
+    except IntegrityError:
+        raise Conflict(f"There is a role called {role.name} already.") from None
+
+
+def _resolved(scopes: list[str]) -> list[dict[str, str]]:
+    try:
+        return resolve(scopes)
+    except ScopeNotFound as missing:
+        raise invalid_member(f"scopes/{missing.position}", str(missing)) from None
+
+
+def _names(role: Role) -> list[str]:
+    return sorted(f"{item.content_type.app_label}.{item.codename}" for item in role.permissions.all())
+
+
+def _record(role: Any) -> RoleRecord:
+    return {
+        "id": str(role.id),
+        "name": role.name,
+        "description": role.description,
+        "permissions": _names(role),
+        "scopes": [scope["distinguishedName"] for scope in role.scopes],
+        "scopeObjects": [
+            {
+                "id": scope["guid"],
+                "distinguishedName": scope["distinguishedName"],
+                "directory": scope["directoryId"],
+            }
+            for scope in role.scopes
+        ],
+        "keys": role.key_count,
+        "createdAt": render_timestamp(role.created_at),
+        "changedAt": render_timestamp(role.changed_at),
+    }

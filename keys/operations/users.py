@@ -1,0 +1,240 @@
+"""People who may sign in: local accounts are made here, the people of a directory come by signing in."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import ProtectedError, QuerySet
+from django.db.models.functions import Lower
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict
+
+from gateway.core.call import Call, Surface
+from gateway.core.errors import Conflict, Forbidden, NotFound
+from gateway.core.operation import Effect, operation
+from gateway.core.paging import Page, PageQuery, page_of
+from gateway.core.shapes import Body, render_timestamp
+from keys.models import Person
+from keys.operations.granting import find_granted
+from keys.operations.refusals import invalid_member
+from keys.policy import permissions_of_person
+from keys.sessions import MAX_PASSWORD, revoke_tokens
+
+_REST = frozenset({Surface.REST})
+
+Username = Annotated[str, Field(min_length=1, max_length=150)]
+DisplayName = Annotated[str, Field(max_length=256)]
+Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
+Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
+
+
+class CreateUser(Body):
+    """A new local account."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "username": "grace",
+                    "displayName": "Grace Hopper",
+                    "password": "a long and unusual phrase",
+                    "permissions": ["directory.read_object", "approvals.decide_change"],
+                    "active": True,
+                }
+            ]
+        }
+    )
+
+    username: Username
+    display_name: DisplayName = ""
+    password: Password
+    permissions: Permissions = Field(default_factory=list)
+    active: bool = True
+
+
+class UpdateUser(Body):
+    """What is to be different; `permissions` replaces the ones given to the person directly."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"active": False}]})
+
+    username: Username = ""
+    display_name: DisplayName = ""
+    password: Password = ""
+    permissions: Permissions = Field(default_factory=list)
+    active: bool = True
+
+
+class UserRecord(TypedDict):
+    """`directory` is null for a local account; `permissions` are those given directly, not by groups."""
+
+    id: str
+    username: str
+    displayName: str
+    directory: str | None
+    active: bool
+    superuser: bool
+    permissions: list[str]
+    groups: list[str]
+    createdAt: str | None
+    lastSignInAt: str | None
+
+
+@operation(
+    "people.search",
+    "GET users",
+    permission="keys.view_person",
+    query=PageQuery,
+    output=Page[UserRecord],
+    surfaces=_REST,
+)
+def search_users(call: Call, *, query: PageQuery) -> Page[UserRecord]:
+    """List the people by name."""
+    people = _people().annotate(lower_name=Lower("username"))
+    return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
+
+
+@operation("people.read", "GET users/{id}", permission="keys.view_person", output=UserRecord, surfaces=_REST)
+def read_user(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every operation takes its call
+    """Read one person."""
+    return _record(_find_person(id))
+
+
+@operation(
+    "people.create",
+    "POST users",
+    permission="keys.add_person",
+    effect=Effect.ADMINISTER,
+    body=CreateUser,
+    output=UserRecord,
+    surfaces=_REST,
+)
+def create_user(call: Call, *, body: CreateUser) -> UserRecord:
+    """Create a local account with permissions you hold yourself."""
+    permissions = find_granted(call, body.permissions, only_grantable=False)
+    person = Person(
+        username=Person.normalize_username(body.username), display_name=body.display_name, is_active=body.active
+    )
+    _check_username(person)
+    _set_password(person, body.password)
+    _save(person)
+    person.user_permissions.set(permissions)
+    return _record(_find_person(person.public_id))
+
+
+@operation(
+    "people.update",
+    "PATCH users/{id}",
+    permission="keys.change_person",
+    effect=Effect.ADMINISTER,
+    body=UpdateUser,
+    output=UserRecord,
+    surfaces=_REST,
+)
+def update_user(call: Call, *, id: UUID, body: UpdateUser) -> UserRecord:
+    """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
+    person = _find_person(id)
+    _require_not_above(call, person)
+    given = body.model_fields_set
+    for member in ("username", "password"):
+        if member in given and not person.is_local:
+            raise invalid_member(member, "is the directory's to change")
+    if "username" in given:
+        person.username = Person.normalize_username(body.username)
+        _check_username(person)
+    if "display_name" in given:
+        person.display_name = body.display_name
+    if "active" in given:
+        if person.pk == call.person.id and not body.active:
+            raise Conflict("Nobody can deactivate themselves.")
+        person.is_active = body.active
+    if "password" in given:
+        _set_password(person, body.password)
+    permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
+    _save(person)
+    if permissions is not None:
+        person.user_permissions.set(permissions)
+    if not person.is_active or "password" in given:
+        revoke_tokens(person)
+    return _record(_find_person(id))
+
+
+@operation(
+    "people.delete",
+    "DELETE users/{id}",
+    permission="keys.delete_person",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_user(call: Call, *, id: UUID) -> None:
+    """Delete a person who owns no API key. Deactivating keeps their name for the log's readers."""
+    person = _find_person(id)
+    _require_not_above(call, person)
+    if person.pk == call.person.id:
+        raise Conflict("Nobody can delete themselves.")
+    try:
+        person.delete()
+    except ProtectedError:
+        raise Conflict("The person owns API keys.") from None
+
+
+def _people() -> QuerySet[Person]:
+    return Person.objects.select_related("connection").prefetch_related("user_permissions__content_type", "groups")
+
+
+def _find_person(id: UUID) -> Person:
+    person = _people().filter(public_id=id).first()
+    if person is None:
+        raise NotFound
+    return person
+
+
+def _require_not_above(call: Call, person: Person) -> None:
+    """Whoever sets somebody's password can be them: so only people with nothing that the caller does not hold."""
+    if person.pk == call.person.id:
+        return
+    held = permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser)
+    caller_is_superuser = Person.objects.filter(pk=call.person.id, is_superuser=True).exists()
+    if not held <= call.permissions or (person.is_superuser and not caller_is_superuser):
+        raise Forbidden
+
+
+def _check_username(person: Person) -> None:
+    try:
+        person.clean_fields(exclude=[field.name for field in Person._meta.fields if field.name != "username"])
+    except ValidationError as refusal:
+        raise invalid_member("username", " ".join(refusal.message_dict["username"])) from None
+
+
+def _set_password(person: Person, password: str) -> None:
+    try:
+        validate_password(password, person)
+    except ValidationError as refusal:
+        raise invalid_member("password", " ".join(refusal.messages)) from None
+    person.set_password(password)
+
+
+def _save(person: Person) -> None:
+    try:
+        with transaction.atomic():
+            person.save()
+    except IntegrityError:
+        raise Conflict(f"There is a person called {person.username} already.") from None
+
+
+def _record(person: Any) -> UserRecord:
+    return {
+        "id": str(person.public_id),
+        "username": person.username,
+        "displayName": person.display_name,
+        "directory": person.connection.name if person.connection else None,
+        "active": person.is_active,
+        "superuser": person.is_superuser,
+        "permissions": sorted(
+            f"{item.content_type.app_label}.{item.codename}" for item in person.user_permissions.all()
+        ),
+        "groups": sorted(group.name for group in person.groups.all()),
+        "createdAt": render_timestamp(person.date_joined),
+        "lastSignInAt": render_timestamp(person.last_login),
+    }
