@@ -322,7 +322,7 @@ def apply_change_request(change_request_id: UUID) -> None:
         status, problem = "unknown", lost.as_problem()
     except GatewayError as refusal:
         status, problem = "failed", refusal.as_problem()
-    queue.finish(change_request_id, status=status, problem=problem)
+    queue.finish(change_request, status=status, problem=problem)
 
 
 def _apply(change_request: ChangeRequest) -> str:
