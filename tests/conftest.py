@@ -6,6 +6,8 @@ Fixtures of one app live in that app's folder, the cast of accounts and keys in 
 import os
 from collections.abc import Iterator
 
+import django
+import django
 import pytest
 from django.conf import settings
 from playwright.sync_api import Browser
@@ -23,11 +25,16 @@ from tests.support.redis import RedisServer
 if settings.configured:
     raise pytest.UsageError("Unset DJANGO_SETTINGS_MODULE: settings were read before the tests' servers were chosen")
 prepare_environment()
+# Here and not left to pytest-django: conftests of single folders, read next, import models.
+django.setup()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers."""
+    """Declare the markers, and load the apps before test modules import them."""
     config.addinivalue_line("markers", "sqlite: also run on SQLite by `make test`")
+    is_controller = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
+    if not is_controller:  # it collects nothing and has no servers; test modules import models
+        django.setup()
 
 
 @pytest.hookimpl(tryfirst=True)
