@@ -9,7 +9,7 @@ are closed, and the run ends after both: what a killed worker left open can alwa
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from django.utils import timezone
@@ -19,7 +19,7 @@ from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible
 from directory import errors
 from directory.connection import get_client
 from directory.ldap import Client
-from directory.run_assessment import Account, Effect, assess_named, change_of, write_of
+from directory.run_assessment import Account, Action, Effect, assess_named, change_of, write_of
 from directory.run_models import AccountResult, AccountStatus, Run, RunState
 from directory.settle import evidence_of, find_outcome
 from gateway.core.call import Call
@@ -41,6 +41,7 @@ class RunExecution:
 
     def __init__(self, run: Run, *, before_each_step: Callable[[], None], is_new: bool) -> None:
         self._run = run
+        self._action = cast(Action, run.action)
         self._before_each_step = before_each_step
         self._positions = {UUID(account): position for position, account in enumerate(run.accounts)}
         self._left = dict.fromkeys(self._positions)  # an ordered set
@@ -77,7 +78,7 @@ class RunExecution:
         for _ in range(MAX_ROUNDS):
             if not self._left:
                 break
-            accounts = assess_named(self._client, self._run.unit, self._left, self._run.action)
+            accounts = assess_named(self._client, self._run.unit, self._left, self._action)
             self._finish(
                 [
                     self._result(account.id, AccountStatus.UNCHANGED, account.distinguished_name)
@@ -124,7 +125,7 @@ class RunExecution:
         return log.Intent(
             operation=self._run.operation,
             target=log.TargetRef(account.id, account.kind, account.distinguished_name or ""),
-            changes=[dict(change_of(account, self._run.action).as_json())] if is_change else (),
+            changes=[dict(change_of(account, self._action).as_json())] if is_change else (),
             evidence=self._evidence(account) if is_change else None,
             run_id=self._run.id,
             reversible=Reversible.FULL if is_change else Reversible.NONE,
@@ -132,7 +133,7 @@ class RunExecution:
         )
 
     def _evidence(self, account: Account) -> dict[str, Any]:
-        write = write_of(account, self._run.action)
+        write = write_of(account, self._action)
         return evidence_of(write, entry=account.entry, schema=self._client.schema)
 
     def _change(self, accounts: Sequence[Account]) -> None:
@@ -145,7 +146,7 @@ class RunExecution:
         ]
         to_write = [account for account in accounts if account.refusal is None]
         conflicts = []
-        for index, error in self._client.write_many([write_of(account, self._run.action) for account in to_write]):
+        for index, error in self._client.write_many([write_of(account, self._action) for account in to_write]):
             account = to_write[index]
             refusal = errors.from_ldap(error) if error else None
             if refusal is None:
@@ -208,6 +209,6 @@ def _completion(record: OperationRecord, result: AccountResult) -> log.Completio
             outcome=Outcome.SUCCEEDED if is_applied else Outcome.FAILED,
             code=None if is_applied else log.NOT_APPLIED,
         )
-    code = result.problem["code"]
+    code = (result.problem or {}).get("code")
     is_unknown = code == errors.OutcomeUnknown.code
     return log.Completion(record_id=record.id, outcome=Outcome.UNKNOWN if is_unknown else Outcome.FAILED, code=code)

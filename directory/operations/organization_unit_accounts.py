@@ -4,7 +4,7 @@ What a run means for an account is `directory.run_assessment`'s; a Celery worker
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 from uuid import UUID
 
 from annotated_types import MinLen
@@ -148,8 +148,8 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
                 "id": str(account.id),
                 "distinguishedName": entry.dn,
                 "samAccountName": entry.text("sAMAccountName"),
-                "kind": account.kind,
-                "effect": account.effect.value,
+                "kind": account.kind,  # type: ignore[typeddict-item] # only these two are found
+                "effect": account.effect.value,  # type: ignore[typeddict-item] # what is found is not absent
             }
             for account, entry in zip(accounts, found, strict=False)
         ],
@@ -246,7 +246,7 @@ def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Acti
     )
     if plan is None:
         raise PlanStale("There is no plan of yours with this id for this unit and action, or its hour is over.")
-    found = find_accounts(client, unit, kinds=plan.kinds, scope=plan.scope)
+    found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
     _require_within_limit(len(found))
     accounts = assess(client, found, action)
     if plan.total != len(found) or sorted(plan.accounts) != sorted(_effects(accounts)):

@@ -1,0 +1,177 @@
+"""Runs when something breaks: workers killed, two at once, the broker or the directory away, rights taken back."""
+
+import random
+import threading
+import time
+from uuid import UUID
+
+import pytest
+
+from audit.models import OperationRecord
+from directory.models import DirectoryConnection
+from directory.run_models import AccountResult, Run
+from tests.directory.runs.test_runs import completed, logged
+from tests.directory.runs.unit import Unit
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+from tests.support.gateway import LiveGateway
+from tests.support.proxy import FaultyProxy
+from tests.support.redis import RedisServer
+
+
+def versions(directory: Directory, accounts: list[UUID]) -> dict[UUID, int]:
+    """How often userAccountControl of each account was written."""
+    from directory.ldap.entry import parse_versions
+
+    control = 0x90008  # its attid ([MS-ADA3] userAccountControl)
+    blobs = {account: directory.read(account, "replPropertyMetaData") for account in accounts}
+    return {account: parse_versions(blob["replPropertyMetaData"][0])[control] for account, blob in blobs.items()}
+
+
+def until(condition: object, *, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("moment", ["intents", "results"])
+def test_a_killed_worker_s_run_is_completed(
+    unit: Unit, directory: Directory, worker: LiveGateway, integration: Integration, moment: str
+) -> None:
+    users = unit.add_users(100)
+    before = versions(directory, users)
+
+    started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
+    seen = (
+        OperationRecord.objects.filter(run_id=started.body["runId"]) if moment == "intents" else AccountResult.objects
+    )
+    until(seen.exists)
+    time.sleep(random.uniform(0, 0.08))  # noqa: S311 - any moment will do
+    worker.kill_worker()
+    assert unit.count_enabled(users) > 0 or Run.objects.get().state == "completed"
+
+    back = time.monotonic()
+    worker.start_worker()
+    body = completed(integration, started)
+
+    assert time.monotonic() - back < 60
+    assert (body["succeeded"], body["unchanged"], body["failed"]) == (100, 0, 0)
+    assert unit.count_enabled(users) == 0
+    assert {versions(directory, users)[user] - before[user] for user in users} == {1}
+    assert logged(body["runId"]) == dict.fromkeys(users, "succeeded")
+
+
+def test_two_runs_at_once_change_each_account_once(
+    unit: Unit, directory: Directory, worker: LiveGateway, integration: Integration
+) -> None:
+    users = unit.add_users(60)
+    before = versions(directory, users)
+    answers = []
+
+    def run() -> None:
+        answers.append(unit.run(integration, {"kinds": ["user"]}))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [answer.status for answer in answers] == [200, 200, 200]
+    assert sum(answer.body["succeeded"] for answer in answers) == 60
+    assert sum(answer.body["unchanged"] for answer in answers) == 120
+    assert {versions(directory, users)[user] - before[user] for user in users} == {1}
+    assert OperationRecord.objects.filter(run_id__isnull=False).count() == 60
+
+
+def test_without_a_broker_nothing_is_left_behind(
+    unit: Unit, integration: Integration, redis_server: RedisServer
+) -> None:
+    users = unit.add_users(2)
+    redis_server.stop()
+    try:
+        answer = unit.run(integration, {"kinds": ["user"]})
+    finally:
+        redis_server.start()
+    assert (answer.status, answer.code) == (503, "Runs.Unavailable")
+    assert not Run.objects.exists()
+    assert unit.count_enabled(users) == 2
+
+
+def test_a_restarted_broker_is_found_again(
+    unit: Unit, worker: LiveGateway, integration: Integration, redis_server: RedisServer
+) -> None:
+    unit.add_users(2)
+    assert unit.run(integration, {"kinds": ["user"]}).status == 200
+    redis_server.stop()
+    redis_server.start()
+    answer = unit.run(integration, {"kinds": ["user"]}, "enable")
+    assert (answer.status, answer.body["succeeded"]) == (200, 2)
+
+
+def test_a_run_waits_for_the_directory(
+    unit: Unit,
+    directory: Directory,
+    domain: Domain,
+    worker: LiveGateway,
+    directory_proxy: FaultyProxy,
+    connection: None,
+) -> None:
+    integration = make_integration(make_connection(domain, url=directory_proxy.url))
+    users = unit.add_users(60)
+    before = versions(directory, users)
+    started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
+    until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
+    directory_proxy.cut()
+    time.sleep(2)
+    assert Run.objects.get().state == "running"
+
+    directory_proxy.restore()
+    body = completed(integration, started)
+
+    assert (body["succeeded"], body["failed"]) == (60, 0)
+    assert {versions(directory, users)[user] - before[user] for user in users} == {1}
+    assert logged(body["runId"]) == dict.fromkeys(users, "succeeded")
+
+
+def test_lost_answers_are_looked_up(
+    unit: Unit,
+    directory: Directory,
+    domain: Domain,
+    worker: LiveGateway,
+    directory_proxy: FaultyProxy,
+    connection: None,
+) -> None:
+    integration = make_integration(make_connection(domain, url=directory_proxy.url))
+    users = unit.add_users(40)
+    before = versions(directory, users)
+    started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
+    until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
+    directory_proxy.lose_answer()
+    time.sleep(0.3)
+    directory_proxy.restore()
+    body = completed(integration, started)
+    assert body["succeeded"] == 40
+    assert {versions(directory, users)[user] - before[user] for user in users} == {1}
+    assert logged(body["runId"]) == dict.fromkeys(users, "succeeded")
+
+
+@pytest.mark.parametrize("taken", ["permission", "key"])
+def test_rights_taken_back_end_a_waiting_run(
+    unit: Unit, live_gateway: LiveGateway, connection: DirectoryConnection, integration: Integration, taken: str
+) -> None:
+    users = unit.add_users(2)
+    live_gateway.kill_worker()
+    started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
+    if taken == "permission":
+        integration.key.role.permissions.remove(integration.key.role.permissions.get(codename="disable_account"))
+    else:
+        integration.key.delete()
+    live_gateway.start_worker()
+    reader = make_integration(connection)
+    body = completed(reader, started)
+    assert (body["succeeded"], body["failed"]) == (0, 2)
+    assert {item["problem"]["code"] for item in body["results"]} == {"Auth.Forbidden"}
+    assert unit.count_enabled(users) == 2

@@ -1,0 +1,118 @@
+"""Runs as they go when nothing is in the way: by a real worker, over HTTP, seen in the directory and in the log."""
+
+import time
+from uuid import UUID, uuid4
+
+from audit.models import OperationRecord
+from directory.models import DirectoryConnection
+from tests.directory.runs.unit import Unit
+from tests.support.cast import Answer, Integration, make_integration
+from tests.support.directory import Directory
+from tests.support.gateway import LiveGateway
+
+
+def completed(integration: Integration, started: Answer, *, seconds: float = 60) -> dict:
+    """The run a 202 speaks of, when it is completed."""
+    assert started.status == 202, started
+    deadline = time.monotonic() + seconds
+    while (answer := integration.get(started.headers["Location"])).body["state"] != "completed":
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.1)
+    return answer.body
+
+
+def logged(run_id: str) -> dict[UUID, str]:
+    """The outcome of each account's record; each account has one at most."""
+    records = list(OperationRecord.objects.filter(run_id=run_id))
+    assert len({record.target_id for record in records}) == len(records)
+    return {record.target_id: record.outcome for record in records}
+
+
+def test_it_works(unit: Unit, worker: LiveGateway, integration: Integration) -> None:
+    users = unit.add_users(60)
+    plan_id = unit.plan(integration).body["planId"]
+
+    answer = unit.run(integration, {"planId": plan_id})
+
+    assert answer.status == 200, answer
+    assert {name: value for name, value in answer.body.items() if name not in ("runId", "results")} == {
+        "action": "disable",
+        "state": "completed",
+        "total": 60,
+        "succeeded": 60,
+        "unchanged": 0,
+        "failed": 0,
+    }
+    assert unit.count_enabled(users) == 0
+    assert logged(answer.body["runId"]) == dict.fromkeys(users, "succeeded")
+    record = OperationRecord.objects.filter(run_id=answer.body["runId"]).first()
+    assert (record.operation, record.surface) == ("organization-units.disable-accounts", "worker")
+    assert record.changes == [{"attribute": "userAccountControl", "before": ["544"], "after": ["546"]}]
+    assert record.key_name == integration.key.name
+
+    again = unit.run(integration, {"accounts": [str(user) for user in users[:2]]}, "enable")
+    assert (again.status, again.body["succeeded"]) == (200, 2)
+    assert unit.count_enabled(users) == 2
+
+
+def test_what_fails_fails_by_itself(
+    unit: Unit, directory: Directory, worker: LiveGateway, integration: Integration
+) -> None:
+    user, disabled = unit.add_users(1)[0], unit.add_users(1, enabled=False)[0]
+    (administrator,) = unit.add_users(1)
+    directory.add_values(f"CN=Domain Admins,CN=Users,{directory.base_dn}", member=directory.dn(administrator))
+    outsider = directory.guid(directory.base_dn)
+    nobody = uuid4()
+
+    answer = unit.run(
+        integration, {"accounts": [str(guid) for guid in (user, disabled, administrator, outsider, nobody)]}
+    )
+
+    assert answer.status == 207
+    results = answer.body["results"]
+    assert [UUID(item["id"]) for item in results] == [user, disabled, administrator, outsider, nobody]
+    assert [item["status"] for item in results] == ["succeeded", "unchanged", "failed", "failed", "failed"]
+    assert [item["problem"] and item["problem"]["code"] for item in results] == [
+        *(None, None, "Auth.Forbidden", "AD.Object.NotFound", "AD.Object.NotFound")
+    ]
+    assert results[2]["distinguishedName"] == directory.dn(administrator)
+    assert results[3]["distinguishedName"] is None
+    assert not directory.is_enabled(user)
+    assert directory.is_enabled(administrator)
+    assert logged(answer.body["runId"]) == {
+        user: "succeeded",
+        administrator: "failed",
+        outsider: "failed",
+        nobody: "failed",
+    }
+
+
+def test_a_refusal_by_the_directory_is_the_accounts_own(
+    unit: Unit, directory: Directory, worker: LiveGateway, integration: Integration
+) -> None:
+    # Enabling is refused for an account that has no password and needs one.
+    without_password = directory.add_user(parent=unit.dn, enabled=False, userAccountControl="514")
+    (other,) = unit.add_users(1, enabled=False)
+    answer = unit.run(integration, {"kinds": ["user"]}, "enable")
+    assert answer.status == 207
+    by_id = {UUID(item["id"]): item for item in answer.body["results"]}
+    assert by_id[other]["status"] == "succeeded"
+    assert by_id[without_password]["status"] == "failed"
+    assert by_id[without_password]["problem"]["status"] == 422
+
+
+def test_a_run_can_be_followed(
+    unit: Unit, worker: LiveGateway, connection: DirectoryConnection, integration: Integration
+) -> None:
+    unit.add_users(3)
+    started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
+    assert started.headers["Location"] == f"/api/ad/runs/{started.body['runId']}"
+    assert completed(integration, started)["succeeded"] == 3
+
+    path = started.headers["Location"]
+    assert make_integration(connection, may=["directory.run_accounts"]).get(path).status == 200
+    stranger = make_integration(connection, may=["directory.read_object"]).get(path)
+    assert (stranger.status, stranger.code) == (404, "Request.NotFound")
+    elsewhere = make_integration(connection, scopes=[uuid4()]).get(path)
+    assert elsewhere.status == 404
+    assert integration.get(f"/api/ad/runs/{uuid4()}").status == 404
