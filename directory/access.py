@@ -68,7 +68,10 @@ def find_object(
 
 
 def _is_within_directory(client: Client, entry: Entry) -> bool:
-    return DistinguishedName.parse(entry.dn).is_within(DistinguishedName.parse(client.settings.base_dn))
+    base = client.settings.base_dn
+    if entry.dn.lower().endswith(f",{base.lower()}"):  # the usual spelling; parsing costs more than the rest of a check
+        return True
+    return DistinguishedName.parse(entry.dn).is_within(DistinguishedName.parse(base))
 
 
 def find_parent(call: Call, reference: Reference, *, attributes: Collection[str] = ()) -> Entry:

@@ -55,7 +55,8 @@ class DirectoryConnectionForm(forms.ModelForm):
             return given
         if self.instance._state.adding:
             raise ValidationError("A new connection needs the password of its account.", code="required")
-        return self.instance.bind_password
+        kept: str = self.instance.bind_password
+        return kept
 
 
 @admin.register(DirectoryConnection)

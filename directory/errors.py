@@ -152,10 +152,9 @@ def from_ldap(error: ldap.LdapError) -> GatewayError:
     meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
     if meaning is not DirectoryRejected:
         return meaning()
-    members = {"directoryMessage": error.message}
     if error.attribute:
-        members["attribute"] = error.attribute
-    return DirectoryRejected(**members)
+        return DirectoryRejected(directoryMessage=error.message, attribute=error.attribute)
+    return DirectoryRejected(directoryMessage=error.message)
 
 
 @contextmanager

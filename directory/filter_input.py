@@ -1,5 +1,7 @@
 """Filters that callers wrote: read strictly, and refused where the directory would ignore a part or reveal a secret."""
 
+from typing import Any
+
 from directory import errors
 from directory.ldap import (
     ANYTHING,
@@ -66,5 +68,5 @@ def _require_usable(name: str, schema: Schema) -> None:
         raise _refusal(errors.FilterUnsupported, f"{name} is computed, so nothing can be found by it")
 
 
-def _refusal(kind: type[GatewayError], detail: str, **members: int) -> GatewayError:
+def _refusal(kind: type[GatewayError], detail: str, **members: Any) -> GatewayError:
     return kind(detail, errors=[FieldError(kind.code, detail, parameter="filter")], **members)

@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F
 
+from directory.ldap import DistinguishedName, InvalidValue
 from gateway.core.encryption import EncryptedTextField
 
 
@@ -55,6 +56,13 @@ def _is_host(name: str | None) -> bool:
         label = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
         return len(name) <= 253 and re.fullmatch(rf"{label}(\.{label})*\.?", name, re.IGNORECASE) is not None
     return True
+
+
+def _is_distinguished_name(text: str) -> bool:
+    try:
+        return bool(DistinguishedName.parse(text).rdns)
+    except InvalidValue:
+        return False
 
 
 def require_certificates(pem: str) -> None:
@@ -125,10 +133,15 @@ class DirectoryConnection(models.Model):
         return self.name
 
     def clean(self) -> None:
+        problems: dict[str, list[str]] = {}
         try:
             require_server_urls(self.urls, start_tls=self.start_tls)
         except ValidationError as refusal:
-            raise ValidationError({"urls": refusal.messages}) from None
+            problems["urls"] = refusal.messages
+        if self.base_dn and not _is_distinguished_name(self.base_dn):
+            problems["base_dn"] = ["This is not a distinguished name."]
+        if problems:
+            raise ValidationError(problems)
 
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save and count the revision up in the database itself, so that two changes at once are two revisions."""

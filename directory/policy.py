@@ -37,6 +37,12 @@ class AdministrativeGroups:
     """Distinguished names in lower case, as `memberOf` of their members says them."""
     sids: frozenset[bytes]
     domain_sid: bytes
+    configuration: str
+    """The forest's configuration, in lower case: whoever writes there governs every domain."""
+
+    def protect(self, entry: Entry) -> bool:
+        """Whether the entry is protected by what it belongs to, or by its own marks."""
+        return is_protected_by_itself(entry) or self.include(entry) or entry.dn.lower().endswith(self.configuration)
 
     def include(self, entry: Entry) -> bool:
         """Whether the entry is one of them, a member of one, or has one for its primary group."""
@@ -82,13 +88,13 @@ def administrative_groups(client: Client) -> AdministrativeGroups:
 
 def is_protected(client: Client, entry: Entry) -> bool:
     """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected."""
-    return is_protected_by_itself(entry) or administrative_groups(client).include(entry)
+    return administrative_groups(client).protect(entry)
 
 
 def protected_among(client: Client, entries: Iterable[Entry]) -> set[UUID]:
     """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected."""
     groups = administrative_groups(client)
-    return {entry.guid for entry in entries if is_protected_by_itself(entry) or groups.include(entry)}
+    return {entry.guid for entry in entries if groups.protect(entry)}
 
 
 def is_protected_by_itself(entry: Entry) -> bool:
@@ -108,6 +114,8 @@ def is_protected_by_itself(entry: Entry) -> bool:
 def holds_protected(client: Client, dn: str) -> bool:
     """Whether the object of this name or anything below it, however deep, is protected."""
     groups = administrative_groups(client)
+    if dn.lower().endswith(groups.configuration):
+        return True
     relative_ids = [_relative_id(sid) for sid in groups.sids]
     own_marks: list[Filter] = [
         Equals("isCriticalSystemObject", "TRUE"),
@@ -153,7 +161,12 @@ def _read_administrative_groups(client: Client, domain_sid: bytes | None) -> Adm
                     sids.update(group.values("objectSid"))
                     fresh.append(group.dn)
         found = [Equals("memberOf", name) for name in fresh]
-    return AdministrativeGroups(names=frozenset(names), sids=frozenset(sids), domain_sid=domain_sid)
+    return AdministrativeGroups(
+        names=frozenset(names),
+        sids=frozenset(sids),
+        domain_sid=domain_sid,
+        configuration=client.configuration_naming_context.lower(),
+    )
 
 
 def _chunks(filters: Sequence[Filter]) -> Iterator[Sequence[Filter]]:

@@ -5,12 +5,13 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db.models import ProtectedError, RestrictedError
-from pydantic import ConfigDict, Field
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from directory import connection
 from directory.models import DirectoryConnection
 from directory.shapes.bags import pointer
+from directory.shapes.inputs import example
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, FieldError, InvalidRequest, NotFound
 from gateway.core.operation import Effect, operation
@@ -33,7 +34,7 @@ Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class CreateDirectory(Body):
-    model_config = ConfigDict(**Body.model_config, json_schema_extra={"examples": [_EXAMPLE]})
+    model_config = example(**_EXAMPLE)
 
     name: Annotated[str, Field(min_length=1, max_length=100)]
     urls: Servers
@@ -48,7 +49,7 @@ class CreateDirectory(Body):
 class UpdateDirectory(Body):
     """A member that is left out stays as it is."""
 
-    model_config = ConfigDict(**Body.model_config, json_schema_extra={"examples": [{"enabled": False}]})
+    model_config = example(enabled=False)
 
     name: Annotated[str, Field(min_length=1, max_length=100)] = ""
     urls: Servers = []
