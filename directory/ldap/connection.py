@@ -186,6 +186,8 @@ def _tls_complaint(url: str, settings: ServerSettings, seconds: float) -> str | 
                 return None
     except ssl.SSLCertVerificationError as error:
         return _CERTIFICATE_COMPLAINTS.get(error.verify_code, error.verify_message)
+    except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+        return None  # it hung up, which says nothing about trust
     except ssl.SSLError as error:
         return f"the TLS handshake failed ({error.reason or 'no reason given'})"
     except OSError:

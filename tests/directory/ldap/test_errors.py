@@ -69,7 +69,7 @@ CASES = [
     ),
     Case("several values", modify(("replace", "title", (b"a", b"b"))), layer.InvalidValue, "title"),
     Case("empty value", modify(("replace", "title", (b"",))), layer.InvalidValue, "title"),
-    Case("bad integer", modify(("replace", "userAccountControl", (b"abc",))), layer.InvalidValue, "userAccountControl"),
+    Case("bad integer", modify(("replace", "countryCode", (b"abc",))), layer.InvalidValue, "countryCode"),
     Case("bad UTF-8", modify(("replace", "displayName", (b"\xff",))), layer.InvalidValue, "displayName"),
     Case("too long", modify(("replace", "title", (b"x" * 200,))), layer.InvalidValue, "title"),
     Case("not of the class", modify(("replace", "gPLink", (b"x",))), layer.InvalidValue, "gPLink"),
