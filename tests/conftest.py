@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 
 import django
-import django
 import pytest
 from django.conf import settings
 from playwright.sync_api import Browser
@@ -30,11 +29,8 @@ django.setup()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers, and load the apps before test modules import them."""
+    """Declare the markers."""
     config.addinivalue_line("markers", "sqlite: also run on SQLite by `make test`")
-    is_controller = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
-    if not is_controller:  # it collects nothing and has no servers; test modules import models
-        django.setup()
 
 
 @pytest.hookimpl(tryfirst=True)
