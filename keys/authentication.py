@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import unquote
 
 from django.contrib.auth import get_user
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
@@ -46,7 +45,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     secret = secrets.parse(value.strip(), secrets.Prefix.API_KEY)
     if secret is None:
         raise _refusal(request, "malformed API key")
-    key = policy.find_key(Q(lookup_id=secret.lookup_id) | Q(previous_lookup_id=secret.lookup_id))
+    key = policy.find_key_by_lookup_id(secret.lookup_id)
     address = getattr(request, "client_address", "")
     if reason := _why_key_is_refused(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
@@ -148,7 +147,7 @@ def _call_of_person(
 class _CsrfCheck(CsrfViewMiddleware):
     """Django's own check, answering with its reason instead of a page."""
 
-    def _reject(self, request: HttpRequest, reason: str) -> str:  # type: ignore[override]
+    def _reject(self, request: HttpRequest, reason: str) -> str:
         return reason
 
 

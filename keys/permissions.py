@@ -1,5 +1,7 @@
 """The permissions a role may grant, and those a person may hold. What a caller holds now is `policy`'s matter."""
 
+from typing import Any
+
 from django.contrib.auth.models import Permission
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
@@ -44,7 +46,7 @@ def is_grantable() -> Q:
     return condition
 
 
-def named(permissions: QuerySet[Permission]) -> QuerySet[Permission]:
+def named(permissions: QuerySet[Permission]) -> QuerySet[Any]:
     """The same permissions with their `app.codename` as `full_name`."""
     return permissions.annotate(full_name=Concat(F("content_type__app_label"), Value("."), F("codename")))
 
@@ -52,4 +54,4 @@ def named(permissions: QuerySet[Permission]) -> QuerySet[Permission]:
 def find_permissions(names: set[str]) -> dict[str, Permission]:
     """Django's permissions by `app.codename`, of the gateway's apps; unknown names are left out."""
     known = named(Permission.objects.filter(content_type__app_label__in=APPS).select_related("content_type"))
-    return {permission.full_name: permission for permission in known.filter(full_name__in=names)}  # type: ignore[attr-defined]
+    return {permission.full_name: permission for permission in known if permission.full_name in names}

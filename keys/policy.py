@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group, Permission
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
@@ -19,6 +19,7 @@ from gateway.core.errors import ClientIdRequired, Forbidden, GatewayError
 from gateway.core.shapes import parse_guid
 from keys.models import ApiKey, Person, Role
 from keys.permissions import APPS, GRANTABLE
+from keys.prepared import PreparedQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +85,32 @@ _JOINED_COLUMNS = (
 )
 
 
-def find_key(condition: Q) -> KeyFacts | None:
-    """The key that fulfils a (unique) condition with all that decides about it, in one query."""
-    rows = list(ApiKey.objects.filter(condition).order_by().values_list(*_KEY_COLUMNS, *_JOINED_COLUMNS))
+_NOBODY = 0
+"""Stands for a person in a query that is prepared; the real one is given with each execution."""
+
+
+def _key_rows() -> QuerySet[ApiKey, tuple[Any, ...]]:
+    return ApiKey.objects.order_by().values_list(*_KEY_COLUMNS, *_JOINED_COLUMNS)
+
+
+_by_lookup_id = PreparedQuery(lambda: _key_rows().filter(Q(lookup_id="") | Q(previous_lookup_id="")))
+
+
+def find_key_by_lookup_id(lookup_id: str) -> KeyFacts | None:
+    """The key whose present or previous value has this look-up id, with all that decides about it, in one query."""
+    return _facts_of(_by_lookup_id.rows(lookup_id, lookup_id))
+
+
+def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
+    """One key from the rows of its links."""
     if not rows:
         return None
-    row = rows[0]
     own = len(_KEY_COLUMNS)
+    row = rows[0]
     owner_id, username, display_name, is_active, is_superuser, role_id, scopes = row[own : own + 7]
     return KeyFacts(
         **dict(zip(_KEY_COLUMNS, row, strict=False)),
-        owner=PersonRef(id=owner_id, username=username, display_name=display_name),
+        owner=PersonRef(id=owner_id, username=username, display_name=display_name or username),
         owner_is_active=is_active,
         owner_is_superuser=is_superuser,
         role_id=role_id,
@@ -118,10 +134,7 @@ def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_s
     """A role's permissions that a person holds too, in one query. Nobody inactive holds any."""
     if not is_active:
         return frozenset()
-    through = Role.permissions.through.objects.filter(role_id=role_id)
-    if not is_superuser:
-        through = through.filter(_held_by(owner_id, "permission_id"))
-    rows = through.values_list("permission__content_type__app_label", "permission__codename")
+    rows = _of_role.rows(role_id) if is_superuser else _of_role_and_owner.rows(role_id, owner_id, owner_id)
     return frozenset(f"{app}.{codename}" for app, codename in rows) & GRANTABLE
 
 
@@ -137,9 +150,22 @@ def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool
 
 
 def _held_by(person_id: int, column: str) -> Q:
-    direct = Person.user_permissions.through.objects.filter(person_id=person_id, permission_id=OuterRef(column))
-    by_group = Group.permissions.through.objects.filter(group__user=person_id, permission_id=OuterRef(column))
-    return Q(Exists(direct)) | Q(Exists(by_group))
+    """The condition that a person holds the permission in a column, directly or by a group."""
+    direct = Person.user_permissions.through.objects.filter(person_id=person_id)
+    groups = Person.groups.through.objects.filter(person_id=person_id).values("group_id")
+    by_group = Group.permissions.through.objects.filter(group_id__in=groups)
+    return Q(**{f"{column}__in": direct.values("permission_id")}) | Q(
+        **{f"{column}__in": by_group.values("permission_id")}
+    )
+
+
+def _role_rows() -> QuerySet[Any, tuple[Any, ...]]:
+    through = Role.permissions.through.objects.filter(role_id=UUID(int=0))
+    return through.values_list("permission__content_type__app_label", "permission__codename")
+
+
+_of_role = PreparedQuery(_role_rows)
+_of_role_and_owner = PreparedQuery(lambda: _role_rows().filter(_held_by(_NOBODY, "permission_id")))
 
 
 def scopes_of_role(scopes: list[dict[str, str]]) -> tuple[UUID, ...]:
@@ -175,7 +201,7 @@ def call_for_key(
 ) -> Call:
     """A call for work done later under a key. All but address and level is checked anew; raises Forbidden."""
     wanted = key_id if isinstance(key_id, UUID) else parse_guid(key_id)
-    key = find_key(Q(pk=wanted)) if wanted else None
+    key = _facts_of(list(_key_rows().filter(pk=wanted))) if wanted else None
     if key is None or key.revoked_at is not None or key.is_expired or not key.owner_is_active:
         raise Forbidden
     link = next((link for link in key.links if link.directory.id == connection_id), None)

@@ -144,7 +144,7 @@ def _find_in_directory(connection: DirectoryConnection, username: str, password:
     client = get_client(connection.id)
     name = username.rpartition("\\")[2]
     with directory_errors.translated():
-        entry = _find_account(client, name)
+        entry = _find_account(client, connection.base_dn, name)
         # An unknown name is tried as well: the time must not tell which names exist.
         result = client.authenticate(entry.dn if entry else name, password)
     if entry is None or result is not BindResult.OK:
@@ -152,11 +152,11 @@ def _find_in_directory(connection: DirectoryConnection, username: str, password:
     return _person_of(connection, entry)
 
 
-def _find_account(client: Client, name: str) -> Entry | None:
+def _find_account(client: Client, base: str, name: str) -> Entry | None:
     # [MS-ADTS] 3.1.1.8.1.3: a sAMAccountName cannot contain @, so a name is never both.
     attribute = "userPrincipalName" if "@" in name else "sAMAccountName"
     people = And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), Equals(attribute, name))
-    found = list(client.search(client.base_dn, Scope.SUBTREE, people, _NAMES, limit=2))
+    found = list(client.search(base, Scope.SUBTREE, people, _NAMES, limit=2))
     return found[0] if len(found) == 1 else None
 
 

@@ -30,7 +30,7 @@ Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 
 
-class CreateUser(Body):
+class CreatePerson(Body):
     """A new local account."""
 
     model_config = ConfigDict(
@@ -54,7 +54,7 @@ class CreateUser(Body):
     active: bool = True
 
 
-class UpdateUser(Body):
+class UpdatePerson(Body):
     """What is to be different; `permissions` replaces the ones given to the person directly."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"active": False}]})
@@ -106,11 +106,11 @@ def read_user(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every op
     "POST users",
     permission="keys.add_person",
     effect=Effect.ADMINISTER,
-    body=CreateUser,
+    body=CreatePerson,
     output=UserRecord,
     surfaces=_REST,
 )
-def create_user(call: Call, *, body: CreateUser) -> UserRecord:
+def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
     """Create a local account with permissions you hold yourself."""
     permissions = find_granted(call, body.permissions, only_grantable=False)
     person = Person(
@@ -128,11 +128,11 @@ def create_user(call: Call, *, body: CreateUser) -> UserRecord:
     "PATCH users/{id}",
     permission="keys.change_person",
     effect=Effect.ADMINISTER,
-    body=UpdateUser,
+    body=UpdatePerson,
     output=UserRecord,
     surfaces=_REST,
 )
-def update_user(call: Call, *, id: UUID, body: UpdateUser) -> UserRecord:
+def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
     person = _find_person(id)
     _require_not_above(call, person)

@@ -1,0 +1,138 @@
+"""People and their groups in Django admin."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, Permission
+from django.core.exceptions import PermissionDenied
+from django.db.models import ManyToManyField
+from django.http import HttpRequest, HttpResponse
+
+from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
+from keys.models import Person
+from keys.permissions import APPS
+from keys.policy import permissions_of_person
+
+_FOR_PEOPLE = (*APPS, "auth")
+
+
+def _is_above(request: HttpRequest, person: Person) -> bool:
+    """Whether somebody holds what the signed-in person does not: whoever sets their password could be them."""
+    if is_superuser(request) or person == request.user:
+        return False
+    held = permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser)
+    return person.is_superuser or not held <= held_by(request)
+
+
+@admin.register(Person)
+class PersonAdmin(UserAdmin):
+    list_display = ("username", "display_name", "directory", "is_active", "is_staff", "is_superuser", "last_login")
+    list_filter = ("is_active", "is_staff", "is_superuser", "connection", "groups")
+    list_select_related = ("connection",)
+    search_fields = ("username", "display_name", "email")
+    search_help_text = "User name, display name or e-mail address"
+    ordering = ("username",)
+    readonly_fields = ("directory", "object_guid", "last_login", "date_joined")
+    fieldsets = (
+        (None, {"fields": ("username", "password", "display_name", "email")}),
+        (
+            "What they may do",
+            {
+                "description": "API keys never do more than their owner. Deactivating a person ends their sessions, "
+                "their tokens and all their API keys at once; nothing is deleted.",
+                "fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
+            },
+        ),
+        ("Where they come from", {"fields": ("directory", "object_guid", "last_login", "date_joined")}),
+    )
+    add_fieldsets = (
+        (
+            None,
+            {
+                "description": "A local account. The people of a directory are not entered here: they sign in, and an "
+                "administrator then gives them permissions.",
+                "fields": ("username", "display_name", "usable_password", "password1", "password2"),
+            },
+        ),
+    )
+
+    @admin.display(description="directory", ordering="connection__name")
+    def directory(self, person: Person) -> str:
+        return str(person.connection) if person.connection else "local account"
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        if obj is None or obj.is_local:
+            return fieldsets
+        return ((None, {"fields": ("username", "display_name")}), *fieldsets[1:])
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        fields = list(super().get_readonly_fields(request, obj))
+        if obj is not None and not obj.is_local:
+            fields += ["username", "display_name"]
+        if not is_superuser(request):
+            fields += ["is_superuser", "is_staff", "groups"]
+        return tuple(fields)
+
+    def formfield_for_manytomany(
+        self,
+        db_field: ManyToManyField,
+        request: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if db_field.name == "user_permissions":
+            permissions = Permission.objects.filter(content_type__app_label__in=_FOR_PEOPLE)
+            permissions = permissions.select_related("content_type").order_by("content_type__app_label", "name")
+            if not is_superuser(request):
+                held = held_by(request)
+                permissions = permissions.filter(pk__in=[item.pk for item in permissions if full_name(item) in held])
+            kwargs |= {"queryset": permissions, "form_class": PermissionsField}
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        person = self.get_object(request, id)
+        if person is not None and not person.is_local:
+            raise PermissionDenied("The password of a person of a directory is the directory's to change.")
+        return super().user_change_password(request, id, form_url)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_change_permission(request, obj) and (obj is None or not _is_above(request, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return super().has_delete_permission(request, obj) and (
+            obj is None or (obj != request.user and not _is_above(request, obj))
+        )
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        # Deleting many at once would not look at each.
+        return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
+
+
+admin.site.unregister(Group)
+
+
+@admin.register(Group)
+class PeopleGroupAdmin(GroupAdmin):
+    """Groups give permissions to all their members, so only superusers change them."""
+
+    def formfield_for_manytomany(
+        self,
+        db_field: ManyToManyField,
+        request: Any,
+        **kwargs: Any,
+    ) -> Any:
+        if db_field.name == "permissions":
+            permissions = Permission.objects.filter(content_type__app_label__in=_FOR_PEOPLE)
+            permissions = permissions.select_related("content_type").order_by("content_type__app_label", "name")
+            kwargs |= {"queryset": permissions, "form_class": PermissionsField}
+        return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return is_superuser(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return is_superuser(request)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return is_superuser(request)
