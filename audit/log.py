@@ -263,7 +263,6 @@ def complete_many(completions: Iterable[Completion]) -> int:
     for done in completions:
         groups.setdefault((done.outcome, done.code, done.server, done.target), []).append(done.record_id)
     for is_last_attempt in (False, True):
-        connection.close_if_unusable_or_obsolete()
         try:
             with transaction.atomic(durable=True):
                 closed = sum(_close(_open_records(ids), *result) for result, ids in groups.items())
@@ -271,6 +270,7 @@ def complete_many(completions: Iterable[Completion]) -> int:
             if is_last_attempt:
                 _logger.exception("outcomes are left to the settler", records=sum(map(len, groups.values())))
                 return 0
+            connection.close_if_unusable_or_obsolete()  # a connection that was cut is replaced for the second attempt
         else:
             expected = sum(map(len, groups.values()))
             if closed != expected:

@@ -83,7 +83,8 @@ class ReadBuffer:
 
     @staticmethod
     def _write(batch: list[OperationRecord]) -> None:
-        connection.close_if_unusable_or_obsolete()
+        if not connection.in_atomic_block:  # the thread's connection lives long, so its age and health are checked here
+            connection.close_if_unusable_or_obsolete()
         try:
             OperationRecord.objects.bulk_create(batch)
         except (DataError, IntegrityError):  # one record the database does not take must not hold up the others

@@ -1,7 +1,9 @@
 """The last line of defence for secrets: values of credential attributes never enter the log, whoever gives them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from typing import Any
+
+from typing_extensions import TypedDict
 
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
 

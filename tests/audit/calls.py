@@ -1,0 +1,25 @@
+"""Calls as a surface would make them, for what is tested below the surfaces."""
+
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, Surface
+
+DIRECTORY = DirectoryRef(id=UUID("d1d1d1d1-0000-4000-8000-000000000001"), name="corp", client_id="c1")
+
+CALL = Call(
+    surface=Surface.API,
+    person=PersonRef(id=7, username="ada", display_name="Ada Lovelace"),
+    credential=CredentialRef(kind=CredentialKind.API_KEY, id="a1a1a1a1-0000-4000-8000-000000000001", name="crm"),
+    permissions=frozenset({"audit.read_log", "directory.update_user"}),
+    directory=DIRECTORY,
+    client_address="192.0.2.7",
+    request_id="request-1",
+    reason="Ticket 4711",
+)
+
+
+def make_call(**changes: Any) -> Call:
+    """Ada's call by her key, or another that differs in what is given."""
+    return replace(CALL, **changes)
