@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
@@ -134,7 +134,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
         "state", "lookup_id", "previous_valid_until", "created_at", "created_by", "revoked_at", "revoked_by",
         "last_used_at", "last_used_address", "permission_table",
     )  # fmt: skip
-    _settings: tuple[Any, ...] = (
+    _settings: ClassVar[tuple[Any, ...]] = (
         (None, {"fields": ("name", "owner", "role", "expires_at")}),
         (
             "Allowed addresses",
@@ -152,7 +152,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
         ),
     )
     add_fieldsets = _settings
-    fieldsets: Any = (
+    fieldsets: ClassVar[Any] = (
         *_settings,
         ("What the key may do now", {"fields": ("permission_table",)}),
         (

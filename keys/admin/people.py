@@ -119,7 +119,7 @@ class PeopleGroupAdmin(GroupAdmin):
     def formfield_for_manytomany(
         self,
         db_field: ManyToManyField,
-        request: Any,
+        request: Any = None,
         **kwargs: Any,
     ) -> Any:
         if db_field.name == "permissions":

@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import Permission
-from django.db.models import Count, ManyToManyField, QuerySet
+from django.db.models import Count, ManyToManyField
 from django.http import HttpRequest
 
 from gateway.core.errors import GatewayError
@@ -74,7 +74,7 @@ class RoleAdmin(admin.ModelAdmin):
         ("Use", {"fields": ("key_count", "created_at", "changed_at")}),
     )
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+    def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).annotate(keys=Count("api_keys", distinct=True))
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
