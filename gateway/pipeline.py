@@ -124,7 +124,7 @@ def _validate(operation: Operation, call: Call, inputs: Inputs) -> tuple[_Accept
     if operation.query is not None:
         given["query"] = parameters
     if operation.body is not None:
-        given["body"] = load_body(operation.body, document)
+        given["body"] = load_body(operation.body, {} if document is None else document)
         if isinstance(given["body"], Bags):
             check_limits(given["body"])
     return _Accepted(given=given, arguments=dict(inputs.arguments), query=query, document=document), call
