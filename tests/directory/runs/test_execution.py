@@ -1,0 +1,154 @@
+"""A run's execution in this process, where what the directory answers to one account can be chosen."""
+
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+import pytest
+
+from audit import log
+from audit.models import OperationRecord
+from directory.connection import get_client
+from directory.ldap import Client, InvalidValue, LdapError, Modify, VersionConflict
+from directory.models import DirectoryConnection
+from directory.run_assessment import assess_named, change_of, write_of
+from directory.run_execution import RunExecution
+from directory.run_models import AccountStatus, Run
+from directory.settle import evidence_of
+from gateway.core.call import Call, Surface
+from keys.policy import call_for_key
+from tests.directory.runs.unit import Unit
+from tests.support.cast import Integration
+from tests.support.directory import Directory
+
+
+@pytest.fixture
+def call(integration: Integration, connection: DirectoryConnection) -> Call:
+    return call_for_key(integration.key.id, connection_id=connection.id, surface=Surface.WORKER, request_id="test")
+
+
+def make_run(unit: Unit, call: Call, accounts: Sequence[UUID]) -> Run:
+    """A run that no worker takes up, since its row says that it is over."""
+    return Run.objects.create(
+        connection_id=call.directory.id,
+        operation="organization-units.disable-accounts",
+        action="disable",
+        unit=unit.id,
+        unit_dn=unit.dn,
+        accounts=[str(account) for account in accounts],
+        state="completed",
+        person_id=call.person.id,
+        credential_kind=call.credential.kind,
+        credential_id=call.credential.id,
+        request_id="test",
+    )
+
+
+def execute(run: Run, call: Call, *, is_new: bool = True) -> dict[UUID, tuple[str, str | None]]:
+    """The status of each account and the code of its problem."""
+    execution = RunExecution(run, before_each_step=lambda: None, is_new=is_new)
+    execution.look_up_open_intents()
+    execution.carry_out(call)
+    return {item.account: (item.status, item.problem and item.problem["code"]) for item in run.results.all()}
+
+
+def outcomes(run: Run, account: UUID) -> list[tuple[str, str | None]]:
+    records = OperationRecord.objects.filter(run_id=run.id, target_id=account).order_by("id")
+    return [(record.outcome, record.code) for record in records]
+
+
+def answer_instead(monkeypatch: pytest.MonkeyPatch, account: UUID, errors: list[LdapError], meanwhile: object) -> None:
+    """Let the directory refuse the writes to one account, one error each, after something happened to it."""
+    write_many = Client.write_many
+
+    def refuse(self: Client, writes: Sequence[Modify]) -> Iterator[tuple[int, LdapError | None]]:
+        chosen = [index for index, write in enumerate(writes) if str(account) in write.dn] if errors else []
+        others = [index for index in range(len(writes)) if index not in chosen]
+        for index in chosen:
+            meanwhile()
+            yield index, errors.pop(0)
+        for index, error in write_many(self, [writes[index] for index in others]):
+            yield others[index], error
+
+    monkeypatch.setattr(Client, "write_many", refuse)
+
+
+def test_a_refusal_of_the_directory_is_the_account_s_own(
+    unit: Unit, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused, other = unit.add_users(2)
+    answer_instead(monkeypatch, refused, [InvalidValue("0000052D: no")], lambda: None)
+    run = make_run(unit, call, [refused, other])
+    assert execute(run, call) == {refused: ("failed", "AD.Directory.Rejected"), other: ("succeeded", None)}
+    assert outcomes(run, refused) == [("failed", "AD.Directory.Rejected")]
+    assert unit.count_enabled([refused, other]) == 1
+
+
+def test_a_lost_race_is_run_again(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    answer_instead(monkeypatch, user, [VersionConflict()], lambda: directory.modify(user, userAccountControl="66080"))
+    run = make_run(unit, call, [user])
+    assert execute(run, call) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("failed", "AD.Object.VersionMismatch"), ("succeeded", None)]
+    assert directory.text(user, "userAccountControl") == str(66080 | 2)  # what the other one wrote is kept
+
+
+def test_what_somebody_else_did_meanwhile_is_no_change(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    answer_instead(monkeypatch, user, [VersionConflict()], lambda: directory.modify(user, userAccountControl="66082"))
+    assert execute(make_run(unit, call, [user]), call) == {user: ("unchanged", None)}
+
+
+def test_races_are_not_run_for_ever(unit: Unit, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    (user,) = unit.add_users(1)
+    answer_instead(monkeypatch, user, [VersionConflict() for _ in range(9)], lambda: None)
+    assert execute(make_run(unit, call, [user]), call) == {user: ("failed", "AD.Object.VersionMismatch")}
+
+
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_an_open_intent_is_looked_up_first(unit: Unit, directory: Directory, call: Call, was_sent: bool) -> None:
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    client = get_client(call.directory.id)
+    (account,) = assess_named(client, run.unit, [user], "disable")
+    intent = log.Intent(
+        operation=run.operation,
+        target=log.TargetRef(user, "user", directory.dn(user)),
+        changes=[change_of(account, "disable").as_json()],
+        evidence=evidence_of(write_of(account, "disable"), entry=account.entry, schema=client.schema),
+        run_id=run.id,
+    )
+    log.record_intents(call, [intent], seconds_until_write=3600)
+    if was_sent:
+        client.write(write_of(account, "disable"))
+
+    assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("succeeded", None)]
+    assert not directory.is_enabled(user)
+
+
+def test_a_noted_result_closes_its_record(unit: Unit, directory: Directory, call: Call) -> None:
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    target = log.TargetRef(user, "user", directory.dn(user))
+    log.record_intents(call, [log.Intent(operation=run.operation, target=target, run_id=run.id)])
+    run.results.create(position=0, account=user, status=AccountStatus.SUCCEEDED, distinguished_name=directory.dn(user))
+    execute(run, call, is_new=False)
+    assert outcomes(run, user) == [("succeeded", None)]
+
+
+def test_giving_up_leaves_the_unknown_to_the_settler(unit: Unit, directory: Directory, call: Call) -> None:
+    sent, unsent = unit.add_users(2)
+    run = make_run(unit, call, [sent, unsent])
+    target = log.TargetRef(sent, "user", directory.dn(sent))
+    log.record_intents(
+        call, [log.Intent(operation=run.operation, target=target, run_id=run.id, evidence={"write": "modify"})]
+    )
+    RunExecution(run, before_each_step=lambda: None, is_new=False).give_up()
+    codes = {item.account: item.problem["code"] for item in run.results.all()}
+    assert codes == {sent: "AD.Directory.OutcomeUnknown", unsent: "AD.Directory.Unavailable"}
+    assert outcomes(run, sent) == [("unknown", "AD.Directory.OutcomeUnknown")]
+    assert outcomes(run, unsent) == []
