@@ -132,7 +132,7 @@ def _prepare(url: str, settings: ServerSettings, seconds: float) -> LdapObject:
     connection.set_option(ldap.OPT_X_TLS_REQUIRE_CERT, ldap.OPT_X_TLS_DEMAND)
     try:
         _trust(connection, settings.ca_certificate)
-    except (ldap.LDAPError, ValueError) as error:
+    except (ldap.LDAPError, ssl.SSLError, ValueError) as error:
         raise TlsError("The certificate of the directory's authority cannot be read") from error
     return connection
 
@@ -144,6 +144,7 @@ def _trust(connection: LdapObject, ca_certificate: str | None) -> None:
             connection.set_option(ldap.OPT_X_TLS_CACERTFILE, paths.cafile)
         connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)
         return
+    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=ca_certificate or "empty")  # raises
     with tempfile.NamedTemporaryFile(suffix=".pem") as file:
         file.write(ca_certificate.encode())
         file.flush()
@@ -172,10 +173,7 @@ def _tls_complaint(url: str, settings: ServerSettings, seconds: float) -> str | 
     """Try the handshake with Python's own TLS, which tells what libldap keeps to itself; None: it was not that."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    try:
-        context = ssl.create_default_context(cadata=settings.ca_certificate)
-    except ssl.SSLError:
-        return "the certificate of its authority cannot be read"
+    context = ssl.create_default_context(cadata=settings.ca_certificate)  # None: the system's authorities
     try:
         with socket.create_connection((host, parts.port or _PORTS[parts.scheme]), timeout=seconds) as plain:
             if parts.scheme == "ldap":

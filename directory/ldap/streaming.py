@@ -172,13 +172,13 @@ def _rows(
 def _next_message(
     link: LdapObject, message: int, query: Query, deadline: float | None
 ) -> tuple[int, list[tuple[str | None, Values]], list[ResponseControl]]:
-    wait = query.operation_seconds
-    if deadline is not None:
-        wait = min(wait, max(0.001, deadline - time.monotonic()))
+    left = query.operation_seconds if deadline is None else deadline - time.monotonic()
+    if left <= 0:
+        raise LimitExceeded("The time for this search is over", result_code=3)
     try:
-        kind, rows, _, answered = link.result3(message, all=0, timeout=wait)
+        kind, rows, _, answered = link.result3(message, all=0, timeout=min(left, query.operation_seconds))
     except ldap.TIMEOUT:
-        if deadline is not None and time.monotonic() >= deadline:
+        if left < query.operation_seconds:
             raise LimitExceeded("The time for this search is over", result_code=3) from None
         raise
     return kind, rows, answered

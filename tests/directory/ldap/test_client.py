@@ -20,11 +20,13 @@ from directory.ldap import (
     Present,
     Rename,
     Scope,
+    ServerSettings,
     VersionConflict,
     quoted_password,
     swap,
 )
 from tests.support.directory import PASSWORD, Directory, filetime, random_name
+from tests.support.domain import Domain
 
 
 def test_it_works(client: Client, directory: Directory, organizational_unit: str) -> None:
@@ -101,12 +103,22 @@ def test_deleted_objects_are_shown_when_asked_for(
     entry = client.read(user, ["isDeleted", "lastKnownParent", "msDS-LastKnownRDN"], deleted=True)
     assert entry.boolean("isDeleted")
     assert entry.text("lastKnownParent") == organizational_unit
-    steps = (
-        Modification("delete", "isDeleted"),
-        Modification("replace", "distinguishedName", (f"CN=back,{organizational_unit}".encode(),)),
-    )
-    client.write(Modify(entry.dn, steps, deleted=True))
-    assert client.read(user, ["cn"]).dn == f"CN=back,{organizational_unit}"
+
+
+def test_a_tombstone_is_reanimated_by_a_modify(
+    domain_without_recycle_bin: Domain, server_settings: ServerSettings
+) -> None:
+    other = domain_without_recycle_bin
+    client = Client(replace(server_settings, urls=(other.url,), ca_certificate=other.ca_pem))
+    assert not client.is_recycle_bin_enabled()
+    name = f"OU={random_name('unit')},{other.base_dn}"
+    client.write(Add(name, {"objectClass": [b"organizationalUnit"]}))
+    guid = client.read(name).guid
+    client.write(Delete(name))
+    steps = (Modification("delete", "isDeleted"), Modification("replace", "distinguishedName", (name.encode(),)))
+    client.write(Modify(client.read(guid, deleted=True).dn, steps, deleted=True))
+    assert client.read(guid).dn == name
+    client.close()
 
 
 def test_a_tree_is_deleted_when_asked_for(client: Client, directory: Directory, organizational_unit: str) -> None:
@@ -211,13 +223,6 @@ def test_the_check_tells_what_was_reached(client: Client) -> None:
     assert check.recycle_bin
     assert "description" in check.writable_attributes
     assert "user" in check.creatable_classes
-
-
-def test_without_the_recycle_bin(domain_without_recycle_bin, server_settings) -> None:  # type: ignore[no-untyped-def]
-    other = domain_without_recycle_bin
-    client = Client(replace(server_settings, urls=(other.url,), ca_certificate=other.ca_pem))
-    assert not client.is_recycle_bin_enabled()
-    client.close()
 
 
 def test_nothing_shows_a_password(client: Client, directory: Directory, organizational_unit: str) -> None:
