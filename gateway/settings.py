@@ -152,7 +152,15 @@ REST_FRAMEWORK = {
     "UNAUTHENTICATED_USER": None,
 }
 
-SPECTACULAR_SETTINGS = {"SWAGGER_UI_DIST": "SIDECAR", "SWAGGER_UI_FAVICON_HREF": "SIDECAR"}  # nothing from outside
+SPECTACULAR_SETTINGS = {
+    "OAS_VERSION": "3.1.1",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "",
+    "POSTPROCESSING_HOOKS": [],  # the shapes name their enumerations themselves
+    "SWAGGER_UI_DIST": "SIDECAR",  # nothing is loaded from outside
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+}
 
 LOGGING_CONFIG = "gateway.logs.configure"
 LOGGING = {"level": os.environ.get("GATEWAY_LOG_LEVEL", "INFO"), "format": os.environ.get("GATEWAY_LOG_FORMAT", "text")}

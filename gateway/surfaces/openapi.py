@@ -3,12 +3,13 @@
 Shapes describe themselves through pydantic; nothing is written twice. One document per surface, Development only.
 """
 
+import json
 import re
 from functools import cache
-from typing import Any
+from typing import Any, get_args, get_origin
 
 from drf_spectacular.openapi import AutoSchema
-from drf_spectacular.plumbing import ResolvableComponent
+from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import NotRequired, TypedDict
 
@@ -80,23 +81,26 @@ def _json_schema(shape: Any) -> dict[str, Any]:
 class _Described(AutoSchema):
     """Turns shapes into components of the document under construction."""
 
-    def refer(self, shape: Any, name: str | None = None) -> dict[str, Any]:
+    def refer(self, shape: Any) -> dict[str, Any]:
         """A reference to the component of a shape, which is registered with everything it uses."""
         schema = dict(_json_schema(shape))
         for inner, definition in schema.pop("$defs", {}).items():
             self._register(inner, definition)
         if "$ref" in schema:
             return schema
-        title = name or schema.get("title")
-        if title is None or schema.get("type") != "object":
+        if schema.get("type") != "object":
             return schema
-        self._register(title, schema)
-        return {"$ref": REF.format(model=title)}
+        name = _shape_name(shape)
+        self._register(name, {**schema, "title": name})
+        return {"$ref": REF.format(model=name)}
 
     def _register(self, name: str, schema: dict[str, Any]) -> None:
         # Generic shapes are called Page[Thing] by pydantic; a component's name has no brackets.
-        component = ResolvableComponent(
-            name=_component_name(name), type=ResolvableComponent.SCHEMA, object=name, schema=_clean(schema)
+        cleaned = _clean(schema)
+        # Two shapes of one name are an error of the document: the registry warns, and the check fails.
+        identity = ComponentIdentity(json.dumps(cleaned, sort_keys=True))
+        component = ResolvedComponent(
+            name=_component_name(name), type=ResolvedComponent.SCHEMA, object=identity, schema=cleaned
         )
         self.registry.register_on_missing(component)
 
@@ -109,6 +113,11 @@ class _Described(AutoSchema):
 
     def json_response(self, description: str, shape: Any) -> dict[str, Any]:
         return {"description": description, "content": {"application/json": {"schema": _clean(self.refer(shape))}}}
+
+
+def _shape_name(shape: Any) -> str:
+    """`Page[User]` is called UserPage."""
+    return "".join(_shape_name(item) for item in get_args(shape)) + (get_origin(shape) or shape).__name__
 
 
 def _component_name(name: str) -> str:
@@ -316,17 +325,6 @@ SECURITY_SCHEMES = {
     "session": {"type": "apiKey", "in": "cookie", "name": "sessionid"},
 }
 
-DOCUMENT = {
-    "OAS_VERSION": "3.1.1",
-    "VERSION": "1",
-    "SERVE_PUBLIC": True,
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SCHEMA_PATH_PREFIX": "",
-    "DISABLE_ERRORS_AND_WARNINGS": False,
-    "APPEND_COMPONENTS": {"securitySchemes": SECURITY_SCHEMES},
-}
-"""drf-spectacular's settings for both documents; the title is each document's own."""
-
 TITLES = {
     Surface.API: "Directory Management Gateway: machine surface",
     Surface.REST: "Directory Management Gateway: browser surface",
@@ -334,7 +332,8 @@ TITLES = {
 
 
 def document_settings(surface: Surface) -> dict[str, Any]:
+    """What one document has of its own; the rest is in settings."""
     schemes = {
         name: scheme for name, scheme in SECURITY_SCHEMES.items() if (name == "session") == (surface is Surface.REST)
     }
-    return {**DOCUMENT, "TITLE": TITLES[surface], "APPEND_COMPONENTS": {"securitySchemes": schemes}}
+    return {"TITLE": TITLES[surface], "APPEND_COMPONENTS": {"securitySchemes": schemes}}

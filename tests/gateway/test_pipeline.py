@@ -271,7 +271,9 @@ class TestLostAnswers:
             def record_intent(*args: Any, **kwargs: Any) -> OperationRecord:
                 record = original(*args, **kwargs)
                 fault()
-                Timer(seconds, directory_proxy.restore).start()
+                timer = Timer(seconds, directory_proxy.restore)
+                timer.daemon = True
+                timer.start()
                 return record
 
             monkeypatch.setattr(pipeline.log, "record_intent", record_intent)
