@@ -74,9 +74,10 @@ class ChangeRequestAdmin(admin.ModelAdmin):
         return [Case(When(status=Status.PENDING, then=Value(0)), default=Value(1)).asc(), "-id"]
 
     def get_urls(self) -> list[URLPattern]:
+        for_staff = self.admin_site.admin_view
         return [
-            path("<uuid:request_id>/approve/", self.approve_view, name="approvals_changerequest_approve"),
-            path("<uuid:request_id>/reject/", self.reject_view, name="approvals_changerequest_reject"),
+            path("<uuid:request_id>/approve/", for_staff(self.approve_view), name="approvals_changerequest_approve"),
+            path("<uuid:request_id>/reject/", for_staff(self.reject_view), name="approvals_changerequest_reject"),
             *super().get_urls(),
         ]
 

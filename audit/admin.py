@@ -53,7 +53,7 @@ class OperationRecordAdmin(admin.ModelAdmin):
     @admin.display(description="changes")
     def change_table(self, record: OperationRecord) -> SafeString:
         if not record.changes:
-            return format_html("—")
+            return SafeString("—")
         rows = format_html_join(
             "",
             '<tr><th scope="row">{}</th><td>{}</td><td>{}</td></tr>',
@@ -67,4 +67,4 @@ class OperationRecordAdmin(admin.ModelAdmin):
 
 
 def _lines(values: list[str]) -> SafeString:
-    return format_html_join(format_html("<br>"), "{}", ((value,) for value in values)) or format_html("—")
+    return format_html_join(SafeString("<br>"), "{}", ((value,) for value in values)) or SafeString("—")

@@ -1,0 +1,197 @@
+"""Seeing and deciding change requests through their operations."""
+
+import threading
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from approvals import queue
+from approvals.models import ChangeRequest
+from approvals.operations import change_requests
+from gateway.core.call import Call, PersonRef, Surface
+from gateway.core.errors import GatewayError, NotFound
+from gateway.core.operation import SIGNED_IN, operations
+from gateway.core.shapes import load_body, load_query
+from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold
+from tests.audit.calls import CALL, make_call
+
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+
+MEMBERS = """
+    id status operation risk target requestedBy reason changes digest createdAt expiresAt decidedBy decidedAt comment
+    problem
+"""
+BOB = PersonRef(id=8, username="bob", display_name="Bob")
+ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approvals.decide_change"}))
+
+
+@pytest.fixture(autouse=True)
+def nudged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    sent: list[Any] = []
+    monkeypatch.setattr(queue.current_app, "send_task", lambda name, args, **_: sent.append((name, args)))
+    return sent
+
+
+def approve(id: UUID, digest: str, *, call: Call = IN_CONSOLE, **more: Any) -> Any:
+    body = load_body(change_requests.ApproveChangeRequest, {"digest": digest, **more})
+    return change_requests.approve_change_request(call, id=id, body=body)
+
+
+def reject(id: UUID, comment: Any = "No ticket", *, call: Call = IN_CONSOLE) -> Any:
+    body = load_body(change_requests.RejectChangeRequest, {"comment": comment})
+    return change_requests.reject_change_request(call, id=id, body=body)
+
+
+def found(call: Call, **parameters: str) -> list[str]:
+    query = load_query(change_requests.SearchChangeRequests, parameters)
+    return [item["id"] for item in change_requests.search_change_requests(call, query=query)["items"]]
+
+
+def code_of(function: Any, *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(GatewayError) as refusal:
+        function(*args, **kwargs)
+    assert refusal.value.status in (400, 409)
+    return refusal.value.code
+
+
+def test_what_is_shown() -> None:
+    held = hold()
+    shown = change_requests.read_change_request(CALL, id=held.id)
+    assert list(shown) == MEMBERS.split()
+    assert shown["changes"] == [
+        {"attribute": "mail", "current": ["old@example.test"], "proposed": ["new@example.test"]}
+    ]
+    assert shown["requestedBy"] == {"owner": "ada", "keyName": "crm"}
+    assert shown["target"] == {"id": str(held.target_id), "distinguishedName": held.target_dn}
+    assert shown["createdAt"].endswith("Z")
+
+
+def test_who_sees_which() -> None:
+    mine, others = hold(), hold(make_call(person=BOB))
+    assert found(CALL) == [str(mine.id)]
+    assert found(IN_CONSOLE) == [str(others.id), str(mine.id)]
+    assert found(make_call(permissions=frozenset({"approvals.decide_change"}))) == [str(mine.id)], "never on /api"
+    assert found(make_call(surface=Surface.REST, permissions=frozenset())) == [str(mine.id)]
+    with pytest.raises(NotFound):
+        change_requests.read_change_request(CALL, id=others.id)
+    assert change_requests.read_change_request(IN_CONSOLE, id=others.id)["id"] == str(others.id)
+
+
+def test_the_filter() -> None:
+    waiting, ended = hold(), hold()
+    change_requests.cancel_change_request(CALL, id=ended.id)
+    assert found(CALL, status="pending") == [str(waiting.id)]
+    assert found(CALL, status="cancelled") == [str(ended.id)]
+    assert code_of(found, CALL, status="nonsense") == "Request.Invalid"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_approving(nudged: list[Any]) -> None:
+    held = hold()
+    shown = approve(held.id, held.digest, comment="Seen with HR")
+    assert (shown["status"], shown["decidedBy"], shown["comment"]) == ("approved", "grace", "Seen with HR")
+    assert shown["decidedAt"].endswith("Z")
+    assert nudged == [("gateway.tasks.apply_change_request", [str(held.id)])]
+    held.refresh_from_db()
+    assert (held.decided_by_id, bool(held.input)) == (APPROVER.id, True)
+
+
+def test_rejecting() -> None:
+    held = hold()
+    shown = reject(held.id)
+    assert (shown["status"], shown["decidedBy"], shown["comment"]) == ("rejected", "grace", "No ticket")
+    held.refresh_from_db()
+    assert held.input == ""
+
+
+@pytest.mark.parametrize("comment", ["", "  \n", None, 3])
+def test_a_rejection_says_why(comment: Any) -> None:
+    assert code_of(reject, hold().id, comment) == "Request.Invalid"
+
+
+def test_nobody_decides_their_own() -> None:
+    held = hold()
+    assert code_of(approve, held.id, held.digest, call=ADA_IN_CONSOLE) == "Approvals.OwnRequest"
+    assert code_of(reject, held.id, call=ADA_IN_CONSOLE) == "Approvals.OwnRequest"
+    held.refresh_from_db()
+    assert held.status == "pending"
+
+
+def test_another_digest() -> None:
+    held, other = hold(), hold()
+    for digest in (other.digest, held.digest.upper(), "", "ä"):
+        assert code_of(approve, held.id, digest) == "Approvals.Changed"
+    held.refresh_from_db()
+    assert held.status == "pending"
+
+
+def test_a_second_decision() -> None:
+    held = hold()
+    approve(held.id, held.digest)
+    assert code_of(approve, held.id, held.digest) == "Approvals.AlreadyDecided"
+    assert code_of(reject, held.id) == "Approvals.AlreadyDecided"
+    assert code_of(change_requests.cancel_change_request, CALL, id=held.id) == "Approvals.AlreadyDecided"
+
+
+def test_after_it_was_withdrawn() -> None:
+    held = hold()
+    change_requests.cancel_change_request(CALL, id=held.id)
+    assert code_of(approve, held.id, held.digest) == "Approvals.NotPending"
+    assert code_of(change_requests.cancel_change_request, CALL, id=held.id) == "Approvals.NotPending"
+
+
+def test_an_overdue_request_is_refused_at_once() -> None:
+    held = hold()
+    ChangeRequest.objects.filter(id=held.id).update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert code_of(approve, held.id, "another digest") == "Approvals.NotPending"
+    assert code_of(reject, held.id) == "Approvals.NotPending"
+    assert code_of(approve, held.id, held.digest, call=ADA_IN_CONSOLE) == "Approvals.OwnRequest"
+
+
+def test_only_ones_own_is_cancelled() -> None:
+    held = hold()
+    for call in (IN_CONSOLE, make_call(person=BOB)):
+        with pytest.raises(NotFound):
+            change_requests.cancel_change_request(call, id=held.id)
+    assert change_requests.cancel_change_request(ADA_IN_CONSOLE, id=held.id)["status"] == "cancelled"
+
+
+def test_a_request_that_does_not_exist() -> None:
+    with pytest.raises(NotFound):
+        approve(uuid4(), "x")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_decisions_at_once_one_counts() -> None:
+    held = hold()
+    together = threading.Barrier(6)
+    outcomes: list[str] = []
+
+    def decide() -> None:
+        together.wait()
+        try:
+            outcomes.append(approve(held.id, held.digest)["status"])
+        except GatewayError as refusal:
+            outcomes.append(refusal.code)
+        connection.close()
+
+    threads = [threading.Thread(target=decide) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["Approvals.AlreadyDecided"] * 5 + ["approved"]
+
+
+def test_deciding_is_for_the_console() -> None:
+    declared = {item.name: item for item in operations() if item.noun == "change-requests"}
+    for name in ("change-requests.approve", "change-requests.reject"):
+        assert declared[name].surfaces == {Surface.REST}
+        assert declared[name].permission == {"approvals.decide_change"}
+    for name in ("change-requests.search", "change-requests.read", "change-requests.cancel"):
+        assert declared[name].surfaces == {Surface.API, Surface.REST}
+        assert declared[name].permission == {SIGNED_IN}

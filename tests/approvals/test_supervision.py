@@ -1,0 +1,105 @@
+"""Which changes wait for a person."""
+
+import pytest
+
+from approvals.security_attributes import SECURITY_ATTRIBUTES, is_security_attribute
+from approvals.supervision import must_wait, risk_of
+from gateway.core.call import SupervisionLevel
+from gateway.core.operation import Effect, Operation, Risk
+from tests.approvals.proposals import make_proposal
+
+EVERY, DANGEROUS, ACT = SupervisionLevel
+ORDINARY, DESTRUCTIVE, SECURITY = Risk
+
+
+@pytest.mark.parametrize(
+    ("level", "risk", "waits"),
+    [
+        (EVERY, ORDINARY, True),
+        (EVERY, DESTRUCTIVE, True),
+        (EVERY, SECURITY, True),
+        (DANGEROUS, ORDINARY, False),
+        (DANGEROUS, DESTRUCTIVE, True),
+        (DANGEROUS, SECURITY, True),
+        (ACT, ORDINARY, False),
+        (ACT, DESTRUCTIVE, False),
+        (ACT, SECURITY, False),
+        (None, ORDINARY, False),
+        (None, DESTRUCTIVE, False),
+        (None, SECURITY, False),
+    ],
+)
+def test_what_waits_at_which_level(level: SupervisionLevel | None, risk: Risk, waits: bool) -> None:
+    assert must_wait(level, risk) is waits
+
+
+def an_operation(risk: Risk) -> Operation:
+    return Operation(
+        name="users.update",
+        route="PATCH ad/users/{id}",
+        function=print,
+        permission=frozenset({"directory.update_user"}),
+        effect=Effect.CHANGE,
+        risk=risk,
+        rate=None,
+        query=None,
+        body=None,
+        output=None,
+        surfaces=frozenset(),
+        batchable=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "proposal", "expected"),
+    [
+        (ORDINARY, {}, ORDINARY),
+        (ORDINARY, {"attributes": frozenset({"mail", "department"})}, ORDINARY),
+        (DESTRUCTIVE, {}, DESTRUCTIVE),
+        (ORDINARY, {"risk": DESTRUCTIVE}, DESTRUCTIVE),
+        (SECURITY, {"risk": DESTRUCTIVE}, SECURITY),
+        (DESTRUCTIVE, {"risk": SECURITY}, SECURITY),
+        (ORDINARY, {"protected": True}, SECURITY),
+        (DESTRUCTIVE, {"protected": True}, SECURITY),
+        (ORDINARY, {"attributes": frozenset({"mail", "ServicePrincipalName"})}, SECURITY),
+        (DESTRUCTIVE, {"attributes": frozenset({"corpBadgeSecret"})}, SECURITY),
+    ],
+)
+def test_of_several_risks_the_greatest_counts(operation: Risk, proposal: dict, expected: Risk) -> None:
+    found = risk_of(an_operation(operation), make_proposal(**proposal), lambda name: name == "corpBadgeSecret")
+    assert found is expected
+
+
+OF_THE_CONTRACT = """
+    userAccountControl servicePrincipalName sIDHistory adminCount primaryGroupID member groupType dNSHostName managedBy
+    altSecurityIdentities scriptPath logonHours userWorkstations userParameters gPLink gPOptions
+    msDS-AllowedToDelegateTo msDS-AllowedToActOnBehalfOfOtherIdentity msDS-KeyCredentialLink
+    msDS-SupportedEncryptionTypes msDS-GroupMSAMembership msDS-HostServiceAccount msDS-PSOAppliesTo
+"""
+ITS_KIN = """
+    nTSecurityDescriptor lockoutTime pwdLastSet unicodePwd userPassword msLAPS-Password msDS-AssignedAuthNPolicySilo
+    msDS-ManagedAccountPrecededByLink msDS-DelegatedMSAState userCertificate;binary userPrincipalName sAMAccountName
+    msPKI-Certificate-Name-Flag trustAttributes msDS-RevealOnDemandGroup ms-DS-MachineAccountQuota profilePath
+"""
+HARMLESS = """
+    mail displayName description telephoneNumber department title manager info wWWHomePage employeeID proxyAddresses
+    msDS-cloudExtensionAttribute1 msDS-cloudExtensionAttribute20 msDS-PhoneticDisplayName msDS-PhoneticFirstName
+    homeDirectory thumbnailPhoto extensionAttribute1 memberOfClub location physicalDeliveryOfficeName
+"""
+
+
+@pytest.mark.parametrize("name", OF_THE_CONTRACT.split() + ITS_KIN.split())
+def test_security_attributes(name: str) -> None:
+    assert is_security_attribute(name)
+    assert is_security_attribute(name.upper())
+    assert is_security_attribute(f"{name};x-option")
+
+
+@pytest.mark.parametrize("name", HARMLESS.split())
+def test_harmless_attributes(name: str) -> None:
+    assert not is_security_attribute(name)
+
+
+def test_the_list_holds_names_and_nothing_else() -> None:
+    assert len(SECURITY_ATTRIBUTES) > 150
+    assert all(name.replace("-", "").isalnum() and name == name.lower() for name in SECURITY_ATTRIBUTES)
