@@ -10,7 +10,7 @@ from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Su
 from gateway.core.operation import Risk
 from tests.audit.calls import CALL, make_call
 
-APPROVER = PersonRef(id=9, username="grace", display_name="Grace Hopper")
+APPROVER = PersonRef(id=9_000_009, username="grace", display_name="Grace Hopper")
 IN_CONSOLE = make_call(
     surface=Surface.REST,
     person=APPROVER,

@@ -25,7 +25,7 @@ MEMBERS = """
     id status operation risk target requestedBy reason changes digest createdAt expiresAt decidedBy decidedAt comment
     problem
 """
-BOB = PersonRef(id=8, username="bob", display_name="Bob")
+BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")
 ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approvals.decide_change"}))
 
 

@@ -62,7 +62,12 @@ class TestHolding:
     def test_everything_is_frozen(self) -> None:
         held = ChangeRequest.objects.get(id=hold(make_call(if_match=frozenset({"b", "a"}))).id)
         assert (held.status, held.risk, held.operation) == ("pending", "security", "users.update")
-        assert (held.requester_id, held.requester, held.key_name, held.key_id) == (7, "ada", "crm", CALL.credential.id)
+        assert (held.requester_id, held.requester, held.key_name, held.key_id) == (
+            CALL.person.id,
+            "ada",
+            "crm",
+            CALL.credential.id,
+        )
         assert (held.client_address, held.request_id, held.reason) == ("192.0.2.7", "request-1", "Ticket 4711")
         assert held.changes == [dict(MAIL.as_json())]
         assert held.if_match == ["a", "b"]
@@ -111,7 +116,7 @@ class TestDigest:
             {"input": '{"arguments": {}, "query": {}, "document": {}}'},
             {"target_dn": "CN=Administrator,CN=Users,DC=corp"},
             {"changes": []},
-            {"requester_id": 8},
+            {"requester_id": 8_000_008},
             {"key_id": "another"},
             {"if_match": ["*"]},
         ],

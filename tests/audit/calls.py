@@ -10,7 +10,7 @@ DIRECTORY = DirectoryRef(id=UUID("d1d1d1d1-0000-4000-8000-000000000001"), name="
 
 CALL = Call(
     surface=Surface.API,
-    person=PersonRef(id=7, username="ada", display_name="Ada Lovelace"),
+    person=PersonRef(id=7_000_007, username="ada", display_name="Ada Lovelace"),
     credential=CredentialRef(kind=CredentialKind.API_KEY, id="a1a1a1a1-0000-4000-8000-000000000001", name="crm"),
     permissions=frozenset({"audit.read_log", "directory.update_user"}),
     directory=DIRECTORY,

@@ -28,7 +28,7 @@ def test_an_intent_and_its_outcome() -> None:
     )
     assert record.may_be_written()
     found = OperationRecord.objects.get(id=record.id)
-    assert (found.outcome, found.completed_at, found.owner, found.owner_id) == ("pending", None, "ada", 7)
+    assert (found.outcome, found.completed_at, found.owner, found.owner_id) == ("pending", None, "ada", CALL.person.id)
     assert (found.key_name, found.credential_id) == ("crm", CALL.credential.id)
     assert (found.directory, found.directory_id, found.reason) == ("corp", DIRECTORY.id, "Ticket 4711")
     assert (found.target_id, found.target_kind, found.target_dn) == (TARGET.id, "user", TARGET.distinguished_name)

@@ -67,7 +67,7 @@ def test_filters() -> None:
     guid, run = uuid4(), uuid4()
     log.record_refusal(CALL, operation="a.refused", code="X", target=target("CN=A", guid))
     other = make_call(
-        person=CALL.person.__class__(id=8, username="bob", display_name="Bob"),
+        person=CALL.person.__class__(id=8_000_008, username="bob", display_name="Bob"),
         credential=CALL.credential.__class__(kind=CALL.credential.kind, id="k", name="hr"),
         request_id="request-2",
     )
