@@ -51,14 +51,14 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     for the base.
     """
     running = _Running.of(call, search, query)
-    cursor = None if query.cursor is None else _Cursor.opened(call, query)
+    cursor = None if query.cursor is None else _Cursor.opened(call, search, query)
     matches = running.matches()
     start = 0 if cursor is None else bisect_right(matches, running.order.place(cursor.last), key=running.order.place)
     page = matches[start : start + query.page_size]
     total = len(matches) if cursor is None else cursor.total
     next_cursor = None
     if start + query.page_size < len(matches):
-        next_cursor = _Cursor(page[-1], total).sealed(call, query)
+        next_cursor = _Cursor(page[-1], total).sealed(call, search, query)
     return {"items": list(running.records(page)), "nextCursor": next_cursor, "total": total, "truncated": False}
 
 
@@ -122,20 +122,20 @@ class _Cursor:
     total: int
 
     @classmethod
-    def opened(cls, call: Call, query: SearchQuery) -> "_Cursor":
-        position = open_cursor(call, query, query.cursor or "", bound_to=_bound_to(call))
+    def opened(cls, call: Call, search: Search, query: SearchQuery) -> "_Cursor":
+        position = open_cursor(call, query, query.cursor or "", bound_to=_bound_to(call, search))
         guid = parse_guid(position["id"])
         if guid is None:
             raise CursorInvalid
         return cls(_Match(guid, position["value"]), position["total"])
 
-    def sealed(self, call: Call, query: SearchQuery) -> str:
+    def sealed(self, call: Call, search: Search, query: SearchQuery) -> str:
         position = {"id": str(self.last.guid), "value": self.last.value, "total": self.total}
-        return seal_cursor(call, query, position, bound_to=_bound_to(call))
+        return seal_cursor(call, query, position, bound_to=_bound_to(call, search))
 
 
-def _bound_to(call: Call) -> str:
-    return str(call.directory.id) if call.directory else ""
+def _bound_to(call: Call, search: Search) -> str:
+    return f"{search.name} of {call.directory.id if call.directory else None}"
 
 
 @dataclass(frozen=True, slots=True)

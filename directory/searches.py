@@ -10,11 +10,12 @@ from directory.shapes.kinds import FILTER_OF_NOUN, KINDS_OF_NOUN, Kind
 class Search:
     """What a search is confined to, before anything the caller asks for."""
 
+    name: str
     kinds: frozenset[Kind]
     condition: Filter
 
 
 SEARCHES: dict[str, Search] = {
-    noun: Search(kinds=KINDS_OF_NOUN[noun], condition=FILTER_OF_NOUN[noun]) for noun in KINDS_OF_NOUN
+    noun: Search(name=noun, kinds=KINDS_OF_NOUN[noun], condition=FILTER_OF_NOUN[noun]) for noun in KINDS_OF_NOUN
 }
 """The search of each kind's path, by noun."""

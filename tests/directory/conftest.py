@@ -1,0 +1,35 @@
+"""What the tests of directory objects share: a connection, a key that may do everything, and Ada."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from directory.models import DirectoryConnection
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+
+
+@pytest.fixture(autouse=True)
+def _without_rate_limits(settings: Any) -> None:
+    """All requests of the tests come from one address."""
+    configuration = settings.CONFIGURATION
+    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
+    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
+
+
+@pytest.fixture
+def connection(db: None, domain: Domain) -> DirectoryConnection:
+    return make_connection(domain)
+
+
+@pytest.fixture
+def integration(connection: DirectoryConnection) -> Integration:
+    """May do everything, without asking."""
+    return make_integration(connection)
+
+
+@pytest.fixture
+def ada(directory: Directory, organizational_unit: str) -> UUID:
+    return directory.add_user("Ada Lovelace", parent=organizational_unit, title="Analyst")

@@ -1,0 +1,100 @@
+"""Deleting: alone or with everything below, and what stands in the way."""
+
+import struct
+from typing import Any
+from uuid import UUID
+
+import ldap
+import pytest
+from ldap.controls import LDAPControl
+
+from audit.models import OperationRecord
+from tests.support.cast import Integration, make_integration
+from tests.support.directory import Directory
+
+SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x04")
+EVERYONE = bytes.fromhex("010100000000000100000000")
+DENIED, DELETE_AND_DELETE_TREE = 1, 0x10040
+
+
+@pytest.fixture
+def unit(directory: Directory, organizational_unit: str) -> UUID:
+    return directory.guid(directory.add_unit("Workshop", parent=organizational_unit))
+
+
+def protect_from_deletion(directory: Directory, target: UUID) -> None:
+    """Deny Everyone to delete it, as the domain's own tools do."""
+    link = directory._connection
+    (row,) = link.search_ext_s(
+        directory.dn(target), ldap.SCOPE_BASE, attrlist=["nTSecurityDescriptor"], serverctrls=[SD_FLAGS]
+    )
+    old = row[1]["nTSecurityDescriptor"][0]
+    revision, _, control, _, _, _, dacl = struct.unpack_from("<BBHIIII", old)
+    acl_revision, _, size, count, _ = struct.unpack_from("<BBHHH", old, dacl)
+    ace = struct.pack("<BBHI", DENIED, 0, 8 + len(EVERYONE), DELETE_AND_DELETE_TREE) + EVERYONE
+    acl = struct.pack("<BBHHH", acl_revision, 0, size + len(ace), count + 1, 0) + ace + old[dacl + 8 : dacl + size]
+    new = struct.pack("<BBHIIII", revision, 0, control, 0, 0, 0, 20) + acl
+    link.modify_ext_s(directory.dn(target), [(ldap.MOD_REPLACE, "nTSecurityDescriptor", [new])], serverctrls=[SD_FLAGS])
+
+
+def test_it_works(integration: Integration, ada: UUID, directory: Directory) -> None:
+    answer = integration.delete(f"/api/ad/users/{ada}")
+    assert (answer.status, answer.body) == (204, b"")
+    assert not directory.exists(ada)
+    assert integration.get(f"/api/ad/users/{ada}").status == 404
+
+
+def test_the_log_keeps_what_was_there(integration: Integration, ada: UUID, directory: Directory) -> None:
+    dn = directory.dn(ada)
+    integration.delete(f"/api/ad/users/{ada}")
+    (record,) = OperationRecord.objects.filter(operation="users.delete")
+    changes = {change["attribute"]: change for change in record.changes}
+    assert changes["distinguishedName"] == {"attribute": "distinguishedName", "before": [dn], "after": []}
+    assert changes["title"]["before"] == ["Analyst"]
+    assert "unicodePwd" not in changes
+
+
+def test_a_container_with_something_in_it(integration: Integration, unit: UUID, directory: Directory) -> None:
+    inside = directory.add_user(parent=directory.add_unit("Inner", parent=directory.dn(unit)))
+    answer = integration.delete(f"/api/ad/organization-units/{unit}")
+    assert (answer.status, answer.code) == (409, "AD.Object.NotEmpty")
+    assert integration.delete(f"/api/ad/organization-units/{unit}?recursive=no").status == 400
+    assert directory.exists(inside)
+    assert integration.delete(f"/api/ad/organization-units/{unit}?recursive=true").status == 204
+    assert not directory.exists(inside)
+
+
+def test_protected_from_deletion(integration: Integration, unit: UUID, directory: Directory) -> None:
+    protect_from_deletion(directory, unit)
+    for query in ("", "?recursive=true"):
+        answer = integration.delete(f"/api/ad/organization-units/{unit}{query}")
+        assert (answer.status, answer.code) == (409, "AD.Object.DeletionProtected")
+    assert directory.exists(unit)
+
+
+def test_protected_from_deletion_below(integration: Integration, unit: UUID, directory: Directory) -> None:
+    inner = directory.guid(directory.add_unit("Inner", parent=directory.dn(unit)))
+    user = directory.add_user(parent=directory.dn(unit))
+    protect_from_deletion(directory, inner)
+    answer = integration.delete(f"/api/ad/organization-units/{unit}?recursive=true")
+    assert (answer.status, answer.code) == (409, "AD.Object.DeletionProtected")
+    assert directory.exists(user)
+
+
+def test_recursion_needs_the_permissions_of_all_kinds(connection: Any, unit: UUID, directory: Directory) -> None:
+    directory.add_user(parent=directory.dn(unit))
+    path = f"/api/ad/organization-units/{unit}?recursive=true"
+    for_units = make_integration(connection, may=["directory.delete_organizationalunit"])
+    assert for_units.delete(path).status == 403
+    assert directory.exists(unit)
+    both = make_integration(connection, may=["directory.delete_organizationalunit", "directory.delete_user"])
+    assert both.delete(path).status == 204
+
+
+def test_the_dry_run_lists_what_would_go(integration: Integration, unit: UUID, directory: Directory) -> None:
+    user = directory.add_user(parent=directory.dn(unit))
+    body = integration.delete(f"/api/ad/organization-units/{unit}?recursive=true&dryRun=true").body
+    assert body["risk"] == "destructive"
+    assert body["changes"][0]["before"] == [directory.dn(unit), directory.dn(user)]
+    assert body["warnings"] == ["1 objects below it are deleted too."]
+    assert directory.exists(user)

@@ -1,0 +1,131 @@
+"""Reading one object: the record of each kind, selected attributes, look-up by name."""
+
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.support.cast import Integration
+from tests.support.directory import Directory, random_name
+
+
+def test_it_works(integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:
+    answer = integration.get(f"/api/ad/users/{ada}")
+    assert answer.status == 200
+    record = answer.body
+    assert (record["id"], record["kind"], record["name"]) == (str(ada), "user", "Ada Lovelace")
+    assert record["distinguishedName"] == directory.dn(ada)
+    assert record["parentId"] == str(directory.guid(organizational_unit))
+    assert record["objectClass"] == ["top", "person", "organizationalPerson", "user"]
+    assert record["createdAt"].endswith("Z")
+    assert record["protected"] is False
+    assert record["group"] is None
+    assert record["account"] == {
+        "samAccountName": directory.text(ada, "sAMAccountName"),
+        "userPrincipalName": directory.text(ada, "userPrincipalName"),
+        "sid": record["account"]["sid"],
+        "enabled": True,
+        "lockedOut": False,
+        "expiresAt": None,
+        "passwordLastSetAt": record["account"]["passwordLastSetAt"],
+        "passwordExpired": False,
+        "mustChangePassword": record["account"]["mustChangePassword"],
+        "passwordNeverExpires": False,
+        "lastSignInAt": None,
+    }
+    assert record["account"]["sid"].startswith("S-1-5-21-")
+    assert record["attributes"]["title"] == ["Analyst"]
+    assert record["attributes"]["mail"] == []
+    assert answer.headers["ETag"] == f'"{record["version"]}"'
+
+
+def test_an_identifier_in_capitals_is_the_same(integration: Integration, ada: UUID) -> None:
+    assert integration.get(f"/api/ad/users/{str(ada).upper()}").body["id"] == str(ada)
+
+
+def test_each_kind_has_its_path(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    made = {
+        "users": directory.add_user(parent=organizational_unit),
+        "groups": directory.add_group(parent=organizational_unit),
+        "computers": directory.add_computer(parent=organizational_unit),
+        "organization-units": directory.guid(organizational_unit),
+    }
+    for noun in made:
+        for other, guid in made.items():
+            answer = integration.get(f"/api/ad/{noun}/{guid}")
+            assert answer.status == (200 if noun == other else 404), (noun, other)
+            assert answer.code == (None if noun == other else "AD.Object.NotFound")
+    for guid in made.values():
+        assert integration.get(f"/api/ad/objects/{guid}").status == 200
+
+
+def test_what_is_not_there_is_404(integration: Integration) -> None:
+    answer = integration.get(f"/api/ad/users/{uuid4()}")
+    assert (answer.status, answer.code) == (404, "AD.Object.NotFound")
+    answer = integration.get("/api/ad/users/ada")
+    assert (answer.status, answer.code) == (404, "Request.NotFound")
+
+
+def test_attributes_are_selected_under_their_schema_names(integration: Integration, ada: UUID) -> None:
+    answer = integration.get(f"/api/ad/users/{ada}?attributes=TITLE,department,objectSid")
+    assert answer.body["attributes"] == {
+        "title": ["Analyst"],
+        "department": [],
+        "objectSid": [answer.body["account"]["sid"]],
+    }
+
+
+def test_all_attributes_never_hold_a_secret(
+    integration: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    guid = directory.add_user(parent=organizational_unit, password="Pass-word-1x", userPassword="in the clear")
+    shown = integration.get(f"/api/ad/users/{guid}?attributes=*").body["attributes"]
+    assert "sAMAccountName" in shown
+    assert "in the clear" not in str(shown)
+    assert not {"unicodePwd", "userPassword", "nTSecurityDescriptor", "tokenGroups"} & set(shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("unicodePwd", "AD.Attributes.NotReadable"),
+        ("userpassword", "AD.Attributes.NotReadable"),
+        ("msLAPS-EncryptedPassword", "AD.Attributes.NotReadable"),
+        ("nTSecurityDescriptor", "AD.Attributes.NotReadable"),
+        ("nosuch", "AD.Attributes.Unknown"),
+        ("2.5.4.35", "AD.Attributes.Unknown"),
+        ("", "AD.Attributes.Unknown"),
+    ],
+)
+def test_attributes_that_cannot_be_read(integration: Integration, ada: UUID, name: str, code: str) -> None:
+    answer = integration.get(f"/api/ad/users/{ada}?attributes=mail,{name}")
+    assert (answer.status, answer.code) == (400, code)
+    assert answer.body["errors"][0]["parameter"] == "attributes"
+
+
+def test_by_dn_compares_as_the_directory_does(integration: Integration, ada: UUID, directory: Directory) -> None:
+    dn = directory.dn(ada).replace(",", " , ", 1).upper()
+    answer = integration.client.get("/api/ad/users/by-dn", {"dn": dn}, headers={"X-API-Key": integration.value})
+    assert answer.json()["id"] == str(ada)
+    assert integration.get("/api/ad/users/by-dn?dn=nonsense").status == 400
+    assert integration.get(f"/api/ad/users/by-dn?dn=CN=nobody,{directory.base_dn}").status == 404
+    assert integration.get("/api/ad/users/by-dn").code == "Request.Invalid"
+
+
+def test_a_group_counts_its_members(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    users = [directory.add_user(parent=organizational_unit) for _ in range(3)]
+    group = directory.add_group(parent=organizational_unit, members=[directory.dn(user) for user in users])
+    record = integration.get(f"/api/ad/groups/{group}").body
+    assert record["group"] == {"scope": "global", "type": "security", "memberCount": 3}
+    assert record["account"] is None
+
+
+def test_names_are_kept_whatever_they_contain(
+    integration: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    name = random_name('Ädä, "the" #1 +=;<>\\ 数')
+    guid = directory.add_user(name, parent=organizational_unit)
+    record = integration.get(f"/api/ad/users/{guid}").body
+    assert record["name"] == name
+    assert integration.client.get(
+        "/api/ad/users/by-dn", {"dn": record["distinguishedName"]}, headers={"X-API-Key": integration.value}
+    ).json()["id"] == str(guid)

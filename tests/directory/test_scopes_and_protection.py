@@ -1,0 +1,128 @@
+"""Who may be touched: the scopes of a role, and protected objects however they came to be protected."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.support.cast import Integration, all_permissions, make_integration
+from tests.support.directory import Directory, random_name
+
+
+@pytest.fixture
+def inner(directory: Directory, organizational_unit: str) -> str:
+    return directory.add_unit("Inner", parent=organizational_unit)
+
+
+@pytest.fixture
+def confined(connection: Any, directory: Directory, inner: str) -> Integration:
+    """May do everything, inside one unit."""
+    return make_integration(connection, scopes=[directory.guid(inner)])
+
+
+@pytest.fixture
+def ordinary(connection: Any) -> Integration:
+    """May do everything but write protected objects."""
+    return make_integration(connection, may=set(all_permissions()) - {"directory.manage_protected"})
+
+
+def test_outside_is_forbidden_whatever_is_asked(confined: Integration, ada: UUID, directory: Directory) -> None:
+    path = f"/api/ad/users/{ada}"
+    for answer in (
+        confined.get(path),
+        confined.get(f"/api/ad/objects/{ada}"),
+        confined.get(f"/api/ad/users/by-dn?dn={directory.dn(ada)}"),
+        confined.patch(path, {"replace": {"title": "Countess"}}),
+        confined.post(f"{path}/disable"),
+        confined.delete(path),
+    ):
+        assert (answer.status, answer.code) == (403, "Auth.Forbidden")
+    assert directory.text(ada, "title") == "Analyst"
+
+
+def test_inside_is_allowed(confined: Integration, directory: Directory, inner: str) -> None:
+    guid = directory.add_user(parent=inner)
+    assert confined.get(f"/api/ad/users/{guid}").status == 200
+    assert confined.patch(f"/api/ad/users/{guid}", {"replace": {"title": "x"}}).status == 200
+    assert confined.get(f"/api/ad/organization-units/{directory.guid(inner)}").status == 200
+
+
+def test_a_parent_outside(confined: Integration, organizational_unit: str) -> None:
+    body = {"name": random_name("u"), "parent": organizational_unit}
+    assert confined.post("/api/ad/users", body).status == 403
+
+
+def test_a_member_outside(confined: Integration, ada: UUID, directory: Directory, inner: str) -> None:
+    group = directory.add_group(parent=inner)
+    path = f"/api/ad/groups/{group}"
+    assert confined.patch(path, {"add": {"member": directory.dn(ada)}}).status == 403
+    directory.add_values(group, member=directory.dn(ada))
+    assert confined.patch(path, {"remove": {"member": directory.dn(ada)}}).status == 403
+    assert confined.patch(path, {"clear": ["member"]}).status == 403
+    body = {"name": random_name("g"), "parent": inner, "add": {"member": directory.dn(ada)}}
+    assert confined.post("/api/ad/groups", body).status == 403
+    assert directory.members(group) == {directory.dn(ada)}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_protected"),
+    [
+        ("CN=Administrator,CN=Users", True),
+        ("CN=krbtgt,CN=Users", True),
+        ("CN=Domain Admins,CN=Users", True),
+        ("CN=Administrators,CN=Builtin", True),
+        ("CN=DC1,OU=Domain Controllers", True),
+        ("OU=Domain Controllers", True),
+        ("CN=Partitions,CN=Configuration", True),
+        ("OU=Service Accounts", False),
+    ],
+)
+def test_what_the_domain_rests_on(
+    integration: Integration, directory: Directory, name: str, is_protected: bool
+) -> None:
+    guid = directory.guid(f"{name},{directory.base_dn}")
+    assert integration.get(f"/api/ad/objects/{guid}").body["protected"] is is_protected
+
+
+def test_nested_membership_protects_at_once(
+    ordinary: Integration, ada: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    path = f"/api/ad/users/{ada}"
+    inner = directory.add_group("Domain Admins", parent=organizational_unit, members=[ada])  # a name proves nothing
+    outer = directory.add_group(parent=organizational_unit, members=[inner])
+    assert ordinary.get(path).body["protected"] is False
+    admins = f"CN=Backup Operators,CN=Builtin,{directory.base_dn}"
+    directory.add_values(admins, member=directory.dn(outer))
+    try:
+        assert ordinary.get(path).body["protected"] is True
+        assert ordinary.get(f"/api/ad/users?base={ada}").body["items"][0]["protected"] is True
+        assert ordinary.patch(path, {"replace": {"title": "Countess"}}).status == 403
+        assert ordinary.post(f"{path}/disable").status == 403
+        assert ordinary.patch(f"/api/ad/groups/{inner}", {"replace": {"info": "x"}}).status == 403
+        unit = f"/api/ad/organization-units/{directory.guid(organizational_unit)}"
+        assert ordinary.delete(f"{unit}?recursive=true").status == 403
+        assert ordinary.patch(unit, {"replace": {"gPLink": "[LDAP://CN=x;0]"}}).status == 403
+        assert ordinary.patch(unit, {"replace": {"description": "x"}}).status == 200
+    finally:
+        directory.delete(outer)
+    assert ordinary.get(path).body["protected"] is False
+    assert ordinary.patch(path, {"replace": {"title": "Countess"}}).status == 200
+
+
+def test_a_primary_group_protects(ordinary: Integration, ada: UUID, directory: Directory) -> None:
+    admins = f"CN=Domain Admins,CN=Users,{directory.base_dn}"
+    directory.add_values(admins, member=directory.dn(ada))
+    directory.modify(ada, primaryGroupID="512")  # memberOf no longer shows it
+    record = ordinary.get(f"/api/ad/users/{ada}?attributes=memberOf").body
+    assert "Domain Admins" not in str(record["attributes"])
+    assert record["protected"] is True
+
+
+def test_a_group_of_the_domain_takes_members_with_the_permission_only(
+    ordinary: Integration, integration: Integration, ada: UUID, directory: Directory
+) -> None:
+    path = f"/api/ad/groups/{directory.guid(f'CN=Print Operators,CN=Builtin,{directory.base_dn}')}"
+    body = {"add": {"member": directory.dn(ada)}}
+    assert ordinary.patch(path, body).status == 403
+    answer = integration.patch(f"{path}?dryRun=true", body)
+    assert (answer.status, answer.body["risk"]) == (200, "security")

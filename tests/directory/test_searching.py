@@ -1,0 +1,202 @@
+"""Searches: text, filter, place, order, pages, scopes of the role."""
+
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+import pytest
+
+from tests.support.cast import Answer, Integration, make_connection, make_integration
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+
+
+@pytest.fixture
+def people(directory: Directory, organizational_unit: str) -> dict[str, UUID]:
+    """Five users, two of them in a unit below; surnames differ in case, one is missing."""
+    inner = directory.add_unit("Inner", parent=organizational_unit)
+    surnames = {"Ada": "byron", "Blaise": "PASCAL", "Charles": "Babbage", "Dorothy": None, "Émilie": "Pascal"}
+    return {
+        name: directory.add_user(
+            name, parent=inner if name in ("Dorothy", "Émilie") else organizational_unit, **({"sn": sn} if sn else {})
+        )
+        for name, sn in surnames.items()
+    }
+
+
+def search(integration: Integration, noun: str = "users", **parameters: Any) -> Answer:
+    return integration.get(f"/api/ad/{noun}?{urlencode(parameters)}")
+
+
+def names(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.body
+    return [item["name"] for item in answer.body["items"]]
+
+
+def test_it_works(integration: Integration, people: dict[str, UUID], organizational_unit: str) -> None:
+    answer = search(integration, base=organizational_unit)
+    assert sorted(names(answer)) == sorted(people)
+    assert (answer.body["total"], answer.body["truncated"], answer.body["nextCursor"]) == (5, False, None)
+    single = integration.get(f"/api/ad/users/{people['Ada']}").body
+    assert next(item for item in answer.body["items"] if item["name"] == "Ada") == single
+
+
+def test_place(
+    integration: Integration, people: dict[str, UUID], directory: Directory, organizational_unit: str
+) -> None:
+    unit = directory.guid(organizational_unit)
+    assert sorted(names(search(integration, base=unit, scope="one-level"))) == ["Ada", "Blaise", "Charles"]
+    assert names(search(integration, base=people["Ada"], scope="base")) == ["Ada"]
+    assert sorted(names(search(integration, base=f"OU=inner,{organizational_unit}"))) == ["Dorothy", "Émilie"]
+
+
+@pytest.mark.parametrize(
+    ("sort", "expected"),
+    [
+        ("sn", ["Charles", "Ada", "Blaise|Émilie", "Dorothy"]),
+        ("-sn", ["Blaise|Émilie", "Ada", "Charles", "Dorothy"]),
+        ("-name", ["Émilie", "Dorothy", "Charles", "Blaise", "Ada"]),
+    ],
+)
+@pytest.mark.parametrize("page_size", [1, 2, 100])
+def test_order_and_pages(
+    integration: Integration,
+    people: dict[str, UUID],
+    organizational_unit: str,
+    sort: str,
+    expected: list[str],
+    page_size: int,
+) -> None:
+    parameters = {"base": organizational_unit, "sort": sort, "pageSize": page_size}
+    answer = search(integration, **parameters)
+    found = names(answer)
+    while cursor := answer.body["nextCursor"]:
+        answer = search(integration, **parameters, cursor=cursor)
+        assert answer.body["total"] == 5
+        found += names(answer)
+    assert sorted(found) == sorted(people)
+    assert [name if name in expected else "Blaise|Émilie" for name in dict.fromkeys(found)] == [
+        name for item in expected for name in [item] * len(item.split("|"))
+    ]
+
+
+def test_pages_survive_changes(
+    integration: Integration, people: dict[str, UUID], directory: Directory, organizational_unit: str
+) -> None:
+    parameters = {"base": organizational_unit, "pageSize": 2}
+    first = search(integration, **parameters)
+    gone = UUID(first.body["items"][0]["id"])
+    directory.delete(gone)
+    directory.add_user("Zeno", parent=organizational_unit)
+    found, answer = names(first), first
+    while cursor := answer.body["nextCursor"]:
+        answer = search(integration, **parameters, cursor=cursor)
+        found += names(answer)
+    assert len(set(found)) == len(found)
+    assert set(people) <= set(found)
+
+
+def test_a_cursor_belongs_to_its_parameters_and_credential(
+    integration: Integration, people: dict[str, UUID], connection: Any, organizational_unit: str
+) -> None:
+    parameters = {"base": organizational_unit, "pageSize": 2}
+    cursor = search(integration, **parameters).body["nextCursor"]
+    for answer in (
+        search(integration, **{**parameters, "pageSize": 3}, cursor=cursor),
+        search(integration, **parameters, cursor=cursor[:-4]),
+        search(integration, **parameters, cursor="x"),
+        search(integration, "groups", **parameters, cursor=cursor),
+        search(make_integration(connection), **parameters, cursor=cursor),
+    ):
+        assert (answer.status, answer.code) == (400, "Search.CursorInvalid")
+
+
+def test_text_and_filter(integration: Integration, people: dict[str, UUID], organizational_unit: str) -> None:
+    place = {"base": organizational_unit}
+    assert names(search(integration, **place, q="char")) == ["Charles"]
+    assert names(search(integration, **place, q="émil")) == ["Émilie"]
+    for harmless in ("*", "*)(objectClass=*", "\\", "a*"):
+        assert names(search(integration, **place, q=harmless)) == []
+    assert sorted(names(search(integration, **place, filter="(&(sn=pascal)(!(name=B*)))"))) == ["Émilie"]
+    assert names(search(integration, **place, filter="(|)")) == []
+    assert len(names(search(integration, **place, filter="(&)"))) == 5
+    control = "(userAccountControl:1.2.840.113556.1.4.803:=512)"
+    assert len(names(search(integration, **place, filter=control))) == 5
+
+
+def test_each_kind_finds_its_own(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    directory.add_user("user", parent=organizational_unit)
+    directory.add_group("group", parent=organizational_unit)
+    directory.add_computer("computer", parent=organizational_unit)
+    directory.add_unit("unit", parent=organizational_unit)
+    place = {"base": organizational_unit, "scope": "one-level"}
+    for noun, name in (
+        ("users", "user"),
+        ("groups", "group"),
+        ("computers", "computer"),
+        ("organization-units", "unit"),
+    ):
+        assert names(search(integration, noun, **place)) == [name]
+    assert len(names(search(integration, "objects", **place))) == 4
+
+
+@pytest.mark.parametrize(
+    ("parameters", "status", "code"),
+    [
+        ({"filter": "(name=x"}, 400, "AD.Filter.Malformed"),
+        ({"filter": ""}, 400, "AD.Filter.Malformed"),
+        ({"filter": "(userPassword=a*)"}, 400, "AD.Attributes.NotReadable"),
+        ({"filter": "(&(name=x)(!(unicodePwd=*)))"}, 400, "AD.Attributes.NotReadable"),
+        ({"filter": "(2.5.4.35=a*)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(nosuch=x)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(tokenGroups=x)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(:caseExactMatch:=x)"}, 400, "AD.Filter.Unsupported"),
+        ({"attributes": "unicodePwd"}, 400, "AD.Attributes.NotReadable"),
+        ({"sort": "-unicodePwd"}, 400, "AD.Attributes.NotReadable"),
+        ({"sort": "nosuch"}, 400, "AD.Attributes.Unknown"),
+        ({"base": "OU=nowhere,DC=corp,DC=example,DC=test"}, 404, "AD.Object.NotFound"),
+        ({"base": "nonsense"}, 400, "Request.Invalid"),
+        ({"scope": "children"}, 400, "Request.Invalid"),
+        ({"pageSize": "0"}, 400, "Request.Invalid"),
+        ({"pageSize": "1001"}, 400, "Request.Invalid"),
+        ({"q": ""}, 400, "Request.Invalid"),
+        ({"limit": "5"}, 400, "Request.UnknownParameter"),
+    ],
+)
+def test_what_is_refused(integration: Integration, parameters: Any, status: int, code: str) -> None:
+    answer = search(integration, **parameters)
+    assert (answer.status, answer.code) == (status, code)
+
+
+def test_a_malformed_filter_tells_where(integration: Integration) -> None:
+    assert search(integration, filter="(&(name=x)(sn))").body["position"] == 13
+
+
+def test_a_role_with_scopes_finds_nothing_outside(
+    connection: Any, people: dict[str, UUID], directory: Directory, organizational_unit: str
+) -> None:
+    inner = directory.guid(f"OU=Inner,{organizational_unit}")
+    confined = make_integration(connection, scopes=[inner])
+    assert sorted(names(search(confined))) == ["Dorothy", "Émilie"]
+    assert sorted(names(search(confined, base=organizational_unit))) == ["Dorothy", "Émilie"]
+    assert names(search(confined, base=organizational_unit, scope="one-level")) == []
+    assert names(search(confined, "organization-units", base=organizational_unit, scope="one-level")) == ["Inner"]
+    assert names(search(confined, base=f"CN=Users,{directory.base_dn}")) == []
+    directory.rename(inner, "Renamed")
+    assert sorted(names(search(confined))) == ["Dorothy", "Émilie"]
+    directory.delete(inner, recursive=True)
+    assert names(search(confined)) == []
+
+
+def test_nested_scopes_find_once(
+    connection: Any, people: dict[str, UUID], directory: Directory, organizational_unit: str
+) -> None:
+    scopes = [directory.guid(organizational_unit), directory.guid(f"OU=Inner,{organizational_unit}")]
+    assert sorted(names(search(make_integration(connection, scopes=scopes)))) == sorted(people)
+
+
+def test_a_directory_that_is_down_is_no_empty_list(db: None, domain: Domain) -> None:
+    integration = make_integration(make_connection(domain, url="ldaps://127.0.33.250"))
+    answer = search(integration)
+    assert (answer.status, answer.code) == (503, "AD.Directory.Unavailable")
+    assert int(answer.headers["Retry-After"]) >= 1

@@ -1,0 +1,99 @@
+"""Was a write applied? The evidence of every kind of write, before and after it."""
+
+import json
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+
+from directory.ldap import (
+    Add,
+    Client,
+    Delete,
+    Modification,
+    Modify,
+    Rename,
+    ServerSettings,
+    Write,
+    guid_reference,
+    quoted_password,
+)
+from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+
+
+@pytest.fixture(scope="module")
+def client(domain: Domain) -> Iterator[Client]:
+    client = Client(
+        ServerSettings(
+            urls=(domain.url,),
+            base_dn=domain.base_dn,
+            bind_dn=domain.bind_dn,
+            bind_password=domain.bind_password,
+            ca_certificate=domain.ca_pem,
+        )
+    )
+    yield client
+    client.close()
+
+
+def prove(client: Client, write: Write, guid: UUID | None = None) -> None:
+    """Before the write the evidence says no, after it yes; it survives being stored."""
+    entry = client.read(guid, EVIDENCE_ATTRIBUTES) if guid else None
+    evidence = json.loads(json.dumps(evidence_of(write, entry=entry, schema=client.schema)))
+    assert find_outcome(client, evidence) is False
+    client.write(write)
+    assert find_outcome(client, evidence) is True
+
+
+def modify(guid: UUID, *steps: Modification) -> Modify:
+    return Modify(guid_reference(guid), steps)
+
+
+def test_a_new_object(client: Client, organizational_unit: str) -> None:
+    prove(client, Add(f"OU=new,{organizational_unit}", {"objectClass": [b"organizationalUnit"]}))
+
+
+def test_attributes(client: Client, ada: UUID) -> None:
+    title = Modification("replace", "title", (b"Countess",))
+    mail = Modification("add", "mail", (b"ada@corp",))
+    prove(client, modify(ada, title, mail), ada)
+    prove(client, modify(ada, Modification("delete", "title", (b"Countess",))), ada)
+
+
+def test_an_extension_of_the_schema(client: Client, ada: UUID) -> None:
+    prove(client, modify(ada, Modification("add", "uidNumber", (b"1815",))), ada)
+
+
+def test_a_password(client: Client, ada: UUID) -> None:
+    prove(client, modify(ada, Modification("replace", "unicodePwd", (quoted_password("Correct-Horse-9"),))), ada)
+
+
+def test_members(client: Client, ada: UUID, directory: Directory, organizational_unit: str) -> None:
+    group = directory.add_group(parent=organizational_unit)
+    member = (directory.dn(ada).lower().encode(),)
+    prove(client, modify(group, Modification("add", "member", member)), group)
+    prove(client, modify(group, Modification("delete", "member", member)), group)
+
+
+def test_a_name_and_a_place(client: Client, ada: UUID, directory: Directory, organizational_unit: str) -> None:
+    prove(client, Rename(directory.dn(ada), "CN=Countess"), ada)
+    inner = directory.add_unit("Inner", parent=organizational_unit)
+    prove(client, Rename(directory.dn(ada), "CN=Countess", inner), ada)
+
+
+def test_the_end_of_an_object(client: Client, ada: UUID, directory: Directory) -> None:
+    prove(client, Delete(directory.dn(ada)), ada)
+
+
+def test_what_cannot_be_known(client: Client, ada: UUID, directory: Directory, domain: Domain) -> None:
+    write = modify(ada, Modification("replace", "title", (b"Countess",)))
+    evidence = evidence_of(write, entry=client.read(ada, EVIDENCE_ATTRIBUTES), schema=client.schema)
+    directory.delete(ada)
+    assert find_outcome(client, evidence) is None
+    assert find_outcome(client, {}) is None
+    nowhere = Client(
+        ServerSettings(urls=("ldaps://127.0.33.250",), base_dn=domain.base_dn, bind_dn="x", bind_password="x")
+    )
+    assert find_outcome(nowhere, evidence) is None
