@@ -9,6 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from django.contrib.auth import get_user
+from django.contrib.sessions.models import Session
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
@@ -87,7 +89,8 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     secret = secrets.parse(value.strip(), secrets.Prefix.PLATFORM_TOKEN)
     if secret is None:
         raise _refusal(request, "malformed or not a platform token")
-    tokens = AccessToken.objects.select_related("person", "connection")
+    session = Session.objects.filter(session_key=OuterRef("session_key"), expire_date__gt=timezone.now())
+    tokens = AccessToken.objects.select_related("person", "connection").annotate(session_lives=Exists(session))
     token = tokens.filter(lookup_id=secret.lookup_id).first()
     if reason := _why_token_is_refused(token, secret):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
@@ -96,18 +99,18 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     return _call_of_person(request, token.person, token.connection, credential, Surface.API)
 
 
-def _why_token_is_refused(token: AccessToken | None, secret: secrets.Secret) -> str | None:
+def _why_token_is_refused(token: Any, secret: secrets.Secret) -> str | None:
     if token is None:
         return "unknown token"
     if not secret.matches(token.digest):
         return "wrong secret"
-    if token.revoked_at is not None:
-        return "token revoked"
-    if token.expires_at <= timezone.now():
-        return "token expired"
-    if not token.person.is_active:
-        return "person deactivated"
-    return None
+    reasons = (
+        (token.revoked_at is not None, "token revoked"),
+        (token.expires_at <= timezone.now(), "token expired"),
+        (not token.session_lives, "session of the token over"),
+        (not token.person.is_active, "person deactivated"),
+    )
+    return next((reason for applies, reason in reasons if applies), None)
 
 
 def identify_session(request: HttpRequest, *, check_csrf: bool = True) -> Call:
@@ -122,7 +125,7 @@ def identify_session(request: HttpRequest, *, check_csrf: bool = True) -> Call:
         raise _refusal(request, "no session")
     if check_csrf:
         _require_csrf_token(request)
-    session_id = digest_of_session(request.session.session_key)[:32]
+    session_id = digest_of_session(request.session.session_key)
     credential = CredentialRef(kind=CredentialKind.SESSION, id=session_id, expires_at=request.session.get_expiry_date())
     return _call_of_person(request, person, person.connection, credential, Surface.REST)
 

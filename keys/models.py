@@ -208,13 +208,13 @@ class Link(models.Model):
 
 
 class AccessToken(models.Model):
-    """A platform token: short-lived, issued to a signed-in person for tools run by hand."""
+    """A platform token: short-lived, issued to a signed-in person for tools run by hand. It ends with its session."""
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
     lookup_id = models.CharField(max_length=12, unique=True)
     digest = models.CharField(max_length=64)
     person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="access_tokens")
-    session_digest = models.CharField(max_length=64, db_index=True)
+    session_key = models.CharField(max_length=40)
     connection = models.ForeignKey(
         "directory.DirectoryConnection", on_delete=models.CASCADE, null=True, related_name="+"
     )

@@ -49,27 +49,25 @@ def sign_in(request: HttpRequest, *, username: str, password: str, directory: st
     person = _verify(request, username=username, password=password, directory=directory)
     if person is None:
         raise Unauthorized
-    login(request, person, backend=_BACKEND)  # gives the session another key, so that a planted one is worthless
+    # A new session with another key: one that was planted, or the person's before, is worthless from now on.
+    logout(request)
+    login(request, person, backend=_BACKEND)
     request.session.save()
     return person
 
 
 def sign_out(request: HttpRequest) -> None:
-    """End the session and revoke its platform tokens."""
-    session_key = request.session.session_key
-    if session_key:
-        tokens = AccessToken.objects.filter(session_digest=digest_of_session(session_key), revoked_at__isnull=True)
-        tokens.update(revoked_at=timezone.now())
+    """End the session, and with it its platform tokens."""
     logout(request)
 
 
 def digest_of_session(session_key: str | None) -> str:
     """A name for a session that does not let anybody use it."""
-    return hashlib.sha256((session_key or "").encode()).hexdigest()
+    return hashlib.sha256((session_key or "").encode()).hexdigest()[:32]
 
 
 def issue_access_token(request: HttpRequest, call: Call) -> tuple[str, datetime]:
-    """A platform token of the session's person, and until when it is valid. It ends with the session, too."""
+    """A platform token of the session's person, and until when it is valid; it ends with the session at the latest."""
     now = timezone.now()
     expires_at = now + timedelta(minutes=settings.CONFIGURATION.Tokens.AccessTokenMinutes)
     value, secret = secrets.make(secrets.Prefix.PLATFORM_TOKEN)
@@ -81,7 +79,7 @@ def issue_access_token(request: HttpRequest, call: Call) -> tuple[str, datetime]
         lookup_id=secret.lookup_id,
         digest=secret.digest,
         person=person,
-        session_digest=digest_of_session(request.session.session_key),
+        session_key=request.session.session_key or "",
         connection_id=person.connection_id,
         expires_at=expires_at,
     )

@@ -13,6 +13,7 @@ from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
 from keys.models import Person
 from keys.permissions import APPS
 from keys.policy import permissions_of_person
+from keys.sessions import revoke_tokens
 
 _FOR_PEOPLE = (*APPS, "auth")
 
@@ -94,7 +95,10 @@ class PersonAdmin(UserAdmin):
         person = self.get_object(request, id)
         if person is not None and not person.is_local:
             raise PermissionDenied("The password of a person of a directory is the directory's to change.")
-        return super().user_change_password(request, id, form_url)
+        response = super().user_change_password(request, id, form_url)
+        if person is not None and request.method == "POST" and response.status_code == 302:
+            revoke_tokens(person)  # Django ends the sessions itself: they carry a digest of the password
+        return response
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or not _is_above(request, obj))

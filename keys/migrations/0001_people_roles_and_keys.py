@@ -55,7 +55,7 @@ class Migration(migrations.Migration):
                 ('id', models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False)),
                 ('lookup_id', models.CharField(max_length=12, unique=True)),
                 ('digest', models.CharField(max_length=64)),
-                ('session_digest', models.CharField(db_index=True, max_length=64)),
+                ('session_key', models.CharField(max_length=40)),
                 ('expires_at', models.DateTimeField(db_index=True)),
                 ('revoked_at', models.DateTimeField(null=True)),
                 ('connection', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='directory.directoryconnection')),

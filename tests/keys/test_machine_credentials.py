@@ -240,6 +240,15 @@ def test_a_token_ends(console: Console) -> None:
     assert status(signed_out) == 401
 
 
+def test_a_token_ends_with_its_session_however_that_ends(console: Console) -> None:
+    def issue() -> str:
+        return console.post("/rest/session/access-token").body["accessToken"]
+
+    token = issue()
+    console.client.post("/admin/logout/", headers={"X-CSRFToken": console.token})
+    assert send(Client(), "GET", "/api/me", Authorization=f"Bearer {token}").status == 401
+
+
 def test_later_work_is_checked_anew(integration: Integration, connection: DirectoryConnection) -> None:
     def later() -> frozenset[str]:
         call = call_for_key(
