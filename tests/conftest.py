@@ -42,6 +42,16 @@ def pytest_sessionstart() -> None:
     os.environ.pop("DJANGO_SETTINGS_MODULE", None)
 
 
+@pytest.fixture(autouse=True)
+def reads_wait_for_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Reads are recorded when the test flushes them: a thread's own connection would outlive the test's rollback."""
+    from audit.read_buffer import reads
+
+    monkeypatch.setattr(reads, "_start", lambda: None)
+    yield
+    reads._waiting.clear()
+
+
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """The broker and cache the settings name."""

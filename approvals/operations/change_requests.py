@@ -4,7 +4,7 @@ from typing import Annotated
 from uuid import UUID
 
 from django.db.models import QuerySet
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from approvals import decide
 from approvals.models import ChangeRequest, Status
@@ -37,12 +37,16 @@ class SearchChangeRequests(PageQuery):
 class ApproveChangeRequest(Body):
     """The decision to let a change be made."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"digest": "9f2c…", "comment": "Agreed with HR."}]})
+
     digest: Annotated[str, Field(description="The `digest` shown with the request, so that nobody approves another.")]
     comment: Comment | None = None
 
 
 class RejectChangeRequest(Body):
     """The decision that a change must not be made."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"comment": "Ask the unit's owner first."}]})
 
     comment: Annotated[Comment, AfterValidator(_require_text), Field(description="Why; the requester reads it.")]
 

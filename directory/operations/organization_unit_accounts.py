@@ -8,7 +8,7 @@ from typing import Annotated, Literal, cast
 from uuid import UUID
 
 from annotated_types import MinLen
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import Self, TypedDict
 
 from directory import runs
@@ -67,6 +67,8 @@ class PlanAccounts(Query):
 
 class RunAccounts(Body):
     """The accounts of a run: `accounts` names them, or `kinds` and `scope` select them, or `planId` takes a plan's."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"kinds": ["user"], "scope": "subtree"}]})
 
     accounts: list[Guid] = Field(default=[], description="objectGUIDs of users and computers in the unit.")
     kinds: Annotated[list[AccountKind], MinLen(1)] = Field(default=[*DEFAULT_KINDS])

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from uuid import UUID
 
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Permission
 from django.test import Client
 
@@ -54,10 +56,16 @@ def make_connection(domain: Domain, *, url: str | None = None, **fields: Any) ->
 def make_person(username: str | None = None, *, may: Iterable[str] = (), superuser: bool = False) -> Person:
     """A local account."""
     person = Person(username=username or random_name("person"), is_superuser=superuser, is_staff=superuser)
-    person.set_password(PASSWORD)
+    person.password = _hashed_password()
     person.save()
     person.user_permissions.set(permissions(may))
     return person
+
+
+@cache
+def _hashed_password() -> str:
+    """Everybody's: what makes a hash strong would make each test slow."""
+    return make_password(PASSWORD)
 
 
 @dataclass
