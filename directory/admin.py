@@ -86,6 +86,16 @@ class DirectoryConnectionAdmin(admin.ModelAdmin):
         ("Identification", {"fields": ("id", "client_id", "created_at", "changed_at")}),
     )
 
+    def get_fieldsets(self, request: HttpRequest, obj: DirectoryConnection | None = None) -> Any:
+        """Without the permission to change, a form shows its fields as text: the password is not among them then."""
+        may_write = self.has_add_permission(request) if obj is None else self.has_change_permission(request, obj)
+        if may_write:
+            return super().get_fieldsets(request, obj)
+        return [
+            (name, {**options, "fields": tuple(field for field in options["fields"] if field != "bind_password")})
+            for name, options in super().get_fieldsets(request, obj)
+        ]
+
     @admin.display(description="servers")
     def servers(self, row: DirectoryConnection) -> str:
         return ", ".join(row.urls)

@@ -22,7 +22,6 @@ from directory.ldap.flags import (
     SystemFlags,
     UserAccountControl,
 )
-from directory.shapes.record import PROTECTION_ATTRIBUTES
 
 _NAMES_IN_ONE_FILTER = 100
 _CONTROLLER_BITS = UserAccountControl.SERVER_TRUST_ACCOUNT | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
@@ -133,11 +132,6 @@ def holds_protected(client: Client, dn: str) -> bool:
         if any(True for _ in client.search(dn, Scope.SUBTREE, Or(*some), ("objectGUID",), limit=1)):
             return True
     return False
-
-
-def read_for_protection(client: Client, guid: UUID) -> Entry:
-    """An entry with what is needed to judge it; raises `directory.ldap.NotFound`."""
-    return client.read(guid, PROTECTION_ATTRIBUTES)
 
 
 def _read_administrative_groups(client: Client, domain_sid: bytes | None) -> AdministrativeGroups:

@@ -27,8 +27,6 @@ from gateway.core.shapes import CommaList, parse_guid
 
 _SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
 _NUMBERS = frozenset({Syntax.INTEGER, Syntax.LARGE_INTEGER})
-_RECORDS_READ_AT_ONCE = 250
-"""Records held in memory while a result is streamed."""
 
 
 class SearchQuery(PageQuery):
@@ -60,14 +58,6 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     if start + query.page_size < len(matches):
         next_cursor = _Cursor(page[-1], total).sealed(call, search, query)
     return {"items": list(running.records(page)), "nextCursor": next_cursor, "total": total, "truncated": False}
-
-
-def stream_search(call: Call, search: Search, query: SearchQuery) -> Iterator[DirectoryObject]:
-    """The whole result in the same order, holding no more than identifiers and a block of records in memory."""
-    running = _Running.of(call, search, query)
-    matches = running.matches()
-    for begin in range(0, len(matches), _RECORDS_READ_AT_ONCE):
-        yield from running.records(matches[begin : begin + _RECORDS_READ_AT_ONCE])
 
 
 @dataclass(frozen=True, slots=True)

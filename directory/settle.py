@@ -89,6 +89,8 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
     entry = client.find(UUID(evidence["id"]), (*EVIDENCE_ATTRIBUTES, *sorted(links)))
     if entry is None:
         return None  # deleted since: what happened before cannot be read any more
+    if evidence["versions"] and "replPropertyMetaData" not in entry:
+        return None  # the gateway's account may not read it here
     now = entry.versions
     # A modify is applied all or none, so one version that did not grow is proof enough that it was not.
     signs = [now.get(int(attid), 0) > before for attid, before in evidence["versions"].items()]
