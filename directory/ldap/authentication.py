@@ -40,10 +40,8 @@ _BY_SUB_CODE = {
 def authenticate(settings: ServerSettings, bind_name: str, password: str) -> BindResult:
     """Bind on a connection of its own and close it. The next server is asked only if one cannot be reached.
 
-    An empty password is refused without asking: AD answers it with an anonymous success (RFC 4513 5.1.2).
+    `sign_in` refuses an empty password before anything is sent: AD takes it for an anonymous bind (RFC 4513 5.1.2).
     """
-    if not bind_name or not password:
-        return BindResult.WRONG
     problem: Unavailable | None = None
     deadline = time.monotonic() + settings.connect_seconds + settings.operation_seconds
     for url in settings.urls:

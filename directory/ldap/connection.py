@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import ssl
+import struct
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -67,6 +68,12 @@ class Connection:
         with contextlib.suppress(ldap.LDAPError):  # it may be broken already
             self.ldap.unbind_ext_s()
 
+    def abort(self) -> None:
+        """Close without a goodbye, for which a broken connection would only wait."""
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.descriptor)) as shared:
+            shared.shutdown(socket.SHUT_RDWR)
+        self.close()
+
     def detach(self) -> None:
         """In a forked child: let go of the parent's connection without a word on its socket."""
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -113,7 +120,9 @@ def sign_in(url: str, settings: ServerSettings, seconds: float, bind_name: str, 
     except (TypeError, ValueError) as error:  # NUL or a lone surrogate in the name or the password
         _discard(connection)
         raise InvalidValue("A bind name or password cannot contain such characters") from error
-    return Connection(connection, url, connection.fileno())
+    descriptor = connection.fileno()
+    _limit_blocking(descriptor, settings.operation_seconds)
+    return Connection(connection, url, descriptor)
 
 
 def _prepare(url: str, settings: ServerSettings, seconds: float) -> LdapObject:
@@ -150,6 +159,18 @@ def _trust(connection: LdapObject, ca_certificate: str | None) -> None:
         file.flush()
         connection.set_option(ldap.OPT_X_TLS_CACERTFILE, file.name)
         connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)  # reads the file, and must come after the other TLS options
+
+
+def _limit_blocking(descriptor: int, seconds: float) -> None:
+    """Bound each send and receive.
+
+    libldap's own time-outs begin when it waits for an answer: while a request larger than the socket's buffer is being
+    sent, or the rest of a message is being read, it would wait for ever for a server that has stopped in between.
+    """
+    limit = struct.pack("@ll", int(seconds), int(seconds % 1 * 1_000_000))
+    with socket.socket(fileno=os.dup(descriptor)) as shared:
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
 
 
 def _discard(connection: LdapObject) -> None:

@@ -53,7 +53,7 @@ class Pool:
                 connection = None
         try:
             if connection is not None and not self._is_usable(connection):
-                connection.close()
+                connection.abort()
                 connection = None
             if connection is None:
                 return self._connect(deadline)
@@ -86,7 +86,7 @@ class Pool:
             self._open -= 1
             self._changed.notify_all()
         for broken in (connection, *stale):
-            broken.close()
+            broken.abort()
 
     def close(self) -> None:
         """Close what is idle now and what is in use when it comes back."""

@@ -131,6 +131,25 @@ def test_a_server_that_falls_silent(
     assert proxied.read(user)
 
 
+def test_a_server_that_falls_silent_in_the_middle_of_a_message(
+    proxied: Client, directory: Directory, directory_proxy: FaultyProxy, organizational_unit: str
+) -> None:
+    user = directory.add_user(parent=organizational_unit)
+    large = Modify(f"<GUID={user}>", (Modification("replace", "jpegPhoto", (b"x" * 16_000_000,)),))
+    found = proxied.search(proxied.settings.base_dn, Scope.SUBTREE)
+    next(found)
+    directory_proxy.stall()
+    begun = time.monotonic()
+    with pytest.raises(Unavailable):
+        list(found)
+    directory_proxy.restore()
+    assert proxied.root_dse()
+    directory_proxy.stall()
+    with pytest.raises(OutcomeUnknown):
+        proxied.write(large)
+    assert time.monotonic() - begun < 10
+
+
 def test_a_broken_connection_is_replaced_for_a_read(proxied: Client, directory_proxy: FaultyProxy) -> None:
     assert proxied.root_dse()
     directory_proxy.drop_connections()
@@ -206,7 +225,7 @@ def test_a_pipeline_that_breaks(
     unknown = [index for index, error in rest if isinstance(error, OutcomeUnknown)]
     unsent = [index for index, error in rest if isinstance(error, Unavailable)]
     assert unknown
-    assert unsent
+    assert min(unsent) >= 32  # as many as are on their way at a time
     assert len(unknown) + len(unsent) + sum(error is None for _, error in rest) == len(rest)
     for index in unsent:
         assert directory.text(users[index], "title") is None
