@@ -3,6 +3,7 @@
 A lost answer usually means a done change, so neither "failed" nor a second attempt is right without looking.
 """
 
+from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,11 @@ from directory.ldap import (
     Write,
 )
 from directory.shapes.modifications import comparison_key
+
+SECONDS_TO_COME_BACK = 6.0
+"""How long a caller waits for the truth about a lost answer."""
+SECONDS_OF_ABSENCE = 2.0
+"""How long a change must have been absent to count as not applied."""
 
 EVIDENCE_ATTRIBUTES = ("objectGUID", "replPropertyMetaData")
 """What an entry must have been read with for the evidence of a modify."""
@@ -61,6 +67,30 @@ def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
     except LdapError:
         return None
     return None
+
+
+def await_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
+    """What `find_outcome` says to a caller who still waits: the domain controller gets a moment to come back.
+
+    "Applied" is final. "Not applied" is believed only when it lasts: the write may still wait in the domain
+    controller's socket when the first read of a new connection is answered.
+    """
+    deadline = monotonic() + SECONDS_TO_COME_BACK
+    absent_since: float | None = None
+    while True:
+        applied = find_outcome(client, evidence)
+        now = monotonic()
+        if applied:
+            return True
+        if applied is None:
+            absent_since = None
+        elif absent_since is None:
+            absent_since = now
+        elif now - absent_since >= SECONDS_OF_ABSENCE:
+            return False
+        if now >= deadline:
+            return None
+        sleep(0.2)
 
 
 def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from directory import errors as directory_errors
 from directory import runs
 from directory.connection import get_client
 from directory.proposal import Proposal
-from directory.settle import find_outcome
+from directory.settle import await_outcome
 from directory.shapes.bags import Bags, check_limits
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Forbidden, GatewayError, NotFound
@@ -245,7 +245,7 @@ def _write(operation: Operation, call: Call, proposal: Proposal, *, approved_by:
         with directory_errors.translated():
             server = client.write(proposal.write)
     except directory_errors.OutcomeUnknown as lost:
-        applied = find_outcome(client, proposal.evidence)
+        applied = await_outcome(client, proposal.evidence)
         if applied is None:
             log.complete(record.id, outcome="unknown", code=lost.code)
             raise
