@@ -47,7 +47,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class AccountsRun:
-    """A run over an organizational unit's accounts: `action` is `enable` or `disable`, `accounts` objectGUIDs in order."""
+    """A run over a unit's accounts: `action` is `enable` or `disable`, `accounts` are objectGUIDs in order."""
 
     action: str
     unit: UUID

@@ -22,7 +22,7 @@ from directory.proposal import Proposal
 from directory.settle import await_outcome
 from directory.shapes.bags import Bags, check_limits
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Forbidden, GatewayError, NotFound
+from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavailable
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from keys.policy import call_for_key
@@ -242,6 +242,8 @@ def _write(operation: Operation, call: Call, proposal: Proposal, *, approved_by:
     )
     server = None
     try:
+        if not record.may_be_written():  # held up so long that a settler may have closed the record meanwhile
+            raise ServiceUnavailable("The change was held up for too long and was not sent.")
         with directory_errors.translated():
             server = client.write(proposal.write)
     except directory_errors.OutcomeUnknown as lost:
@@ -333,8 +335,11 @@ def _apply(change_request: ChangeRequest) -> str:
         request_id=change_request.request_id,
         change_request_id=change_request.id,
     )
-    if change_request.if_match:
-        call = replace(call, if_match=frozenset(change_request.if_match))
+    call = replace(
+        call,
+        reason=change_request.reason,
+        if_match=frozenset(change_request.if_match) if change_request.if_match else None,
+    )
     operation = find_operation(change_request.operation)
     kept = change_request.kept_input()
     inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=lambda: kept["document"])

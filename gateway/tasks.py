@@ -40,7 +40,7 @@ def sweep() -> None:
 
 def _find_outcome(record: OperationRecord) -> bool | None:
     """Whether the change of a pending record is in the directory; None while that cannot be known."""
-    if record.directory_id is None:
+    if record.directory_id is None or record.evidence is None:
         return None
     try:
         return find_outcome(get_client(record.directory_id), record.evidence)

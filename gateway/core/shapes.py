@@ -61,7 +61,7 @@ def _parse_flag(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     if value in ("true", "false"):
-        return value == "true"
+        return bool(value == "true")
     raise ValueError("must be true or false")
 
 

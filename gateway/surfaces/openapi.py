@@ -117,7 +117,8 @@ class _Described(AutoSchema):
 
 def _shape_name(shape: Any) -> str:
     """`Page[User]` is called UserPage."""
-    return "".join(_shape_name(item) for item in get_args(shape)) + (get_origin(shape) or shape).__name__
+    own: str = (get_origin(shape) or shape).__name__
+    return "".join(_shape_name(item) for item in get_args(shape)) + own
 
 
 def _component_name(name: str) -> str:
@@ -196,14 +197,15 @@ class OperationSchema(_Described):
     def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any]:
         self.registry = registry
         self.path, self.path_regex, self.path_prefix, self.method = path, path_regex, path_prefix, method.upper()
-        operation: Operation = self.view.declared[self.view.action]
+        view: Any = self.view  # an OperationViewSet, which is made from this module
+        operation: Operation = view.declared[view.action]
         described: dict[str, Any] = {
             "operationId": operation.name,
             "summary": operation.summary,
             "description": _description(operation),
             "tags": [operation.noun],
             "parameters": _parameters(operation, self),
-            "security": _security(self.view.surface),
+            "security": _security(view.surface),
             "responses": self._responses(operation),
         }
         if operation.body is not None:
@@ -291,11 +293,12 @@ class SessionSchema(_Described):
             "destroy": ("204", None),
             "create_access_token": ("201", session.AccessTokenRecord),
         }
-        action = self.view.action
+        view: Any = self.view
+        action = view.action
         status, shape = shapes[action]
         described: dict[str, Any] = {
             "operationId": f"session.{action.replace('_', '-')}",
-            "summary": (getattr(self.view, action).__doc__ or "").strip(),
+            "summary": (getattr(view, action).__doc__ or "").strip(),
             "tags": ["session"],
             "security": [] if action == "create" else _security(Surface.REST),
             "responses": {
