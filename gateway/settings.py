@@ -118,6 +118,7 @@ USE_TZ = True
 USE_I18N = True
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
+STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise looks there too, and warns when it is missing
 WHITENOISE_USE_FINDERS = True  # the files of the installed packages are served from where they are: no build step
 WHITENOISE_AUTOREFRESH = False
 
