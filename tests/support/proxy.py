@@ -12,6 +12,7 @@ class Fault(enum.Enum):
     NONE = "forward everything"
     REFUSE = "close every connection and accept none"
     STALL = "keep connections open and forward nothing"
+    STALL_LATER = "forward some more octets of answers and then nothing"
     SWALLOW_ANSWERS = "forward requests and drop what the server answers"
     LOSE_ANSWER = "forward requests and close the connection when the server answers"
 
@@ -22,6 +23,7 @@ class FaultyProxy:
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._fault = Fault.NONE
+        self._octets_left = 0
         self._changed = threading.Condition()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -55,6 +57,11 @@ class FaultyProxy:
     def stall(self) -> None:
         """Hold everything back, in both directions, until `restore`."""
         self._set(Fault.STALL)
+
+    def stall_after(self, octets: int) -> None:
+        """Let so many octets of answers through, then hold everything back, in the middle of a message."""
+        self._octets_left = octets
+        self._set(Fault.STALL_LATER)
 
     def swallow_answers(self) -> None:
         """Let requests through and drop answers: the client waits although the server has done its work."""
@@ -113,11 +120,24 @@ class FaultyProxy:
                     break
                 if answers and fault is Fault.SWALLOW_ANSWERS:
                     continue
+                if answers and fault is Fault.STALL_LATER:
+                    data = self._send_some(sink, data)
                 sink.sendall(data)
         except OSError:
             pass  # the other side went away, which is what a proxy passes on
         finally:
             self._close(pair)
+
+    def _send_some(self, sink: socket.socket, data: bytes) -> bytes:
+        """Forward what may still pass, and return the rest when everything may."""
+        sink.sendall(data[: self._octets_left])
+        rest = data[self._octets_left :]
+        self._octets_left -= len(data) - len(rest)
+        with self._changed:
+            if rest and self._fault is Fault.STALL_LATER:
+                self._fault = Fault.STALL
+            self._changed.wait_for(lambda: not rest or self._fault is not Fault.STALL)
+        return rest
 
     def _close(self, pair: tuple[socket.socket, socket.socket]) -> None:
         with self._changed:

@@ -136,12 +136,11 @@ def test_a_server_that_falls_silent_in_the_middle_of_a_message(
 ) -> None:
     user = directory.add_user(parent=organizational_unit)
     large = Modify(f"<GUID={user}>", (Modification("replace", "jpegPhoto", (b"x" * 16_000_000,)),))
-    found = proxied.search(proxied.settings.base_dn, Scope.SUBTREE)
-    next(found)
-    directory_proxy.stall()
+    assert proxied.root_dse()
+    directory_proxy.stall_after(10_000)
     begun = time.monotonic()
     with pytest.raises(Unavailable):
-        list(found)
+        list(proxied.search(proxied.settings.base_dn, Scope.SUBTREE))
     directory_proxy.restore()
     assert proxied.root_dse()
     directory_proxy.stall()

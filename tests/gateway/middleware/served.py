@@ -1,9 +1,12 @@
 """The views of these tests as the application that a real server runs."""
 
+import os
+
 import django
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup()
 settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
 application = WSGIHandler()
