@@ -18,6 +18,7 @@ from django.views.decorators.http import require_POST
 from approvals import decide
 from approvals.models import ChangeRequest, Status
 from audit import log
+from directory.shapes.explained import explained
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import Risk, find_operation
 from keys.authentication import identify_session
@@ -162,6 +163,6 @@ def _side_by_side(change: dict[str, Any]) -> dict[str, Any]:
     before, after = change["before"], change["after"]
     return {
         "attribute": change["attribute"],
-        "current": [(value, value in after) for value in before],
-        "proposed": [(value, value in before) for value in after],
+        "current": [(explained(change["attribute"], value), value in after) for value in before],
+        "proposed": [(explained(change["attribute"], value), value in before) for value in after],
     }

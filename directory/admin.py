@@ -12,6 +12,7 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
 from directory.connection import try_connection
+from directory.ldap import FunctionalLevel
 from directory.models import DirectoryConnection
 
 
@@ -117,11 +118,22 @@ class DirectoryConnectionAdmin(admin.ModelAdmin):
             raise Http404
         if not self.has_change_permission(request, row):
             raise PermissionDenied
+        report = try_connection(row)
         context = {
             **self.admin_site.each_context(request),
             "title": f"Test of {row.name}",
             "opts": self.model._meta,
             "connection": row,
-            "report": try_connection(row),
+            "report": report,
+            "functional_level": _level_name(report["functionalLevel"]),
         }
         return TemplateResponse(request, "admin/directory/directoryconnection/test.html", context)
+
+
+def _level_name(level: int | None) -> str:
+    """A functional level with the Windows release people know it by, as far as this version knows it."""
+    try:
+        name = FunctionalLevel(level).name.replace("_", " ").replace("WINDOWS", "Windows Server")
+    except ValueError:
+        return str(level)
+    return f"{level} ({name})"

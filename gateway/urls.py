@@ -36,6 +36,8 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
 ]
 
+admin.site.site_url = None  # "View site": its first page is the admin itself
+
 if settings.DEVELOPMENT:
     for surface, patterns in ((Surface.API, api_urls), (Surface.REST, rest_urls)):
         name = f"{surface.value}-openapi"

@@ -86,6 +86,12 @@ class LinkInline(admin.TabularInline):
     fields = ("connection", "client_id", "created_at")
     verbose_name_plural = "directory links: what the key may manage; integrations send the Client ID in X-Client-Id"
 
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_foreignkey(db_field, request, **kwargs)
+        if db_field.name == "connection" and field is not None:
+            field.widget.attrs["aria-label"] = "Directory"  # in a table only the column's heading tells
+        return field
+
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 

@@ -74,6 +74,10 @@ class RoleAdmin(admin.ModelAdmin):
         ("Use", {"fields": ("key_count", "created_at", "changed_at")}),
     )
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets = super().get_fieldsets(request, obj)
+        return fieldsets if obj is not None else fieldsets[:-1]  # a new role has no use yet
+
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).annotate(keys=Count("api_keys", distinct=True))
 

@@ -1,0 +1,1 @@
+"""Formats of dates for people, by language, where Django looks for them."""
