@@ -132,6 +132,8 @@ class DirectoryConnectionAdmin(admin.ModelAdmin):
 
 def _level_name(level: int | None) -> str:
     """A functional level with the Windows release people know it by, as far as this version knows it."""
+    if level is None:
+        return "unknown"
     try:
         name = FunctionalLevel(level).name.replace("_", " ").replace("WINDOWS", "Windows Server")
     except ValueError:

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
+from time import monotonic
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -55,44 +56,58 @@ class AdministrativeGroups:
         return bool(sids) and primary is not None and _sibling(sids[0], primary) in self.sids
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The groups as of one state of one domain controller, whose number grows with every write it makes."""
+
+    state: tuple[str | None, str | None]
+    checked_at: float
+    groups: AdministrativeGroups
+
+
 class _Cache:
-    """The groups as of one state of one domain controller. That state's number changes with every write it makes, so
-    what is kept is exact, not merely recent."""
+    """What is kept is exact when it is checked against the domain controller's state, as every write does."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._known: WeakKeyDictionary[Client, tuple[tuple[str | None, ...], AdministrativeGroups]] = (
-            WeakKeyDictionary()
-        )
+        self._known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
 
-    def get(self, client: Client) -> AdministrativeGroups:
-        root = client.read("", ("dsServiceName", "highestCommittedUSN"))
-        state = (root.text("dsServiceName"), root.text("highestCommittedUSN"))
+    def get(self, client: Client, max_age: float) -> AdministrativeGroups:
         with self._lock:
             known = self._known.get(client)
-        if known is None or known[0] != state:
-            known = (state, _read_administrative_groups(client, known[1].domain_sid if known else None))
-            with self._lock:
-                self._known[client] = known
-        return known[1]
+        now = monotonic()
+        if known is not None and now - known.checked_at < max_age:
+            return known.groups
+        root = client.read("", ("dsServiceName", "highestCommittedUSN"))
+        state = (root.text("dsServiceName"), root.text("highestCommittedUSN"))
+        if known is not None and known.state == state:
+            groups = known.groups
+        else:
+            groups = _read_administrative_groups(client, known.groups.domain_sid if known else None)
+        with self._lock:
+            self._known[client] = _Known(state, now, groups)
+        return groups
 
 
 _cache = _Cache()
 
-
-def administrative_groups(client: Client) -> AdministrativeGroups:
-    """The administrative groups as they are now."""
-    return _cache.get(client)
+SHOWN_AGE = 2.0
+"""How many seconds old the groups may be that a *shown* `protected` comes from. A write never relies on it."""
 
 
-def is_protected(client: Client, entry: Entry) -> bool:
+def administrative_groups(client: Client, *, max_age: float = 0) -> AdministrativeGroups:
+    """The administrative groups as they are now, or were at most `max_age` seconds ago."""
+    return _cache.get(client, max_age)
+
+
+def is_protected(client: Client, entry: Entry, *, max_age: float = 0) -> bool:
     """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected."""
-    return administrative_groups(client).protect(entry)
+    return administrative_groups(client, max_age=max_age).protect(entry)
 
 
-def protected_among(client: Client, entries: Iterable[Entry]) -> set[UUID]:
+def protected_among(client: Client, entries: Iterable[Entry], *, max_age: float = 0) -> set[UUID]:
     """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected."""
-    groups = administrative_groups(client)
+    groups = administrative_groups(client, max_age=max_age)
     return {entry.guid for entry in entries if groups.protect(entry)}
 
 

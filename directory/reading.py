@@ -5,7 +5,7 @@ from uuid import UUID
 
 from directory.access import Reference, client_of, find_object, parse_reference
 from directory.ldap.dn import DistinguishedName
-from directory.policy import is_protected
+from directory.policy import SHOWN_AGE, is_protected
 from directory.shapes.kinds import Kind
 from directory.shapes.record import DirectoryObject, render, select
 from gateway.core.call import Call
@@ -20,7 +20,7 @@ def read_record(
     schema = client.schema
     selection = select(schema, attributes, kinds)
     entry = find_object(call, reference, kinds=kinds, attributes=selection.to_read)
-    return render(entry, schema, selection, protected=is_protected(client, entry))
+    return render(entry, schema, selection, protected=is_protected(client, entry, max_age=SHOWN_AGE))
 
 
 def read_by_name(

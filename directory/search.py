@@ -18,7 +18,7 @@ from directory.access import client_of, find_base, is_within_any, parse_referenc
 from directory.filter_input import read_filter
 from directory.ldap import And, Anr, AttributeType, Client, DistinguishedName, Entry, Filter, Schema, Scope, Syntax
 from directory.ldap.codecs import decode
-from directory.policy import protected_among
+from directory.policy import SHOWN_AGE, protected_among
 from directory.searches import Search
 from directory.shapes.record import DirectoryObject, Selection, readable_name, render, select
 from gateway.core.call import Call
@@ -182,7 +182,7 @@ class _Running:
     def records(self, matches: Sequence[_Match]) -> Iterator[DirectoryObject]:
         """The records of some matches, without those deleted or moved away meanwhile."""
         entries = self.client.read_many((match.guid for match in matches), self.selection.to_read)
-        protected = protected_among(self.client, entries.values()) if entries else set()
+        protected = protected_among(self.client, entries.values(), max_age=SHOWN_AGE) if entries else set()
         for match in matches:
             entry = entries.get(match.guid)
             if entry is not None and self._is_inside(entry):
