@@ -21,7 +21,7 @@ from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.shapes import parse_guid
 from keys import lifecycle
 from keys.addresses import normalise_networks
-from keys.admin.fields import LinesField, full_name, is_superuser
+from keys.admin.fields import LinesField, full_name, is_superuser, without_delete
 from keys.models import ApiKey, Level, Link, Person
 from keys.policy import effective_permissions, permissions_of_person
 
@@ -91,6 +91,9 @@ class LinkInline(admin.TabularInline):
         if db_field.name == "connection" and field is not None:
             field.widget.attrs["aria-label"] = "Directory"  # in a table only the column's heading tells
         return field
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        return without_delete(super().formfield_for_dbfield(db_field, request, **kwargs))
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -220,6 +223,9 @@ class ApiKeyAdmin(admin.ModelAdmin):
             kwargs["queryset"] = owners if is_superuser(request) else owners.filter(pk=_person_id(request))
             kwargs["initial"] = request.user.pk
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+        return without_delete(super().formfield_for_dbfield(db_field, request, **kwargs))
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return super().has_change_permission(request, obj) and (obj is None or _may_change(request, obj))

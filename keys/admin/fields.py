@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django import forms
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import Permission
 from django.http import HttpRequest
 
@@ -35,6 +36,13 @@ class PermissionsField(forms.ModelMultipleChoiceField):
 
     def label_from_instance(self, permission: Any) -> str:
         return f"{permission.name} ({full_name(permission)})"
+
+
+def without_delete(field: Any) -> Any:
+    """Take away the cross beside a choice: it would delete the person or the directory itself, not the choice."""
+    if field is not None and isinstance(field.widget, RelatedFieldWidgetWrapper):
+        field.widget.can_delete_related = False
+    return field
 
 
 def full_name(permission: Permission) -> str:
