@@ -179,7 +179,7 @@ Try it:
 
   curl {header} {self._base_url}/api/me
   curl {header} '{self._base_url}/api/ad/users?q=lovelace'
-  curl {header} '{self._base_url}/api/ad/accounts?state=disabled'
+  curl {header} '{self._base_url}/api/ad/organization-units?q=Temporary'
 
 Ctrl-C stops everything; the next `make run` continues with the same data.
 """

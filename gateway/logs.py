@@ -108,6 +108,9 @@ def configure(options: dict[str, str]) -> None:
             "loggers": {
                 # The access line tells of statuses already; what counts here is a traceback from Django itself.
                 "django.request": {"filters": ["traceback"]},
+                # Sweeps come every ten seconds; what they do is logged where it is done.
+                "celery.worker.strategy": {"level": "WARNING"},
+                "celery.app.trace": {"level": "WARNING"},
                 "django.db.backends": {"level": "INFO"},  # at DEBUG it logs every statement with its values
             },
         }

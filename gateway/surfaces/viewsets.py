@@ -59,6 +59,7 @@ class OperationViewSet(ViewSet):
     declared: ClassVar[dict[str, Operation]] = {}
     surface: ClassVar[Surface]
     content_negotiation_class = JsonOnly
+    http_method_names = ["get", "head", "post", "patch", "delete"]  # OPTIONS describes nothing here; OpenAPI does
     schema = OperationSchema()
 
     @classmethod
@@ -67,10 +68,6 @@ class OperationViewSet(ViewSet):
         # What the rate limit needs to know before the view runs.
         view.operations = {method.upper(): cls.declared[name] for method, name in (actions or {}).items()}
         return view
-
-    def options(self, request: Any, *args: Any, **kwargs: Any) -> Any:
-        """OPTIONS describes nothing here; OpenAPI does."""
-        return self.http_method_not_allowed(request, *args, **kwargs)
 
 
 def _handler(operation: Operation) -> Callable[..., HttpResponse]:
