@@ -60,8 +60,8 @@ class OperationRecordAdmin(admin.ModelAdmin):
             ((change["attribute"], _lines(change["before"]), _lines(change["after"])) for change in record.changes),
         )
         return format_html(
-            '<div class="wide"><table class="facts"><thead><tr><th scope="col">Attribute</th><th scope="col">Before</th>'
-            '<th scope="col">After</th></tr></thead><tbody>{}</tbody></table></div>',
+            '<div class="wide"><table class="facts"><thead><tr><th scope="col">Attribute</th>'
+            '<th scope="col">Before</th><th scope="col">After</th></tr></thead><tbody>{}</tbody></table></div>',
             rows,
         )
 
