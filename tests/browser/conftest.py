@@ -22,6 +22,10 @@ def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None)
     complaints: list[str] = []
     contexts = []
 
+    def on_failure(request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # a page left before its icons had come
+            complaints.append(f"failed: {request.url} {request.failure}")
+
     def on_console(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             complaints.append(f"console: {message.text} ({message.location['url']})")
@@ -37,7 +41,7 @@ def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None)
         context.on("console", on_console)
         context.on("weberror", lambda error: complaints.append(f"script: {error.error}"))
         context.on("request", on_request)
-        context.on("requestfailed", lambda request: complaints.append(f"failed: {request.url} {request.failure}"))
+        context.on("requestfailed", on_failure)
         contexts.append(context)
         page = context.new_page()
         page.goto("/admin/")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import connection
 
@@ -20,18 +21,22 @@ def live_database_url() -> str:
 
 
 def with_guards_lifted_for_flush() -> None:
-    """Let the flush after a transactional test empty the append-only tables, whose triggers rightly refuse it."""
-    flush = connection.ops.execute_sql_flush
+    """Let the flush after a transactional test empty the append-only tables, whose triggers rightly refuse it.
 
-    def flush_past_guards(statements: list[str]) -> None:
-        with _guards_lifted():
-            flush(statements)
+    On the class: a test that drives a browser has an event loop, and Django gives it another connection object.
+    """
+    operations = type(connection.ops)
+    flush = operations.execute_sql_flush
 
-    connection.ops.execute_sql_flush = flush_past_guards
+    def flush_past_guards(self: Any, statements: list[str]) -> None:
+        with _guards_lifted(self.connection):
+            flush(self, statements)
+
+    operations.execute_sql_flush = flush_past_guards
 
 
 @contextmanager
-def _guards_lifted() -> Iterator[None]:
+def _guards_lifted(connection: Any) -> Iterator[None]:
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
             # Ordinary triggers do not fire in this mode; only a superuser may enter it.
