@@ -1,12 +1,13 @@
 """`make bench`: the table of ratios. Gateway and raw python-ldap take turns in each of five rounds; medians count."""
 
-import http.client
 import json
+import socket
 import statistics
 import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 from urllib.parse import urlsplit
 
 import ldap
@@ -20,23 +21,30 @@ ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName"
 
 
 class Gateway:
-    """One keep-alive connection to the gateway."""
+    """One keep-alive connection to the gateway, on a bare socket: a client library would be measured, too."""
 
     def __init__(self, stack: Stack) -> None:
         parts = urlsplit(stack.base_url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
-        self._key = stack.api_key
+        self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=60)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._head = f"Host: {parts.netloc}\r\nX-API-Key: {stack.api_key}\r\n"
 
-    def call(self, method: str, path: str, body: object = None) -> tuple[int, dict[str, object]]:
-        headers = {"X-API-Key": self._key}
-        content = None
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-            content = json.dumps(body)
-        self._connection.request(method, path, content, headers)
-        response = self._connection.getresponse()
-        text = response.read()
-        return response.status, json.loads(text) if text else {}
+    def send(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Status and body of one exchange."""
+        content = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n" if body else ""
+        self._socket.sendall(f"{method} {path} HTTP/1.1\r\n{self._head}{content}\r\n".encode() + body)
+        answer = b""
+        while b"\r\n\r\n" not in answer:
+            answer += self._socket.recv(65536)
+        head, _, rest = answer.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(rest) < length:
+            rest += self._socket.recv(65536)
+        return int(head[9:12]), rest
+
+    def call(self, method: str, path: str, body: object) -> tuple[int, dict[str, Any]]:
+        status, content = self.send(method, path, json.dumps(body).encode())
+        return status, json.loads(content)
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -79,7 +87,7 @@ def raw_reads(connection: ldap.ldapobject.SimpleLDAPObject, ids: list[uuid.UUID]
 def gateway_reads(gateway: Gateway, ids: list[uuid.UUID], count: int) -> None:
     query = "?attributes=" + ",".join(ATTRIBUTES)
     for number in range(count):
-        status, _ = gateway.call("GET", f"/api/ad/users/{ids[number % len(ids)]}{query}")
+        status, _ = gateway.send("GET", f"/api/ad/users/{ids[number % len(ids)]}{query}")
         if status != 200:
             raise SystemExit(f"a read was answered with {status}")
 

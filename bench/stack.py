@@ -16,8 +16,8 @@ import ldap
 
 from demo.domain_controller import BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
 from demo.processes import log_tail, start_process, stop_process
+from demo.services import PROJECT, manage_command, redis_command, web_command, worker_command
 
-ROOT = Path(__file__).resolve().parent.parent
 PASSWORD = "Bench-Service-1"
 
 
@@ -84,12 +84,9 @@ def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
             # Measured is the way of a call, the limits' headers and counters included, not how soon a limit is reached.
             "RateLimiting__Global": '{"Requests": 100000000, "WindowSeconds": 60}',
         }
-        redis = start_process(
-            ["redis-server", "--port", "0", "--unixsocket", f"{place}/redis.sock", "--save", "", "--dir", str(place)]
-        )
+        redis = start_process(redis_command(place / "redis.sock"))
         stack.callback(stop_process, redis)
-        manage = [sys.executable, str(ROOT / "manage.py")]
-        subprocess.run([*manage, "migrate", "-v0"], env=environment, check=True, cwd=ROOT)
+        subprocess.run(manage_command("migrate", "-v0"), env=environment, check=True, cwd=PROJECT)
         made = subprocess.run(
             [
                 sys.executable,
@@ -102,27 +99,20 @@ def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
             ],
             env=environment,
             check=True,
-            cwd=ROOT,
+            cwd=PROJECT,
             capture_output=True,
             text=True,
         )
-        binaries = Path(sys.executable).parent
         web_log, worker_log = place / "web.log", place / "worker.log"
         web = start_process(
-            [
-                *(binaries / "granian", "--interface", "wsgi", "--host", "127.0.0.1", "--port", str(port)),
-                *("--workers", "2", "--blocking-threads", "8", "--backpressure", "64", "gateway.wsgi:application"),
-            ],
+            web_command(host="127.0.0.1", port=port),
             environment=environment,
-            directory=ROOT,
+            directory=PROJECT,
             output=web_log.open("wb"),
         )
         stack.callback(stop_process, web)
         worker = start_process(
-            [binaries / "celery", "-A", "gateway", "worker", "--concurrency", "2", "--loglevel", "WARNING"],
-            environment=environment,
-            directory=ROOT,
-            output=worker_log.open("wb"),
+            worker_command(), environment=environment, directory=PROJECT, output=worker_log.open("wb")
         )
         stack.callback(stop_process, worker)
         base_url = f"http://127.0.0.1:{port}"
