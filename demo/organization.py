@@ -1,114 +1,51 @@
-"""A company of any size as plain data: units, people, groups, computers, delegations; `fill_domain` writes it.
+"""The demonstration's company at any size as plain data: units, people, groups, computers, delegations.
 
-Everything follows from the seed, the number of users and the moment given, so two machines get the same company.
+Everything follows from the seed, the number of users and the moment given, so two machines get the same company;
+`fill_domain` writes it.
 """
 
 import datetime
 import random
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from demo import names
-from demo.names import Name, NameSet
-
-DOMAIN = "corp.example.test"
-COMPANY = "Example Corporation"
-STAFF = "OU=Staff"
-TEMPORARY_STAFF = "OU=Temporary Staff"
-ADMINISTRATION = "OU=Administration"
-GROUPS = "OU=Groups"
-SERVICE_ACCOUNTS = "OU=Service Accounts"
-MANAGED_ACCOUNTS = "CN=Managed Service Accounts"
-
-# userAccountControl, MS-ADTS 2.2.16
-DISABLED, NOT_REQUIRED, NORMAL, WORKSTATION, NEVER_EXPIRES = 0x0002, 0x0020, 0x0200, 0x1000, 0x10000
-# groupType, MS-ADTS 2.2.12; the security bit makes the signed integer negative
-GLOBAL, DOMAIN_LOCAL, UNIVERSAL, SECURITY = 0x2, 0x4, 0x8, -0x80000000
-
-
-class Site(NamedTuple):
-    """A place and the names most of its people have."""
-
-    name: str
-    code: str
-    country: str
-    phone: str
-    people: NameSet
-
-
-SITES = (
-    Site("Berlin", "BER", "DE", "+49 30 555", names.CENTRAL_EUROPEAN),
-    Site("São Paulo", "SAO", "BR", "+55 11 5555", names.ROMANCE),
-    Site("Αθήνα", "ATH", "GR", "+30 21 5555", names.GREEK),
-    Site("Київ", "KYI", "UA", "+380 44 555", names.CYRILLIC),
-    Site("東京", "TYO", "JP", "+81 3 5555", names.CHINESE_JAPANESE_KOREAN),
-)
-DEPARTMENTS = {
-    "Accounting": ("Accountant", "Payroll Clerk", "Controller"),
-    "Engineering": ("Engineer", "Senior Engineer", "Architect"),
-    "Human Resources": ("Recruiter", "HR Partner", "HR Clerk"),
-    "IT": ("Administrator", "Support Analyst", "Network Engineer"),
-    "Legal": ("Counsel", "Paralegal", "Contract Manager"),
-    "Research & Development": ("Researcher", "Scientist", "Laboratory Technician"),
-    "Sales": ("Account Manager", "Sales Representative", "Sales Engineer"),
-}
-SHARES = ("Budget", "Contracts", "Designs", "Handbook", "Invoices", "Minutes", "Payroll", "Projects", "Specifications")
-LISTS = (
-    "All Staff",
-    "Announcements",
-    "Board",
-    "Canteen",
-    "Cycling Club",
-    "Facilities",
-    "Newsletter",
-    "On Call",
-    "Works Council",
-)
-OTHER_UNITS = (
-    GROUPS,
-    f"OU=Security,{GROUPS}",
-    f"OU=Distribution,{GROUPS}",
-    "OU=Workstations",
-    "OU=Servers",
-    "OU=Contacts",
-    "OU=Leavers",
-    TEMPORARY_STAFF,
+from demo.company import (
     ADMINISTRATION,
+    COMPANY,
+    CONTRACTORS,
+    DEPARTMENTS,
+    DISABLED,
+    DOMAIN,
+    DOMAIN_LOCAL,
+    GLOBAL,
+    GROUPS,
+    HELPDESK,
+    HR_OPERATORS,
+    LISTS,
+    MANAGED_ACCOUNTS,
+    NEVER_EXPIRES,
+    NORMAL,
+    NOT_REQUIRED,
+    OTHER_UNITS,
+    SECURITY,
+    SERVICE_ACCOUNTS,
+    SHARES,
+    SITE_OPERATORS,
+    SITES,
+    STAFF,
+    TEMPORARY_COUNT,
+    TEMPORARY_STAFF,
+    TIER_0,
+    UNIVERSAL,
+    WORKSTATION,
+    Delegation,
+    Entry,
+    Organization,
+    Site,
+    escape_rdn,
+    filetime,
 )
-TEMPORARY_COUNT = 12
-HELPDESK, HR_OPERATORS = "Helpdesk", "HR Operators"
-CONTRACTORS, TIER_0, SITE_OPERATORS = "Contractors", "Tier 0 Operators", "Athens Operators"
-
-
-@dataclass
-class Entry:
-    """One object: its name relative to the domain, what it is created with, and what is written over it afterwards."""
-
-    dn: str
-    attributes: dict[str, str | list[str]]
-    # Written past the checks for clients: times of sign-in, lock-out and password that would take months to arise.
-    history: dict[str, str] = field(default_factory=dict)
-    has_password: bool = False
-
-
-class Delegation(NamedTuple):
-    """A task on a unit given to a group, both by name."""
-
-    unit: str
-    group: str
-    task: str
-
-
-@dataclass
-class Organization:
-    """Everything to write, in this order; names are relative to the domain."""
-
-    entries: list[Entry]
-    members: dict[str, list[str]]  # group → members, groups by sAMAccountName
-    delegations: list[Delegation]
-    protected_units: list[str]  # from accidental deletion
-    deleted: list[str]  # created first, so that there is something to restore
+from demo.names import Name, NameSet
 
 
 def build_organization(
@@ -116,18 +53,6 @@ def build_organization(
 ) -> Organization:
     """A company with ``users`` people, plus accounts for services and administration, at the moment ``now``."""
     return _Builder(users, random.Random(seed), now or datetime.datetime.now(datetime.UTC), base_dn).build()
-
-
-def filetime(moment: datetime.datetime) -> str:
-    """A moment as AD's large integers write it: 100 ns since 1601."""
-    since = moment - datetime.datetime(1601, 1, 1, tzinfo=datetime.UTC)
-    return str(int(since.total_seconds()) * 10_000_000)
-
-
-def escape_rdn(value: str) -> str:
-    """A name as a relative distinguished name writes it (RFC 4514 section 2.4)."""
-    escaped = "".join(f"\\{character}" if character in ',+"\\<>;=' else character for character in value)
-    return f"\\{escaped}" if escaped.startswith(("#", " ")) else escaped
 
 
 class _Builder:
