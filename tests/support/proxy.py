@@ -116,7 +116,7 @@ class FaultyProxy:
                 with self._changed:
                     self._changed.wait_for(lambda: self._fault is not Fault.STALL)
                     fault = self._fault
-                if answers and fault is Fault.LOSE_ANSWER:
+                if fault is Fault.REFUSE or (answers and fault is Fault.LOSE_ANSWER):
                     break
                 if answers and fault is Fault.SWALLOW_ANSWERS:
                     continue
@@ -137,7 +137,7 @@ class FaultyProxy:
             if rest and self._fault is Fault.STALL_LATER:
                 self._fault = Fault.STALL
             self._changed.wait_for(lambda: not rest or self._fault is not Fault.STALL)
-        return rest
+            return b"" if self._fault is Fault.REFUSE else rest
 
     def _close(self, pair: tuple[socket.socket, socket.socket]) -> None:
         with self._changed:
