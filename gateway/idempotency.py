@@ -56,7 +56,7 @@ def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[]
 
     `respond` renders refusals too. The caller has authorised the request before. Raises KeyReused or InProgress.
     """
-    fingerprint = _fingerprint(request)
+    fingerprint = _fingerprint(request, call)
     kept = _claim(call.credential.id, key, fingerprint)
     if kept.status is not None:
         response = HttpResponse(kept.body, status=kept.status, headers=kept.headers)
@@ -109,9 +109,11 @@ def _claim(credential_id: str, key: str, fingerprint: str) -> KeptAnswer:
     raise InProgress
 
 
-def _fingerprint(request: HttpRequest) -> str:
+def _fingerprint(request: HttpRequest, call: Call) -> str:
+    """What makes a request the same: the directory it is for, however it was chosen, is part of it."""
     digest = hashlib.sha256()
-    for part in (request.method or "", request.path, request.META.get("QUERY_STRING", "")):
+    directory = str(call.directory.id) if call.directory else ""
+    for part in (directory, request.method or "", request.path, request.META.get("QUERY_STRING", "")):
         digest.update(part.encode() + b"\0")
     digest.update(request.body)
     return digest.hexdigest()

@@ -6,8 +6,8 @@ from django.db import models
 class KeptAnswer(models.Model):
     """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
 
-    `fingerprint` is a SHA-256 over method, path, query and body; `lease_until` ends the claim of a request whose
-    process was killed before it could answer.
+    `fingerprint` is a SHA-256 over directory, method, path, query and body; `lease_until` ends the claim of a request
+    whose process was killed before it could answer.
     """
 
     credential_id = models.CharField(max_length=64)

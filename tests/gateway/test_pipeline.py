@@ -15,6 +15,7 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
+from keys.models import Link
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
@@ -155,6 +156,17 @@ def test_the_same_key_and_request_are_carried_out_once(
     assert directory.text(ada, "title") == "B"
     other = integration.patch(path(ada), {"replace": {"title": "C"}}, Idempotency_Key="one")
     assert (other.status, other.code) == (422, "Idempotency.KeyReused")
+
+
+def test_an_answer_from_one_directory_is_not_given_for_another(
+    integration: Integration, domain: Domain, ada: UUID
+) -> None:
+    other = Link.objects.create(api_key=integration.key, connection=make_connection(domain))
+    headers = {"Idempotency_Key": "one", "X_Client_Id": str(integration.client_id)}
+    assert integration.patch(path(ada), {"replace": {"title": "A"}}, **headers).status == 200
+    headers["X_Client_Id"] = str(other.client_id)
+    answer = integration.patch(path(ada), {"replace": {"title": "A"}}, **headers)
+    assert (answer.status, answer.code) == (422, "Idempotency.KeyReused")
 
 
 class TestHeldChanges:
