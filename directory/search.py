@@ -14,11 +14,12 @@ from uuid import UUID
 
 from pydantic import Field
 
-from directory.access import client_of, find_base, is_within_any, parse_reference, scope_bases
+from directory.access import client_of
 from directory.filter_input import read_filter
-from directory.ldap import And, Anr, AttributeType, Client, DistinguishedName, Entry, Filter, Schema, Scope, Syntax
+from directory.ldap import And, Anr, AttributeType, Client, Entry, Filter, Schema, Scope, Syntax
 from directory.ldap.codecs import decode
 from directory.policy import SHOWN_AGE, protected_among
+from directory.search_area import Area, area_of
 from directory.searches import Search
 from directory.shapes.record import DirectoryObject, Selection, readable_name, render, select
 from gateway.core.call import Call
@@ -132,14 +133,13 @@ def _bound_to(call: Call, search: Search) -> str:
 class _Running:
     """A search with everything about it looked up."""
 
+    search: Search
     client: Client
     schema: Schema
     condition: Filter
     order: _Order
     selection: Selection
-    bases: tuple[str, ...]
-    scope: Scope
-    confined_to: tuple[str, ...] | None
+    area: Area
 
     @classmethod
     def of(cls, call: Call, search: Search, query: SearchQuery) -> "_Running":
@@ -152,54 +152,45 @@ class _Running:
             conditions.append(read_filter(query.filter, schema))
         selection = select(schema, query.attributes, search.kinds)
         order = _Order.of(query.sort, schema)
-        base = client.settings.base_dn
-        if query.base is not None:
-            base = find_base(call, parse_reference(query.base, parameter="base"))
-        confined_to = scope_bases(call)
         scope = _SCOPES[query.scope]
         return cls(
+            search=search,
             client=client,
             schema=schema,
             condition=And(*conditions),
             order=order,
             selection=selection,
-            bases=_confine(base, scope, confined_to),
-            scope=scope,
-            confined_to=confined_to,
+            area=area_of(call, query.base, scope, fixed_base=search.base, show_deleted=search.show_deleted),
         )
 
     def matches(self) -> list[_Match]:
         """All matches in order."""
-        attributes = ["objectGUID"] if self.order.attribute is None else ["objectGUID", self.order.attribute.name]
+        wanted = dict.fromkeys(("objectGUID", *self.area.needs))
+        if self.order.attribute is not None:
+            wanted[self.order.attribute.name] = None
+        accept = self.search.accept
+        if accept is not None:
+            wanted.update(dict.fromkeys(self.search.needs))
         found = [
             self.order.match(entry)
-            for base in self.bases
-            for entry in self.client.search(base, self.scope, self.condition, attributes)
-            if self._is_inside(entry)
+            for base in self.area.bases
+            for entry in self.client.search(
+                base, self.area.scope, self.condition, tuple(wanted), deleted=self.search.show_deleted
+            )
+            if self.area.holds(entry) and (accept is None or accept(entry))
         ]
         return sorted(found, key=self.order.place)
 
     def records(self, matches: Sequence[_Match]) -> Iterator[DirectoryObject]:
         """The records of some matches, without those deleted or moved away meanwhile."""
-        entries = self.client.read_many((match.guid for match in matches), self.selection.to_read)
+        names = tuple(dict.fromkeys((*self.selection.to_read, *self.area.needs, *self.search.needs)))
+        entries = self.client.read_many((match.guid for match in matches), names, deleted=self.search.show_deleted)
         protected = protected_among(self.client, entries.values(), max_age=SHOWN_AGE) if entries else set()
         for match in matches:
             entry = entries.get(match.guid)
-            if entry is not None and self._is_inside(entry):
-                yield render(entry, self.schema, self.selection, protected=match.guid in protected)
-
-    def _is_inside(self, entry: Entry) -> bool:
-        return self.confined_to is None or is_within_any(entry.dn, self.confined_to)
-
-
-def _confine(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Where to search so that nothing outside is even read: the base, or the parts of it that the caller may see."""
-    if confined_to is None or is_within_any(base, confined_to):
-        return (base,)
-    whole = DistinguishedName.parse(base)
-    parts = {DistinguishedName.parse(name): name for name in confined_to}
-    inside = [part for part in parts if part.is_within(whole)]
-    if scope is not Scope.SUBTREE:
-        return (base,) if inside else ()
-    # A part inside another would be found twice.
-    return tuple(parts[part] for part in inside if not any(part != other and part.is_within(other) for other in inside))
+            if entry is None or not self.area.holds(entry):
+                continue
+            record = render(entry, self.schema, self.selection, protected=match.guid in protected)
+            if self.search.extend is not None:
+                record.update(self.search.extend(entry))  # type: ignore[typeddict-item]  # what a search adds is its own
+            yield record

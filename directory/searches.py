@@ -1,18 +1,31 @@
 """The searches the gateway offers, each a record of a few lines. How one is run is in `search`."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from directory.ldap import Filter
+from directory.ldap import Entry, Filter
 from directory.shapes.kinds import FILTER_OF_NOUN, KINDS_OF_NOUN, Kind
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search is confined to, before anything the caller asks for."""
+    """What a search is confined to, before anything the caller asks for. May be made for one call.
+
+    `needs` are attributes read besides the record's own, for `accept` (refines what a filter cannot say, such as
+    computed attributes) and `extend` (members the record gets besides; they win over its own). `base` takes the place
+    of the directory's base. With `show_deleted` objects are found in the container of deleted objects too; their place,
+    for scopes and for the caller's base, is then their last known parent.
+    """
 
     name: str
     kinds: frozenset[Kind]
     condition: Filter
+    needs: tuple[str, ...] = ()
+    accept: Callable[[Entry], bool] | None = None
+    extend: Callable[[Entry], Mapping[str, Any]] | None = None
+    show_deleted: bool = False
+    base: str | None = None
 
 
 SEARCHES: dict[str, Search] = {

@@ -1,0 +1,84 @@
+"""Where a search looks: the caller's base and depth, and nothing outside the caller's scopes."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from directory.access import client_of, find_base, is_within_any, parse_reference, scope_bases
+from directory.ldap import DistinguishedName, Entry, Scope
+from gateway.core.call import Call
+
+LAST_KNOWN_PARENT = "lastKnownParent"
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """What to search, `bases` down to `scope`, and how to tell whether a found entry belongs to the answer.
+
+    A deleted object lies in the container of deleted objects, whatever it was: it belongs to where its last known
+    parent is. `of_deleted` is the part of the directory meant then, a base and a scope.
+    """
+
+    bases: tuple[str, ...]
+    scope: Scope
+    confined_to: tuple[str, ...] | None
+    of_deleted: tuple[str, Scope] | None = None
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The attributes `holds` looks at."""
+        return () if self.of_deleted is None else (LAST_KNOWN_PARENT,)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether an entry, perhaps moved since it was found, lies inside the caller's scopes and the part meant."""
+        if self.of_deleted is None:
+            return self.confined_to is None or is_inside(entry.dn, self.confined_to)
+        base, scope = self.of_deleted
+        parent = entry.text(LAST_KNOWN_PARENT)
+        if parent is None:
+            return self.confined_to is None and scope is Scope.SUBTREE
+        if self.confined_to is not None and not is_inside(parent, self.confined_to):
+            return False
+        if scope is Scope.SUBTREE:
+            return is_inside(parent, (base,))
+        return scope is Scope.ONE_LEVEL and is_inside(parent, (base,)) and is_inside(base, (parent,))
+
+
+def area_of(
+    call: Call, base: str | None, scope: Scope, *, fixed_base: str | None = None, show_deleted: bool = False
+) -> Area:
+    """The area of a search below the caller's `base` (UUID or distinguished name; None for `fixed_base`, else for the
+    directory's own); raises ObjectNotFound for a base that does not exist.
+    """
+    client = client_of(call)
+    confined_to = scope_bases(call)
+    found = None if base is None else find_base(call, parse_reference(base, parameter="base"))
+    if show_deleted:
+        where = fixed_base or client.default_naming_context
+        meant = (found or client.settings.base_dn, scope)
+        return Area(bases=(where,), scope=Scope.SUBTREE, confined_to=confined_to, of_deleted=meant)
+    start = found or fixed_base or client.settings.base_dn
+    return Area(bases=_confine(start, scope, confined_to), scope=scope, confined_to=confined_to)
+
+
+def is_inside(name: str, bases: Collection[str]) -> bool:
+    """Whether a name is one of these or below one; parsed only where the directory spells them differently."""
+    lower = name.lower()
+    for base in bases:
+        ending = base.lower()
+        # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
+        if lower == ending or (lower.endswith(f",{ending}") and not lower.endswith(f"\\,{ending}")):
+            return True
+    return is_within_any(name, bases)
+
+
+def _confine(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Where to search so that nothing outside is even read: the base, or the parts of it that the caller may see."""
+    if confined_to is None or is_within_any(base, confined_to):
+        return (base,)
+    whole = DistinguishedName.parse(base)
+    parts = {DistinguishedName.parse(name): name for name in confined_to}
+    inside = [part for part in parts if part.is_within(whole)]
+    if scope is not Scope.SUBTREE:
+        return (base,) if inside else ()
+    # A part inside another would be found twice.
+    return tuple(parts[part] for part in inside if not any(part != other and part.is_within(other) for other in inside))
