@@ -79,13 +79,13 @@ def find_parent(call: Call, reference: Reference, *, attributes: Collection[str]
     return find_object(call, reference, attributes=attributes)
 
 
-def find_base(call: Call, reference: Reference) -> str:
-    """The name of the object to search below. Scopes do not matter here: a search finds nothing outside of them."""
+def find_base(call: Call, reference: Reference) -> Entry:
+    """The object to search below. Scopes do not matter here: a search finds nothing outside of them."""
     client = client_of(call)
     entry = client.find(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
     if entry is None or not _is_within_directory(client, entry):
         raise errors.ObjectNotFound
-    return entry.dn
+    return entry
 
 
 def scope_bases(call: Call) -> tuple[str, ...] | None:

@@ -195,3 +195,4 @@ class DirectoryPermission(models.Model):
 
 
 from directory.run_models import AccountResult, Plan, Run, RunLease  # noqa: E402, F401 - Django finds models here
+from directory.saved_filter_models import SavedFilter  # noqa: E402, F401

@@ -51,7 +51,7 @@ def area_of(
     """
     client = client_of(call)
     confined_to = scope_bases(call)
-    found = None if base is None else find_base(call, parse_reference(base, parameter="base"))
+    found = None if base is None else find_base(call, parse_reference(base, parameter="base")).dn
     if show_deleted:
         where = fixed_base or client.default_naming_context
         meant = (found or client.settings.base_dn, scope)

@@ -8,6 +8,7 @@ from directory.operations import (
     organization_unit_accounts,
     organization_units,
     runs,
+    saved_filters,
     users,
 )
 
@@ -19,5 +20,6 @@ __all__ = [
     "organization_unit_accounts",
     "organization_units",
     "runs",
+    "saved_filters",
     "users",
 ]
