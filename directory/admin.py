@@ -1,10 +1,11 @@
-"""Django admin of directory connections."""
+"""Django admin of directory connections and saved filters."""
 
 from typing import Any
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Q, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
@@ -14,6 +15,7 @@ from django.views.decorators.http import require_POST
 from directory.connection import try_connection
 from directory.ldap import FunctionalLevel
 from directory.models import DirectoryConnection
+from directory.saved_filter_models import SavedFilter
 
 
 class ServersField(forms.CharField):
@@ -139,3 +141,44 @@ def _level_name(level: int | None) -> str:
     except ValueError:
         return str(level)
     return f"{level} ({name})"
+
+
+@admin.register(SavedFilter)
+class SavedFilterAdmin(admin.ModelAdmin):
+    """To look at and to tidy up. They are made where they can be tried: over `/rest` and `/api`.
+
+    A person sees what they see there, their own and shared ones; a superuser sees all, to remove what others left.
+    """
+
+    list_display = ("name", "kind", "filter", "base_dn", "owner", "shared", "connection", "changed_at")
+    list_filter = ("connection", "shared", "kind")
+    list_select_related = ("owner", "connection")
+    search_fields = ("name", "filter", "base_dn", "owner__username")
+    search_help_text = "Name, filter, base or owner"
+    fields = (
+        *("name", "connection", "owner", "shared", "kind", "filter", "base_dn", "base_guid", "scope", "attributes"),
+        *("created_at", "changed_at"),
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[SavedFilter]:
+        rows: QuerySet[SavedFilter] = super().get_queryset(request)
+        if request.user.is_superuser:
+            return rows
+        return rows.filter(Q(owner_id=request.user.pk) | Q(shared=True))
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return self.has_view_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return any(request.user.has_perm(f"directory.{name}") for name in ("run_savedfilter", "manage_savedfilter"))
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        if not request.user.has_perm("directory.manage_savedfilter"):
+            return False
+        return obj is None or obj.owner_id == request.user.pk or request.user.is_superuser

@@ -5,10 +5,12 @@ from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 import pytest
+from django.test import Client
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.saved_filter_models import SavedFilter
+from keys.models import Person
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory
 
@@ -317,3 +319,36 @@ def test_a_run_needs_no_more_than_its_own_parameters(integration: Integration) -
         assert run(integration, saved, **{parameter: "x"}).code == "Request.UnknownParameter"
     assert run(integration, saved, sort="unicodePwd").code == "AD.Attributes.NotReadable"
     assert run(integration, saved, pageSize=0).code == "Request.Invalid"
+
+
+def signed_in(person: Person) -> Client:
+    Person.objects.filter(pk=person.pk).update(is_staff=True)
+    client = Client()
+    client.force_login(person)
+    return client
+
+
+def test_in_the_admin_a_person_sees_what_the_surfaces_show_and_removes_their_own(
+    integration: Integration, other: Integration
+) -> None:
+    own = save(integration)
+    private, shared = save(other, name="Private"), save(other, name="Shared", shared=True)
+    listed = "/admin/directory/savedfilter/"
+    page = signed_in(integration.key.owner)
+    shown = page.get(listed).content.decode()
+    assert "Everybody" in shown
+    assert "Shared" in shown
+    assert "Private" not in shown
+    assert page.get(f"{listed}{private['id']}/change/").status_code == 302
+    assert page.get(f"{listed}{shared['id']}/change/").status_code == 200
+    assert page.get(f"{listed}add/").status_code == 403
+    assert page.post(f"{listed}{shared['id']}/delete/", {"post": "yes"}).status_code == 403
+    # The list's own action refuses as the page does.
+    chosen = {"action": "delete_selected", "_selected_action": [shared["id"]], "post": "yes"}
+    page.post(listed, chosen)
+    assert SavedFilter.objects.filter(id=shared["id"]).exists()
+    assert page.post(f"{listed}{own['id']}/delete/", {"post": "yes"}).status_code == 302
+    superuser = signed_in(make_person(superuser=True))
+    assert superuser.post(f"{listed}{private['id']}/delete/", {"post": "yes"}).status_code == 302
+    assert list(SavedFilter.objects.values_list("name", flat=True)) == ["Shared"]
+    assert signed_in(make_person()).get(listed).status_code == 403
