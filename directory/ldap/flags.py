@@ -32,6 +32,17 @@ class UserAccountControl(enum.IntFlag):
     USE_AES_KEYS = 0x0800_0000
 
 
+class PasswordProperties(enum.IntFlag):
+    """pwdProperties of the domain ([MS-SAMR] 2.2.3.5)."""
+
+    COMPLEX = 0x0000_0001
+    NO_ANON_CHANGE = 0x0000_0002
+    NO_CLEAR_CHANGE = 0x0000_0004
+    LOCKOUT_ADMINS = 0x0000_0008
+    STORE_CLEARTEXT = 0x0000_0010
+    REFUSE_CHANGE = 0x0000_0020
+
+
 class GroupType(enum.IntFlag):
     """groupType ([MS-ADTS] 2.2.12), a signed 32-bit integer in the directory: see `signed`."""
 
