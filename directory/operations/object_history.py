@@ -1,0 +1,32 @@
+"""The history of one object: its records of the operations log. The log itself is read in `audit.operations`."""
+
+from uuid import UUID
+
+from audit.operations.operations_log import visible_records
+from audit.shapes import RecordJson, record_as_json
+from directory.access import find_object
+from gateway.core.call import Call
+from gateway.core.operation import operation
+from gateway.core.paging import Page, PageQuery, page_of
+
+
+@operation(
+    "objects.history",
+    "GET ad/objects/{id}/history",
+    permission="audit.read_log",
+    query=PageQuery,
+    output=Page[RecordJson],
+)
+def read_history(call: Call, *, id: UUID, query: PageQuery) -> Page[RecordJson]:
+    """List an object's records of the operations log, newest first, also when the object is deleted.
+
+    Under a role with scopes the records made while it was inside them are found. The records are not counted.
+    """
+    assert call.directory is not None
+    records = visible_records(call).filter(directory_id=call.directory.id, target_id=id)
+    page = page_of(
+        call, records, query=query, order=("-id",), render=record_as_json, counted=False, bound_to=f"history of {id}"
+    )
+    if not page["items"] and query.cursor is None:
+        find_object(call, id)  # an object without records has an empty history, one that never was has none
+    return page
