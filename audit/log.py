@@ -75,31 +75,39 @@ class Completion:
     target: TargetRef | None = None
 
 
-def _new_record(
-    call: Call, *, operation: str, target: TargetRef | None, outcome: str, **fields: Any
-) -> OperationRecord:
+def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str, **fields: Any) -> dict[str, Any]:
+    """A new record's fields."""
     identifier, at = new_identifier()
-    return OperationRecord(
-        id=identifier,
-        at=at,
-        completed_at=None if outcome == Outcome.PENDING else at,
-        surface=call.surface.value,
-        operation=operation,
-        owner=call.person.username,
-        owner_id=call.person.id,
-        key_name=call.credential.name,
-        credential_id=call.credential.id,
-        client_address=call.client_address,
-        request_id=call.request_id,
-        directory_id=call.directory.id if call.directory else None,
-        directory=call.directory.name if call.directory else None,
-        target_id=target.id if target else None,
-        target_kind=(target.kind or None) if target else None,
-        target_dn=(target.distinguished_name or None) if target else None,
-        reason=call.reason,
-        outcome=outcome,
-        **{"change_request_id": call.change_request_id, **fields},
-    )
+    facts = {
+        "id": identifier,
+        "at": at,
+        "completed_at": None if outcome == Outcome.PENDING else at,
+        "surface": call.surface.value,
+        "operation": operation,
+        "owner": call.person.username,
+        "owner_id": call.person.id,
+        "key_name": call.credential.name,
+        "credential_id": call.credential.id,
+        "client_address": call.client_address,
+        "request_id": call.request_id,
+        "reason": call.reason,
+        "outcome": str(outcome),
+        "change_request_id": call.change_request_id,
+        **fields,
+    }
+    if call.directory:
+        facts |= {"directory_id": call.directory.id, "directory": call.directory.name}
+    if target:
+        facts |= {
+            "target_id": target.id,
+            "target_kind": target.kind or None,
+            "target_dn": target.distinguished_name or None,
+        }
+    return facts
+
+
+def _new_record(call: Call, **facts: Any) -> OperationRecord:
+    return OperationRecord(**_facts(call, **facts))
 
 
 def _insert(records: Sequence[OperationRecord]) -> None:
@@ -237,7 +245,7 @@ def record_read(
     code: str | None = None,
 ) -> None:
     """Note a read; it is in the database within a second. Neither waits for the database nor raises."""
-    reads.add(_new_record(call, operation=operation, target=target, outcome=outcome, code=code))
+    reads.add(_facts(call, operation=operation, target=target, outcome=outcome, code=code))
 
 
 def complete(

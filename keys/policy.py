@@ -16,10 +16,10 @@ from django.utils import timezone
 from directory.models import DirectoryConnection
 from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, SupervisionLevel, Surface
 from gateway.core.errors import ClientIdRequired, Forbidden, GatewayError
+from gateway.core.prepared import PreparedQuery
 from gateway.core.shapes import parse_guid
 from keys.models import ApiKey, Person, Role
 from keys.permissions import APPS, GRANTABLE
-from keys.prepared import PreparedQuery
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from django.db import connection
 
 from audit import log
 from audit.models import OperationRecord
-from audit.read_buffer import ReadBuffer
+from audit.read_buffer import Facts, ReadBuffer
 from tests.audit.calls import CALL
 
 pytestmark = [pytest.mark.sqlite, pytest.mark.django_db(transaction=True)]
@@ -25,7 +25,7 @@ def buffer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReadBuffer]:
     monkeypatch.setattr(log, "reads", own)
     write = own._write
 
-    def write_and_disconnect(batch: list[OperationRecord]) -> None:
+    def write_and_disconnect(batch: Sequence[Facts]) -> None:
         write(batch)
         if threading.current_thread() is own._thread:
             connection.close()
