@@ -1,6 +1,7 @@
 """The operations of this app on directory objects, runs and connections. Importing it declares them."""
 
 from directory.operations import (
+    accounts,
     computers,
     directories,
     groups,
@@ -14,6 +15,7 @@ from directory.operations import (
 )
 
 __all__ = [
+    "accounts",
     "computers",
     "directories",
     "groups",
