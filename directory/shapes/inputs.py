@@ -6,7 +6,7 @@ from pydantic import ConfigDict, Field
 
 from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
 from directory.shapes.bags import Bags, CreateBags
-from gateway.core.shapes import Body, CommaList, Flag, Query
+from gateway.core.shapes import Body, CommaList, Flag, Guid, Query
 
 
 def example(**members: Any) -> ConfigDict:
@@ -116,3 +116,27 @@ class UpdateObject(Bags):
 
     account: AccountPart | None = None
     group: GroupPart | None = None
+
+
+class MoveObject(Body):
+    model_config = example(parent="OU=Analysis,OU=Staff,DC=corp,DC=example,DC=com")
+
+    parent: Parent
+
+
+class RenameObject(Body):
+    model_config = example(name="Ada King")
+
+    name: Annotated[str, Field(description="The new name, of 1 to 64 characters; kept exactly as given.")]
+
+
+Members = Annotated[list[Guid], Field(description="objectGUIDs, at most 1000.")]
+
+
+class ChangeMembers(Body):
+    model_config = example(
+        add=["8e3f6a52-7d1b-4c0e-9a41-5b7f2c9d0e13"], remove=["2b9c4d7e-61f0-4a85-b3d2-0e8a7c5f4912"]
+    )
+
+    add: Members = []
+    remove: Members = []
