@@ -36,7 +36,7 @@ class Control(enum.IntFlag):
 
 
 class AceType(enum.IntEnum):
-    """[MS-DTYP] 2.4.4.1: the types whose body this module reads; the others are kept as they are."""
+    """[MS-DTYP] 2.4.4.1, without those reserved for future use; entries of other types are kept as they are."""
 
     ACCESS_ALLOWED = 0x00
     ACCESS_DENIED = 0x01
@@ -44,6 +44,55 @@ class AceType(enum.IntEnum):
     ACCESS_ALLOWED_OBJECT = 0x05
     ACCESS_DENIED_OBJECT = 0x06
     SYSTEM_AUDIT_OBJECT = 0x07
+    ACCESS_ALLOWED_CALLBACK = 0x09
+    ACCESS_DENIED_CALLBACK = 0x0A
+    ACCESS_ALLOWED_CALLBACK_OBJECT = 0x0B
+    ACCESS_DENIED_CALLBACK_OBJECT = 0x0C
+    SYSTEM_AUDIT_CALLBACK = 0x0D
+    SYSTEM_AUDIT_CALLBACK_OBJECT = 0x0F
+    SYSTEM_MANDATORY_LABEL = 0x11
+    SYSTEM_RESOURCE_ATTRIBUTE = 0x12
+    SYSTEM_SCOPED_POLICY_ID = 0x13
+
+
+ALLOWING_TYPES = frozenset(
+    {
+        AceType.ACCESS_ALLOWED,
+        AceType.ACCESS_ALLOWED_OBJECT,
+        AceType.ACCESS_ALLOWED_CALLBACK,
+        AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
+    }
+)
+DENYING_TYPES = frozenset(
+    {
+        AceType.ACCESS_DENIED,
+        AceType.ACCESS_DENIED_OBJECT,
+        AceType.ACCESS_DENIED_CALLBACK,
+        AceType.ACCESS_DENIED_CALLBACK_OBJECT,
+    }
+)
+OBJECT_TYPES = frozenset(
+    {
+        AceType.ACCESS_ALLOWED_OBJECT,
+        AceType.ACCESS_DENIED_OBJECT,
+        AceType.SYSTEM_AUDIT_OBJECT,
+        AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
+        AceType.ACCESS_DENIED_CALLBACK_OBJECT,
+        AceType.SYSTEM_AUDIT_CALLBACK_OBJECT,
+    }
+)
+"""Types that can be about one attribute, class or right, or objects of one class only."""
+CALLBACK_TYPES = frozenset(
+    {
+        AceType.ACCESS_ALLOWED_CALLBACK,
+        AceType.ACCESS_DENIED_CALLBACK,
+        AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
+        AceType.ACCESS_DENIED_CALLBACK_OBJECT,
+        AceType.SYSTEM_AUDIT_CALLBACK,
+        AceType.SYSTEM_AUDIT_CALLBACK_OBJECT,
+    }
+)
+"""Types that hold under a condition only, which is what follows the SID ([MS-DTYP] 2.4.4.17)."""
 
 
 class AceFlags(enum.IntFlag):
@@ -51,7 +100,7 @@ class AceFlags(enum.IntFlag):
 
     OBJECT_INHERIT = 0x01
     CONTAINER_INHERIT = 0x02
-    NO_PROPAGATE_INHERIT = 0x04
+    NO_PROPAGATE = 0x04
     INHERIT_ONLY = 0x08
     INHERITED = 0x10
     SUCCESSFUL_ACCESS = 0x40
@@ -76,6 +125,7 @@ class AccessMask(enum.IntFlag):
     WRITE_OWNER = 0x0008_0000
     SYNCHRONIZE = 0x0010_0000
     ACCESS_SYSTEM_SECURITY = 0x0100_0000
+    MAXIMUM_ALLOWED = 0x0200_0000
     GENERIC_ALL = 0x1000_0000
     GENERIC_EXECUTE = 0x2000_0000
     GENERIC_WRITE = 0x4000_0000
@@ -87,7 +137,7 @@ class Ace:
     """One access control entry.
 
     ``type`` is a plain number for types this module does not read: their bytes are in ``body``, mask and SID empty.
-    ``body`` otherwise holds what follows the SID, which conditional entries use.
+    ``body`` otherwise holds what follows the SID: the condition of a callback type, the claim of a resource attribute.
     """
 
     type: AceType | int
@@ -110,13 +160,18 @@ class Ace:
 
     @property
     def denies(self) -> bool:
-        """Whether it takes rights away."""
-        return self.type in (AceType.ACCESS_DENIED, AceType.ACCESS_DENIED_OBJECT)
+        """Whether it takes rights away, if under a condition."""
+        return self.type in DENYING_TYPES
 
     @property
     def allows(self) -> bool:
-        """Whether it grants rights."""
-        return self.type in (AceType.ACCESS_ALLOWED, AceType.ACCESS_ALLOWED_OBJECT)
+        """Whether it grants rights, if under a condition."""
+        return self.type in ALLOWING_TYPES
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it holds under a condition only, which ``body`` says."""
+        return self.type in CALLBACK_TYPES
 
 
 @dataclass(frozen=True)
@@ -148,7 +203,7 @@ _ACL_HEADER = struct.Struct("<BBHHH")  # revision, Sbz1, size, number of entries
 _ACE_HEADER = struct.Struct("<BBH")  # type, flags, size
 _MASK = struct.Struct("<I")
 _OBJECT_TYPE_PRESENT, _INHERITED_OBJECT_TYPE_PRESENT = 0x1, 0x2
-_OBJECT_TYPES = (AceType.ACCESS_ALLOWED_OBJECT, AceType.ACCESS_DENIED_OBJECT, AceType.SYSTEM_AUDIT_OBJECT)
+_ACL_REVISIONS = (2, 4)  # [MS-DTYP] 2.4.5: the second has object types in it
 _KNOWN_TYPES = frozenset(AceType)
 
 
@@ -160,10 +215,10 @@ def parse_descriptor(data: bytes) -> SecurityDescriptor:
         raise MalformedDescriptor("This is not a self-relative security descriptor of revision 1")
     return SecurityDescriptor(
         control,
-        _sid(data, owner)[0] if owner else None,
-        _sid(data, group)[0] if group else None,
-        _acl(data, dacl) if dacl and Control.DACL_PRESENT in control else None,
-        _acl(data, sacl) if sacl and Control.SACL_PRESENT in control else None,
+        _sid(data, _beyond_header(owner))[0] if owner else None,
+        _sid(data, _beyond_header(group))[0] if group else None,
+        _acl(data, _beyond_header(dacl)) if dacl and Control.DACL_PRESENT in control else None,
+        _acl(data, _beyond_header(sacl)) if sacl and Control.SACL_PRESENT in control else None,
     )
 
 
@@ -183,10 +238,16 @@ def is_protected_from_deletion(descriptor: SecurityDescriptor) -> bool:
     )
 
 
+def _beyond_header(offset: int) -> int:
+    if offset < _HEADER.size:
+        raise MalformedDescriptor("A part of the security descriptor overlaps its header")
+    return offset
+
+
 def _acl(data: bytes, offset: int) -> Acl:
     revision, _, size, count, _ = _unpack(_ACL_HEADER, data, offset)
-    if revision not in (2, 4):
-        raise MalformedDescriptor("An access control list has an unknown revision")
+    if revision not in _ACL_REVISIONS or size < _ACL_HEADER.size:
+        raise MalformedDescriptor("An access control list has an unknown revision or is shorter than its header")
     body = _slice(data, offset, size)
     return Acl(revision, tuple(_aces(body, count)))
 
@@ -207,7 +268,7 @@ def _ace(kind: int, flags: AceFlags, content: bytes) -> Ace:
     (mask,) = _unpack(_MASK, content, 0)
     offset = _MASK.size
     object_type = inherited_object_type = None
-    if kind in _OBJECT_TYPES:
+    if kind in OBJECT_TYPES:
         (present,) = _unpack(_MASK, content, offset)
         offset += _MASK.size
         if present & _OBJECT_TYPE_PRESENT:
