@@ -146,7 +146,7 @@ class RunExecution:
         ]
         to_write = [account for account in accounts if account.refusal is None]
         conflicts = []
-        for index, error in self._client.write_many([write_of(account, self._action) for account in to_write]):
+        for index, error, _ in self._client.write_many([write_of(account, self._action) for account in to_write]):
             account = to_write[index]
             refusal = errors.from_ldap(error) if error else None
             if refusal is None:

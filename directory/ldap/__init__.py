@@ -89,6 +89,7 @@ from directory.ldap.flags import (
     UserAccountControl,
 )
 from directory.ldap.inspection import ServerCheck
+from directory.ldap.pipeline import Written
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from directory.ldap.settings import ServerSettings
 from directory.ldap.streaming import Scope
@@ -173,6 +174,7 @@ __all__ = [
     "UserAccountControl",
     "VersionConflict",
     "Write",
+    "Written",
     "codecs",
     "datetime_to_filetime",
     "decode",

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 from uuid import UUID
 
@@ -14,7 +15,7 @@ import ldap
 
 from directory.ldap import authentication, inspection
 from directory.ldap.authentication import BindResult
-from directory.ldap.changes import Modify, Write
+from directory.ldap.changes import Delete, Modify, Rename, Write
 from directory.ldap.connection import Connection, open_connection
 from directory.ldap.entry import Entry
 from directory.ldap.errors import (
@@ -24,10 +25,12 @@ from directory.ldap.errors import (
     OutcomeUnknown,
     ProtocolError,
     Unavailable,
+    VersionConflict,
     error_from,
 )
 from directory.ldap.filters import ANYTHING, AnyGuid, Filter
 from directory.ldap.inspection import ServerCheck
+from directory.ldap.pipeline import Pipeline, Written
 from directory.ldap.pool import Opener, Pool
 from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
 from directory.ldap.sending import send
@@ -40,7 +43,6 @@ _Result = TypeVar("_Result")
 BROKEN = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.UNAVAILABLE, ldap.BUSY, ldap.DECODING_ERROR)
 _READ_ATTEMPTS = 3
 _GUIDS_PER_SEARCH = 50  # 5 times faster than one by one; longer filters gain nothing
-_PIPELINE_DEPTH = 32
 _SCHEMA_RETRY_SECONDS = 30.0
 
 
@@ -196,46 +198,29 @@ class Client:
         self._pool.release(connection)
         return connection.server
 
-    def write_many(self, writes: Sequence[Modify]) -> Iterator[tuple[int, LdapError | None]]:
+    def write_many(self, writes: Iterable[Modify]) -> Iterator[Written]:
         """Carry out modifies of different objects on one connection, several on their way at a time.
 
-        Yields the index of each with its error or None, in their order. After a lost connection those on their way get
-        ``OutcomeUnknown`` and those never sent ``Unavailable``.
+        Yields what came of each, in their order. A write is taken from ``writes`` only when it can be sent, so that the
+        next ones may be made ready while the directory is at work; what is sent is answered, or given up, within the
+        time for one answer. After a lost connection those on their way get ``OutcomeUnknown`` and those never sent
+        ``Unavailable``. Which of them a server carries out first is its own affair.
         """
-        if not writes:
+        waiting = iter(writes)
+        first = next(waiting, None)
+        if first is None:
             return
         connection = self._pool.acquire(self._deadline())
-        link = connection.ldap
-        under_way: list[int] = []  # message ids; the first is that of writes[answered]
-        answered = 0
+        pipeline = Pipeline(connection, chain((first,), waiting), self.settings.operation_seconds)
         healthy = False
-        lost = False
         try:
-            while answered < len(writes):
-                try:
-                    while not lost and len(under_way) < _PIPELINE_DEPTH and answered + len(under_way) < len(writes):
-                        under_way.append(send(link, writes[answered + len(under_way)]))
-                except ldap.LDAPError:
-                    lost = True
-                    under_way.append(-1)  # it may have left
-                error: LdapError | None = None
-                if lost:
-                    error = _lost(sent=bool(under_way))
-                else:
-                    try:
-                        link.result3(under_way[0], timeout=self.settings.operation_seconds)
-                    except ldap.LDAPError as failure:
-                        error = error_from(failure, guarded=writes[answered].guarded, writing=True)
-                        lost = isinstance(error, OutcomeUnknown)
-                del under_way[:1]
-                yield answered, error
-                answered += 1
-            healthy = not lost
+            yield from pipeline.run()
+            healthy = not pipeline.is_lost
         finally:
             if healthy:
                 self._pool.release(connection)
             else:
-                self._pool.discard(connection, server_failed=lost)
+                self._pool.discard(connection, server_failed=pipeline.is_lost)
 
     def authenticate(self, bind_name: str, password: str) -> BindResult:
         """Whether a person's name (distinguished or userPrincipalName) and password are right; not over the pool."""
@@ -319,6 +304,8 @@ class Client:
                 self._pool.discard(connection, server_failed=True)
             else:
                 self._pool.release(connection)
+            if isinstance(known, NotFound) and _names_by_dn(write):  # resolved a moment ago, so it was renamed since
+                return VersionConflict(known.message, hex_code=known.hex_code, result_code=known.result_code)
             return known
         if isinstance(error, TypeError | ValueError):  # python-ldap refuses NUL and lone surrogates before sending
             self._pool.release(connection)
@@ -358,7 +345,6 @@ def _names(attributes: Sequence[str] | None, *, descriptor: bool) -> list[str]:
     return [*names, "nTSecurityDescriptor"] if descriptor else names
 
 
-def _lost(*, sent: bool) -> LdapError:
-    if sent:
-        return OutcomeUnknown("The connection was lost before the directory answered")
-    return Unavailable("The connection was lost before this was sent")
+def _names_by_dn(write: Write) -> bool:
+    """Whether the object was named by a distinguished name because AD takes no objectGUID for this write."""
+    return isinstance(write, Rename | Delete) or (isinstance(write, Modify) and write.deleted)

@@ -162,7 +162,7 @@ def test_many_writes_on_one_connection(client: Client, directory: Directory, org
         Modify(f"<GUID={user}>", swap("title", b"wrong" if index in stale else b"old", b"new"), guarded=True)
         for index, user in enumerate(users)
     ]
-    outcomes = dict(client.write_many(writes))
+    outcomes = {index: error for index, error, _ in client.write_many(writes)}
     assert set(outcomes) == set(range(40))
     assert {index for index, error in outcomes.items() if error} == stale
     assert all(isinstance(outcomes[index], VersionConflict) for index in stale)

@@ -222,13 +222,13 @@ def test_a_pipeline_that_breaks(
     directory_proxy.swallow_answers()  # what has arrived already is known; what is sent from now on is not
     threading.Timer(0.3, directory_proxy.cut).start()
     rest = list(outcomes)
-    assert [index for index, _ in done + rest] == list(range(50))
-    assert not any(error for _, error in done)
-    unknown = [index for index, error in rest if isinstance(error, OutcomeUnknown)]
-    unsent = [index for index, error in rest if isinstance(error, Unavailable)]
+    assert [index for index, _, _ in done + rest] == list(range(50))
+    assert not any(error for _, error, _ in done)
+    unknown = [index for index, error, _ in rest if isinstance(error, OutcomeUnknown)]
+    unsent = [index for index, error, _ in rest if isinstance(error, Unavailable)]
     assert unknown
     assert all(index >= 32 for index in unsent)  # as many as are on their way at a time
-    assert len(unknown) + len(unsent) + sum(error is None for _, error in rest) == len(rest)
+    assert len(unknown) + len(unsent) + sum(error is None for _, error, _ in rest) == len(rest)
     for index in unsent:
         assert directory.text(users[index], "title") is None
 

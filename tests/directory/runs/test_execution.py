@@ -8,7 +8,7 @@ import pytest
 from audit import log
 from audit.models import OperationRecord
 from directory.connection import get_client
-from directory.ldap import Client, InvalidValue, LdapError, Modify, VersionConflict
+from directory.ldap import Client, InvalidValue, LdapError, Modify, VersionConflict, Written
 from directory.models import DirectoryConnection
 from directory.run_assessment import assess_named, change_of, write_of
 from directory.run_execution import RunExecution
@@ -60,14 +60,14 @@ def answer_instead(monkeypatch: pytest.MonkeyPatch, account: UUID, errors: list[
     """Let the directory refuse the writes to one account, one error each, after something happened to it."""
     write_many = Client.write_many
 
-    def refuse(self: Client, writes: Sequence[Modify]) -> Iterator[tuple[int, LdapError | None]]:
+    def refuse(self: Client, writes: Sequence[Modify]) -> Iterator[Written]:
         chosen = [index for index, write in enumerate(writes) if str(account) in write.dn] if errors else []
         others = [index for index in range(len(writes)) if index not in chosen]
         for index in chosen:
             meanwhile()
-            yield index, errors.pop(0)
-        for index, error in write_many(self, [writes[index] for index in others]):
-            yield others[index], error
+            yield Written(index, errors.pop(0), "")
+        for written in write_many(self, [writes[index] for index in others]):
+            yield written._replace(position=others[written.position])
 
     monkeypatch.setattr(Client, "write_many", refuse)
 
