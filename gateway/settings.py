@@ -61,11 +61,11 @@ MIDDLEWARE = [
     "gateway.middleware.rate_limit.RateLimitMiddleware",
     "gateway.middleware.body_limit.BodyLimitMiddleware",
     "gateway.middleware.browser.BrowserSecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "gateway.middleware.people.WhiteNoiseMiddleware",
+    "gateway.middleware.people.SessionMiddleware",
+    "gateway.middleware.people.CsrfViewMiddleware",
+    "gateway.middleware.people.AuthenticationMiddleware",
+    "gateway.middleware.people.MessageMiddleware",
 ]
 
 ROOT_URLCONF = "gateway.urls"

@@ -1,0 +1,47 @@
+"""Django's middleware for people (static files, session, CSRF, sign-in, messages), which programs' requests pass by.
+
+A session cookie is no credential below `/api`, `/ad` and `/mcp`: there it is not even looked at.
+"""
+
+from typing import Any
+
+from django.contrib.auth import middleware as auth
+from django.contrib.messages import middleware as messages
+from django.contrib.sessions import middleware as sessions
+from django.http import HttpRequest
+from django.middleware import csrf
+from whitenoise import middleware as whitenoise
+
+FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/health/", "/metrics/")
+
+
+class _ForPeople:
+    """Goes before a middleware of the same name in the order of resolution."""
+
+    get_response: Any
+
+    def __call__(self, request: HttpRequest) -> Any:
+        # The documentation pages of /api are pages, but plain ones: they need neither session nor messages.
+        if f"{request.path}/".startswith(FOR_PROGRAMS):
+            return self.get_response(request)
+        return super().__call__(request)  # type: ignore[misc]
+
+
+class WhiteNoiseMiddleware(_ForPeople, whitenoise.WhiteNoiseMiddleware):  # type: ignore[misc]  # has no types
+    pass
+
+
+class SessionMiddleware(_ForPeople, sessions.SessionMiddleware):
+    pass
+
+
+class CsrfViewMiddleware(_ForPeople, csrf.CsrfViewMiddleware):
+    pass
+
+
+class AuthenticationMiddleware(_ForPeople, auth.AuthenticationMiddleware):
+    pass
+
+
+class MessageMiddleware(_ForPeople, messages.MessageMiddleware):
+    pass
