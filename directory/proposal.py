@@ -12,6 +12,7 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from directory.ldap import Write
+from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk
 
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
@@ -63,7 +64,9 @@ class Proposal:
     `requires` are permissions that the target or the input asks for besides the operation's own.
     `attributes` are the directory attributes the caller named, for the risk table; `risk` is the least risk the
     operation itself sees in this input. `evidence` lets a settler find out later whether the write was applied
-    (`directory.settle`). `answer` reads what the caller gets after the write.
+    (`directory.settle`). `answer` reads what the caller gets after the write. `secret` was made for this change and
+    nobody knows it yet: the answer tells it, or it is kept for the approver. `explain` says in the terms of this change
+    what a refusal by the directory means.
     """
 
     target: Target
@@ -77,3 +80,5 @@ class Proposal:
     risk: Risk = Risk.ORDINARY
     warnings: tuple[str, ...] = ()
     evidence: dict[str, Any] = field(default_factory=dict)
+    secret: str | None = field(default=None, repr=False)
+    explain: Callable[[GatewayError], GatewayError] | None = None

@@ -1,4 +1,4 @@
-"""The one way of every call, on every surface. Read `run` and `_carry_out`: that is the whole order of checks.
+"""The one way of every call, on every surface. Read `consider` and `carry_out`: that is the whole order of checks.
 
 It fails closed: a stage that cannot be done ends the call, and no argument switches one off.
 """
@@ -15,9 +15,10 @@ from django.db import DatabaseError, transaction
 from approvals import queue, supervision
 from approvals.models import ChangeRequest
 from audit import log
+from audit.models import OperationRecord
 from directory import errors as directory_errors
 from directory import runs
-from directory.connection import get_client
+from directory.access import client_of
 from directory.proposal import Proposal
 from directory.settle import await_outcome
 from directory.shapes.bags import Bags, check_limits
@@ -67,29 +68,77 @@ class _Accepted:
     document: Any
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change that has passed every check and waits for nothing but its write. Only the pipeline makes one."""
+
+    operation: Operation
+    call: Call
+    accepted: _Accepted
+    proposal: Proposal
+    approved_by: str | None = None
+
+    @property
+    def intent(self) -> log.Intent:
+        """What the log keeps of it before it is written."""
+        return log.Intent(
+            operation=self.operation.name,
+            target=_target_ref(self.proposal),
+            changes=_changes(self.proposal),
+            evidence=self.proposal.evidence,
+            batch_index=self.call.batch_index,
+            approved_by=self.approved_by,
+        )
+
+
 def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
     """Run one call of one operation; raises GatewayError, after recording the refusal."""
+    considered = consider(operation, call, inputs)
+    return considered if isinstance(considered, Answer) else carry_out(considered)
+
+
+def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Change:
+    """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
+
+    A change is carried out at once, or its reasons grow old.
+    """
     try:
         _require_admission(operation, call)
         accepted, call = _validate(operation, call, inputs)
         with directory_errors.translated():
             if operation.effect is not Effect.CHANGE:
                 return _perform(operation, call, accepted)
-            proposal, risk = _propose(operation, call, accepted)
-            held = _is_held(call, proposal, risk)
-            if call.dry_run:
-                return Answer(200, _dry_run(proposal, risk, held=held))
-            if proposal.write is None and proposal.run is None:
-                return Answer(operation.status, proposal.answer())
-            if held:
-                return _hold(operation, call, accepted, proposal, risk)
+            return _judge(operation, call, accepted)
     except GatewayError as refusal:
-        _record_refusal(operation, call, inputs, refusal.code)
+        record_refusal(operation, call, inputs, refusal.code)
         raise
     except Exception:
-        _record_refusal(operation, call, inputs, GatewayError.code)
+        record_refusal(operation, call, inputs, GatewayError.code)
         raise
-    return _carry_out(operation, call, accepted, proposal)
+
+
+def reconsider(change: Change) -> Answer | Change:
+    """Propose anew what has lost a race: somebody else changed the object since the change was considered.
+
+    Raises VersionMismatch when the caller is to decide what to do now (with If-Match, or for an approval, which is for
+    the values seen), GatewayError as `consider`.
+    """
+    if change.call.if_match is not None or change.call.change_request_id is not None:
+        raise directory_errors.VersionMismatch
+    with directory_errors.translated():
+        return _judge(change.operation, change.call, change.accepted)
+
+
+def _judge(operation: Operation, call: Call, accepted: _Accepted) -> Answer | Change:
+    proposal, risk = _propose(operation, call, accepted)
+    held = _is_held(call, proposal, risk)
+    if call.dry_run:
+        return Answer(200, _dry_run(proposal, risk, held=held))
+    if proposal.write is None and proposal.run is None:
+        return Answer(operation.status, proposal.answer())
+    if held:
+        return _hold(operation, call, accepted, proposal, risk)
+    return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
 
 
 def require_admission(operation: Operation, call: Call, inputs: Inputs) -> None:
@@ -97,7 +146,7 @@ def require_admission(operation: Operation, call: Call, inputs: Inputs) -> None:
     try:
         _require_admission(operation, call)
     except GatewayError as refusal:
-        _record_refusal(operation, call, inputs, refusal.code)
+        record_refusal(operation, call, inputs, refusal.code)
         raise
 
 
@@ -155,8 +204,7 @@ def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Pro
         raise Forbidden
     if call.if_match is not None and "*" not in call.if_match and proposal.target.version not in call.if_match:
         raise directory_errors.VersionMismatch
-    assert call.directory is not None
-    schema = get_client(call.directory.id).schema
+    schema = client_of(call).schema
 
     def is_confidential(name: str) -> bool:
         attribute = schema.attribute(name)
@@ -206,57 +254,42 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
     return Answer(202, body, {"Location": f"{prefix}/change-requests/{change_request.id}"})
 
 
-def _carry_out(
-    operation: Operation, call: Call, accepted: _Accepted, proposal: Proposal, *, approved_by: str | None = None
-) -> Answer:
+def carry_out(change: Change) -> Answer:
     """Record the intent, write once, record the outcome, answer. A lost race is proposed anew, with its own record."""
-    if proposal.run is not None:
-        return _start_run(operation, call, proposal, approved_by=approved_by)
+    if change.proposal.run is not None:
+        return _start_run(change)
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            return _write(operation, call, proposal, approved_by=approved_by)
+            return _write(change)
         except directory_errors.VersionMismatch:
-            # With If-Match (or an approval, which is for the values seen) the caller decides what to do now.
-            if call.if_match is not None or call.change_request_id is not None or attempt == ATTEMPTS:
+            if attempt == ATTEMPTS:
                 raise
-        with directory_errors.translated():
-            proposal, risk = _propose(operation, call, accepted)
-            if _is_held(call, proposal, risk):  # what was harmless a moment ago no longer is
-                return _hold(operation, call, accepted, proposal, risk)
-            if proposal.write is None:
-                return Answer(operation.status, proposal.answer())
+        considered = reconsider(change)
+        if isinstance(considered, Answer):  # done by somebody else, or no longer harmless and so held
+            return considered
+        change = considered
     raise AssertionError("unreachable")
 
 
-def _write(operation: Operation, call: Call, proposal: Proposal, *, approved_by: str | None) -> Answer:
-    assert call.directory is not None
+def _write(change: Change) -> Answer:
+    operation, proposal = change.operation, change.proposal
     assert proposal.write is not None
-    client = get_client(call.directory.id)
-    record = log.record_intent(
-        call,
-        operation=operation.name,
-        target=_target_ref(proposal),
-        changes=_changes(proposal),
-        evidence=proposal.evidence,
-        approved_by=approved_by,
-    )
+    client = client_of(change.call)
+    record = log.record_intent(change.call, change.intent)
     server = None
     try:
-        if not record.may_be_written():  # held up so long that a settler may have closed the record meanwhile
-            raise ServiceUnavailable("The change was held up for too long and was not sent.")
+        require_in_time(record)
         with directory_errors.translated():
             server = client.write(proposal.write)
-    except directory_errors.OutcomeUnknown as lost:
-        applied = await_outcome(client, proposal.evidence)
-        if applied is None:
-            log.complete(record.id, outcome="unknown", code=lost.code)
-            raise
-        if not applied:
-            log.complete(record.id, outcome="failed", code=directory_errors.Unavailable.code)
-            raise directory_errors.Unavailable from lost
+    except directory_errors.OutcomeUnknown:
+        lost = refusal_of(await_outcome(client, proposal.evidence))
+        if lost is not None:
+            log.complete_many([completion_of(record, lost)])
+            raise lost from None
     except GatewayError as refusal:
-        log.complete(record.id, outcome="failed", code=refusal.code)
-        raise
+        told = explained(change, refusal)
+        log.complete_many([completion_of(record, told)])
+        raise told from refusal.__cause__
     created = None
     try:
         with directory_errors.translated():
@@ -267,9 +300,39 @@ def _write(operation: Operation, call: Call, proposal: Proposal, *, approved_by:
     return Answer(operation.status, body if operation.output is not None else None)
 
 
-def _start_run(operation: Operation, call: Call, proposal: Proposal, *, approved_by: str | None) -> Answer:
+def require_in_time(record: OperationRecord) -> None:
+    """Refuse a write that was held up so long that a settler may have closed its record meanwhile."""
+    if not record.may_be_written():
+        raise ServiceUnavailable("The change was held up for too long and was not sent.")
+
+
+def refusal_of(applied: bool | None) -> GatewayError | None:
+    """What is said of a write without an answer, by whether it was found to be applied: nothing when it was."""
+    if applied is None:
+        return directory_errors.OutcomeUnknown()
+    return None if applied else directory_errors.Unavailable()
+
+
+def explained(change: Change, refusal: GatewayError) -> GatewayError:
+    """What a refusal by the directory means for this change."""
+    explain = change.proposal.explain
+    return refusal if explain is None else explain(refusal)
+
+
+def completion_of(record: OperationRecord, refusal: GatewayError) -> log.Completion:
+    """How the record of a change that did not succeed is closed."""
+    is_unknown = isinstance(refusal, directory_errors.OutcomeUnknown)
+    return log.Completion(record_id=record.id, outcome="unknown" if is_unknown else "failed", code=refusal.code)
+
+
+def _start_run(change: Change) -> Answer:
+    call = change.call
     started = runs.start(
-        call, operation.name, proposal, change_request_id=call.change_request_id, approved_by=approved_by
+        call,
+        change.operation.name,
+        change.proposal,
+        change_request_id=call.change_request_id,
+        approved_by=change.approved_by,
     )
     wait = 0.0 if call.respond_async or call.surface is Surface.WORKER else settings.CONFIGURATION.Runs.WaitSeconds
     finished = runs.wait_for(started.id, wait)
@@ -299,7 +362,7 @@ def _target_of(result: Any, arguments: Mapping[str, str], operation: Operation) 
     return log.TargetRef(id=named, kind="", distinguished_name="") if named else None
 
 
-def _record_refusal(operation: Operation, call: Call, inputs: Inputs, code: str) -> None:
+def record_refusal(operation: Operation, call: Call, inputs: Inputs, code: str) -> None:
     """One record of a refused call. The log being away must not hide the refusal itself."""
     named = parse_guid(inputs.arguments.get("id", "")) if operation.on_directory else None
     target = log.TargetRef(id=named, kind="", distinguished_name="") if named else None
@@ -349,9 +412,10 @@ def _apply(change_request: ChangeRequest) -> str:
         with directory_errors.translated():
             proposal, _ = _propose(operation, call, accepted)
     except GatewayError as refusal:
-        _record_refusal(operation, call, inputs, refusal.code)
+        record_refusal(operation, call, inputs, refusal.code)
         raise
     if queue.has_drifted(change_request, proposal):
         return "stale"
-    _carry_out(operation, call, accepted, proposal, approved_by=change_request.decided_by)
+    approved_by = change_request.decided_by
+    carry_out(Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by))
     return "applied"
