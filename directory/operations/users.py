@@ -6,12 +6,14 @@ from directory.access import parse_reference
 from directory.accounts import propose_enabled, propose_unlocked
 from directory.creating import NewAccount, propose_create
 from directory.deleting import propose_delete
+from directory.passwords import propose_password_change, propose_reset
 from directory.proposal import Proposal
 from directory.reading import read_by_name, read_record
 from directory.search import SearchQuery, run_search
 from directory.searches import SEARCHES
 from directory.shapes.inputs import ByDnQuery, CreateUser, DeleteQuery, ReadQuery, UpdateAccount
 from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.record import DirectoryObject
 from directory.updating import propose_update
 from gateway.core.call import Call
@@ -144,3 +146,42 @@ def disable_user(call: Call, *, id: UUID) -> Proposal:
 def unlock_user(call: Call, *, id: UUID) -> Proposal:
     """Unlock a user's account after too many wrong passwords."""
     return propose_unlocked(call, noun="users", id=id)
+
+
+@operation(
+    "users.reset-password",
+    "POST ad/users/{id}/reset-password",
+    permission="directory.reset_password",
+    effect=Effect.CHANGE,
+    risk=Risk.SECURITY,
+    rate=RateCategory.PASSWORD_RESET,
+    body=ResetPassword,
+    output=PasswordReset,
+)
+def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
+    """Set a user's password, given or generated, without knowing the present one.
+
+    A generated password is told once, in the answer; of a reset that waits for approval, to its approver.
+    """
+    body.require_one_password()
+    return propose_reset(
+        call,
+        noun="users",
+        id=id,
+        new_password=body.new_password,
+        must_change=body.must_change,
+        unlock=body.unlock,
+    )
+
+
+@operation(
+    "users.change-password",
+    "POST ad/users/{id}/change-password",
+    permission="directory.change_password",
+    effect=Effect.CHANGE,
+    rate=RateCategory.PASSWORD_CHANGE,
+    body=ChangePassword,
+)
+def change_password(call: Call, *, id: UUID, body: ChangePassword) -> Proposal:
+    """Change a user's password, knowing the present one; a wrong one counts towards the account's lock-out."""
+    return propose_password_change(call, noun="users", id=id, current=body.current_password, new=body.new_password)
