@@ -93,6 +93,7 @@ def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str
         "reason": call.reason,
         "outcome": str(outcome),
         "change_request_id": call.change_request_id,
+        "batch_index": call.batch_index,
         **fields,
     }
     if call.directory:
@@ -150,29 +151,8 @@ def record_intents(
     return records
 
 
-def record_intent(
-    call: Call,
-    *,
-    operation: str,
-    target: TargetRef | None = None,
-    changes: Changes = (),
-    evidence: dict[str, Any] | None = None,
-    run_id: UUID | None = None,
-    batch_index: int | None = None,
-    reversible: str = Reversible.NONE,
-    approved_by: str | None = None,
-) -> OperationRecord:
+def record_intent(call: Call, intent: Intent) -> OperationRecord:
     """Record one change about to be made; see `record_intents`."""
-    intent = Intent(
-        operation=operation,
-        target=target,
-        changes=changes,
-        evidence=evidence,
-        run_id=run_id,
-        batch_index=batch_index,
-        reversible=reversible,
-        approved_by=approved_by,
-    )
     return record_intents(call, [intent])[0]
 
 
@@ -184,7 +164,6 @@ def record_refusal(
     target: TargetRef | None = None,
     changes: Changes = (),
     run_id: UUID | None = None,
-    batch_index: int | None = None,
 ) -> OperationRecord:
     """Record a change that was refused with `code`; raises ServiceUnavailable."""
     record = _new_record(
@@ -195,7 +174,6 @@ def record_refusal(
         code=code,
         changes=redacted(changes),
         run_id=run_id,
-        batch_index=batch_index,
     )
     _insert([record])
     return record
@@ -208,7 +186,6 @@ def record_queued(
     target: TargetRef,
     changes: Changes,
     change_request_id: UUID,
-    batch_index: int | None = None,
 ) -> OperationRecord:
     """Record a change that waits for a person. Joins the caller's transaction: request and record stand together."""
     record = _new_record(
@@ -218,7 +195,6 @@ def record_queued(
         outcome=Outcome.QUEUED,
         changes=redacted(changes),
         change_request_id=change_request_id,
-        batch_index=batch_index,
     )
     record.save(force_insert=True)
     return record

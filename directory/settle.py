@@ -3,6 +3,7 @@
 A lost answer usually means a done change, so neither "failed" nor a second attempt is right without looking.
 """
 
+from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
@@ -28,6 +29,8 @@ SECONDS_TO_COME_BACK = 6.0
 SECONDS_OF_ABSENCE = 2.0
 """How long a change must have been absent to count as not applied."""
 
+_ATTID_OF_NAME = 0x90001  # attributeID 1.2.840.113556.1.4.1, by [MS-DRSR] 5.16.4
+
 EVIDENCE_ATTRIBUTES = ("objectGUID", "replPropertyMetaData")
 """What an entry must have been read with for the evidence of a modify."""
 
@@ -35,61 +38,62 @@ EVIDENCE_ATTRIBUTES = ("objectGUID", "replPropertyMetaData")
 def evidence_of(write: Write, *, entry: Entry | None = None, schema: Schema | None = None) -> dict[str, Any]:
     """What to keep of the state before a write; JSON-serialisable and without values that could be secret.
 
-    A modify needs the entry (read with EVIDENCE_ATTRIBUTES) and the schema; a delete and a rename the entry.
+    A modify needs the entry (read with EVIDENCE_ATTRIBUTES) and the schema; a delete, a rename and a restore the entry.
     """
     match write:
         case Add():
             return {"write": "add", "dn": write.dn, "objectClass": write.attributes["objectClass"][0].decode()}
+        case Modify(deleted=True) if entry is not None:
+            return {"write": "restore", "id": str(entry.guid), "newDn": _restored_name(write)}
         case Modify() if entry is not None and schema is not None:
             return {"write": "modify", "id": str(entry.guid), **_modify_evidence(write, entry, schema)}
         case Delete() if entry is not None:
             return {"write": "delete", "id": str(entry.guid)}
         case Rename() if entry is not None:
-            old = DistinguishedName.parse(entry.dn)
-            parent = write.new_parent if write.new_parent is not None else str(old.parent)
-            return {"write": "rename", "id": str(entry.guid), "dn": entry.dn, "newDn": f"{write.new_rdn},{parent}"}
+            return {"write": "rename", "id": str(entry.guid), **_rename_evidence(write, entry)}
     raise ValueError("this write needs an entry for its evidence")
 
 
 def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
     """Whether the write with this evidence was applied; None when that cannot be known (now)."""
+    look = _LOOKS.get(evidence.get("write", ""))
     try:
-        match evidence.get("write"):
-            case "add":
-                created = client.find(evidence["dn"], ("objectClass",))
-                return created is not None and evidence["objectClass"].lower() in map(str.lower, created.object_classes)
-            case "delete":
-                return client.find(UUID(evidence["id"]), ("objectGUID",)) is None
-            case "rename":
-                return _is_renamed(client, evidence)
-            case "modify":
-                return _is_modified(client, evidence)
+        return look(client, evidence) if look else None
     except LdapError:
         return None
-    return None
 
 
 def await_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
-    """What `find_outcome` says to a caller who still waits: the domain controller gets a moment to come back.
+    """What `find_outcome` says to a caller who still waits: the domain controller gets a moment to come back."""
+    return await_outcomes(client, [evidence])[0]
+
+
+def await_outcomes(client: Client, evidences: Sequence[dict[str, Any]]) -> list[bool | None]:
+    """The same for writes that were lost together: they are waited for together.
 
     "Applied" is final. "Not applied" is believed only when it lasts: the write may still wait in the domain
     controller's socket when the first read of a new connection is answered.
     """
+    outcomes: list[bool | None] = [None] * len(evidences)
+    absent_since: list[float | None] = [None] * len(evidences)
+    open_ones = list(range(len(evidences)))
     deadline = monotonic() + SECONDS_TO_COME_BACK
-    absent_since: float | None = None
     while True:
-        applied = find_outcome(client, evidence)
-        now = monotonic()
-        if applied:
-            return True
-        if applied is None:
-            absent_since = None
-        elif absent_since is None:
-            absent_since = now
-        elif now - absent_since >= SECONDS_OF_ABSENCE:
-            return False
-        if now >= deadline:
-            return None
+        for index in tuple(open_ones):
+            applied = find_outcome(client, evidences[index])
+            now = monotonic()
+            since = absent_since[index]
+            if applied is None:
+                absent_since[index] = None
+            elif not applied and since is None:
+                absent_since[index] = now
+            elif applied or (since is not None and now - since >= SECONDS_OF_ABSENCE):
+                outcomes[index] = applied
+                open_ones.remove(index)
+            if now >= deadline:
+                return outcomes
+        if not open_ones:
+            return outcomes
         sleep(0.2)
 
 
@@ -138,11 +142,60 @@ def _key(attribute: AttributeType, text: str) -> object:
     return comparison_key(attribute, text.encode())
 
 
+def _rename_evidence(write: Rename, entry: Entry) -> dict[str, Any]:
+    """Both names, and the version of `name`, which every rename and every move raises ([MS-ADTS] 3.1.1.5.4.2)."""
+    parent = write.new_parent if write.new_parent is not None else str(DistinguishedName.parse(entry.dn).parent)
+    return {
+        "dn": entry.dn,
+        "newDn": f"{write.new_rdn},{parent}",
+        "nameVersion": entry.versions.get(_ATTID_OF_NAME),
+    }
+
+
 def _is_renamed(client: Client, evidence: dict[str, Any]) -> bool | None:
-    entry = client.find(UUID(evidence["id"]), ("objectGUID",))
+    entry = client.find(UUID(evidence["id"]), EVIDENCE_ATTRIBUTES)
     if entry is None:
         return None
-    present = DistinguishedName.parse(entry.dn)
-    if present == DistinguishedName.parse(evidence["newDn"]):
+    present, wanted = DistinguishedName.parse(entry.dn), DistinguishedName.parse(evidence["newDn"])
+    # Names compare without regard to case, so that they cannot tell a rename that changes nothing else.
+    before, now = evidence.get("nameVersion"), entry.versions.get(_ATTID_OF_NAME)
+    if before is None or now is None:  # the gateway's account may not read them here
+        if present.rdn_value == wanted.rdn_value and present == wanted:
+            return True
+        return False if entry.dn == evidence["dn"] else None
+    if now <= before:
+        return False
+    if present == wanted and present.rdn_value == wanted.rdn_value:
         return True
-    return False if present == DistinguishedName.parse(evidence["dn"]) else None
+    # Renamed, perhaps by us and then by somebody else. After a single rename another name was not ours.
+    return False if now == before + 1 and present.rdn_value != wanted.rdn_value else None
+
+
+def _restored_name(write: Modify) -> str:
+    return next(step.values[0].decode() for step in write.modifications if step.attribute == "distinguishedName")
+
+
+def _is_restored(client: Client, evidence: dict[str, Any]) -> bool | None:
+    guid = UUID(evidence["id"])
+    entry = client.find(guid, ("objectGUID",))
+    if entry is None:
+        return False if client.find(guid, ("objectGUID",), deleted=True) is not None else None
+    return True if DistinguishedName.parse(entry.dn) == DistinguishedName.parse(evidence["newDn"]) else None
+
+
+def _is_added(client: Client, evidence: dict[str, Any]) -> bool:
+    created = client.find(evidence["dn"], ("objectClass",))
+    return created is not None and evidence["objectClass"].lower() in map(str.lower, created.object_classes)
+
+
+def _is_deleted(client: Client, evidence: dict[str, Any]) -> bool:
+    return client.find(UUID(evidence["id"]), ("objectGUID",)) is None
+
+
+_LOOKS: dict[str, Callable[[Client, dict[str, Any]], bool | None]] = {
+    "add": _is_added,
+    "modify": _is_modified,
+    "delete": _is_deleted,
+    "rename": _is_renamed,
+    "restore": _is_restored,
+}

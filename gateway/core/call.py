@@ -71,7 +71,8 @@ class Call:
     that the role is confined to; empty means unrestricted. `supervision` is None for a person, who is never held.
     `directory` is None when none could be chosen; then `directory_refusal` says what to answer to an operation that
     needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header.
-    `change_request_id` is set while an approved change is applied: only the hold is skipped then.
+    `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
+    place of the item that the call is for in its batch.
     """
 
     surface: Surface
@@ -89,6 +90,7 @@ class Call:
     respond_async: bool = False
     if_match: frozenset[str] | None = None
     change_request_id: UUID | None = None
+    batch_index: int | None = None
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions

@@ -21,9 +21,11 @@ LIST = "admin:audit_operationrecord_changelist"
 def record() -> OperationRecord:
     return log.record_intent(
         CALL,
-        operation="users.update",
-        target=log.TargetRef(id=uuid4(), kind="user", distinguished_name="CN=Ada,DC=corp"),
-        changes=[{"attribute": "mail", "before": ["<old>"], "after": ["new", "newer"]}],
+        log.Intent(
+            operation="users.update",
+            target=log.TargetRef(id=uuid4(), kind="user", distinguished_name="CN=Ada,DC=corp"),
+            changes=[{"attribute": "mail", "before": ["<old>"], "after": ["new", "newer"]}],
+        ),
     )
 
 

@@ -42,7 +42,7 @@ def key_of(record: OperationRecord) -> str:
 @pytest.fixture
 def pending() -> OperationRecord:
     return log.record_intent(
-        make_call(), operation="users.update", target=TARGET, changes=CHANGES, evidence={"mail": 3}
+        make_call(), log.Intent(operation="users.update", target=TARGET, changes=CHANGES, evidence={"mail": 3})
     )
 
 
@@ -99,7 +99,7 @@ def test_a_completion_touches_nothing_that_was_known(pending: OperationRecord, c
 @pytest.mark.parametrize("column", sorted(FILLED_IN))
 def test_a_completion_fills_in_what_was_not_known(pending: OperationRecord, column: str) -> None:
     sql = f"UPDATE {TABLE} SET {column} = %s WHERE id = %s"
-    empty = log.record_intent(make_call(), operation="users.create")
+    empty = log.record_intent(make_call(), log.Intent(operation="users.create"))
     assert execute(sql, other_value(empty, column), key_of(empty)) == 1
     assert refused(sql, other_value(empty, column), key_of(empty))
     if column != "server":
@@ -141,7 +141,7 @@ class TestReplaceOnSqlite:
         assert refused(sql, uuid4().hex)
 
     def test_by_moving_a_row(self, pending: OperationRecord) -> None:
-        log.record_intent(make_call(), operation="users.update")
+        log.record_intent(make_call(), log.Intent(operation="users.update"))
         assert refused(f"UPDATE OR REPLACE {TABLE} SET rowid = rowid + 1 WHERE id = %s", key_of(pending))
 
 

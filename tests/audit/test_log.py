@@ -24,7 +24,8 @@ CHANGES = [{"attribute": "mail", "before": ["a@example.test"], "after": ["b@exam
 @pytest.mark.django_db
 def test_an_intent_and_its_outcome() -> None:
     record = log.record_intent(
-        CALL, operation="users.update", target=TARGET, changes=CHANGES, evidence={"mail": 3}, reversible="full"
+        CALL,
+        log.Intent(operation="users.update", target=TARGET, changes=CHANGES, evidence={"mail": 3}, reversible="full"),
     )
     assert record.may_be_written()
     found = OperationRecord.objects.get(id=record.id)
@@ -45,7 +46,7 @@ def test_an_intent_and_its_outcome() -> None:
 @pytest.mark.django_db
 def test_a_create_learns_the_identity_of_its_object() -> None:
     planned = log.TargetRef(id=None, kind="user", distinguished_name="CN=New,DC=corp")
-    record = log.record_intent(CALL, operation="users.create", target=planned)
+    record = log.record_intent(CALL, log.Intent(operation="users.create", target=planned))
     log.complete(record.id, outcome="succeeded", target=TARGET)
     record.refresh_from_db()
     assert record.target_id == TARGET.id
@@ -87,13 +88,13 @@ def test_refusals_queued_changes_and_administration() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_intent_refuses_a_transaction_that_could_take_it_back() -> None:
     with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
-        log.record_intent(CALL, operation="users.update")
+        log.record_intent(CALL, log.Intent(operation="users.update"))
     assert not OperationRecord.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_an_intent_is_committed_when_the_call_returns() -> None:
-    record = log.record_intent(CALL, operation="users.update")
+    record = log.record_intent(CALL, log.Intent(operation="users.update"))
     seen: list[bool] = []
 
     def look_from_elsewhere() -> None:
@@ -119,7 +120,7 @@ def unwritable_log() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_an_unwritable_log_stops_the_change(unwritable_log: None) -> None:
     with pytest.raises(ServiceUnavailable):
-        log.record_intent(CALL, operation="users.update")
+        log.record_intent(CALL, log.Intent(operation="users.update"))
     with pytest.raises(ServiceUnavailable):
         log.record_refusal(CALL, operation="users.update", code="X")
 
@@ -132,9 +133,9 @@ def test_an_outcome_that_cannot_be_written_is_left_to_the_settler(unwritable_log
 @pytest.mark.django_db(transaction=True)
 def test_an_approved_change_has_one_intent() -> None:
     call = make_call(surface=Surface.WORKER, change_request_id=uuid4())
-    log.record_intent(call, operation="users.update")
+    log.record_intent(call, log.Intent(operation="users.update"))
     with pytest.raises(ServiceUnavailable):
-        log.record_intent(call, operation="users.update")
+        log.record_intent(call, log.Intent(operation="users.update"))
     run = uuid4()
     log.record_intents(call, [log.Intent(operation="users.disable", run_id=run, batch_index=i) for i in range(2)])
     assert OperationRecord.objects.count() == 3
@@ -154,7 +155,7 @@ class TestSettling:
         return record
 
     def test_a_live_request_is_let_alone(self) -> None:
-        record = log.record_intent(CALL, operation="users.update")
+        record = log.record_intent(CALL, log.Intent(operation="users.update"))
         asked: list[OperationRecord] = []
         assert log.settle_pending(asked.append) == 0
         assert not asked
@@ -239,7 +240,7 @@ class TestSecrets:
     @pytest.mark.django_db
     def test_no_secret_reaches_the_database(self) -> None:
         change = {"attribute": "unicodePwd", "before": [], "after": ["Pa55word!"]}
-        log.record_intent(CALL, operation="users.reset-password", changes=[change])
+        log.record_intent(CALL, log.Intent(operation="users.reset-password", changes=[change]))
         with connection.cursor() as cursor:
             cursor.execute("SELECT * FROM audit_operationrecord")
             assert "Pa55word!" not in str(cursor.fetchall())
@@ -247,7 +248,8 @@ class TestSecrets:
     @pytest.mark.django_db
     def test_a_value_that_the_database_cannot_hold_does_not_stop_the_record(self) -> None:
         record = log.record_intent(
-            CALL, operation="users.update", changes=[{"attribute": "info", "before": ["a\x00b"], "after": []}]
+            CALL,
+            log.Intent(operation="users.update", changes=[{"attribute": "info", "before": ["a\x00b"], "after": []}]),
         )
         record.refresh_from_db()
         assert record.changes[0]["before"] == ["a␀b"]

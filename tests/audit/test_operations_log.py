@@ -33,13 +33,16 @@ def target(dn: str, id: UUID | None = None) -> log.TargetRef:
 
 def test_the_record_has_exactly_the_members_of_the_contract() -> None:
     guid = uuid4()
-    record = log.record_intent(CALL, operation="users.update", target=target("CN=Ada,DC=corp", guid))
+    record = log.record_intent(CALL, log.Intent(operation="users.update", target=target("CN=Ada,DC=corp", guid)))
     shown = operations_log.read_operation(CALL, id=record.id)
     assert list(shown) == MEMBERS.split()
     assert shown["target"] == {"id": str(guid), "kind": "user", "distinguishedName": "CN=Ada,DC=corp"}
     assert shown["at"].endswith("Z")
     assert shown["completedAt"] is None
-    assert operations_log.read_operation(CALL, id=log.record_intent(CALL, operation="x.y").id)["target"] is None
+    assert (
+        operations_log.read_operation(CALL, id=log.record_intent(CALL, log.Intent(operation="x.y")).id)["target"]
+        is None
+    )
 
 
 def test_an_unknown_record_is_not_found() -> None:
@@ -49,14 +52,14 @@ def test_an_unknown_record_is_not_found() -> None:
 
 def test_newest_first_in_pages() -> None:
     for index in range(5):
-        log.record_intent(CALL, operation=f"n.{index}")
+        log.record_intent(CALL, log.Intent(operation=f"n.{index}"))
     seen, cursor = [], None
     while True:
         parameters = {"pageSize": "2"} | ({"cursor": cursor} if cursor else {})
         query = load_query(operations_log.SearchOperations, parameters)
         page = operations_log.search_operations(CALL, query=query)
         seen += [item["operation"] for item in page["items"]]
-        log.record_intent(CALL, operation="n.later")
+        log.record_intent(CALL, log.Intent(operation="n.later"))
         cursor = page["nextCursor"]
         if cursor is None:
             break
@@ -84,7 +87,7 @@ def test_filters() -> None:
 
 
 def test_a_time_range_includes_its_ends() -> None:
-    records = [log.record_intent(CALL, operation=f"n.{index}") for index in range(3)]
+    records = [log.record_intent(CALL, log.Intent(operation=f"n.{index}")) for index in range(3)]
     middle = records[1].at.isoformat()
     assert found(**{"from": middle, "to": middle}) == ["n.1"]
     assert found(**{"from": middle}) == ["n.2", "n.1"]
@@ -115,10 +118,10 @@ def test_a_role_with_scopes_sees_targets_inside_them_only(monkeypatch: pytest.Mo
     inside = [base, "CN=Ada,ou=sales,dc=CORP", "CN=a\\,b,OU=Below,OU=Sales,DC=corp"]
     outside = ["OU=Presales,DC=corp", "CN=x\\,OU=Sales,DC=corp", "CN=y,OU=Sales,DC=corp,DC=other", "CN=z,DC=corp"]
     for name in inside + outside:
-        log.record_intent(CALL, operation=name, target=target(name))
-    log.record_intent(CALL, operation="without target")
+        log.record_intent(CALL, log.Intent(operation=name, target=target(name)))
+    log.record_intent(CALL, log.Intent(operation="without target"))
     elsewhere = make_call(directory=DIRECTORY.__class__(id=uuid4(), name="lab", client_id="c2"))
-    log.record_intent(elsewhere, operation="in another directory", target=target(inside[1]))
+    log.record_intent(elsewhere, log.Intent(operation="in another directory", target=target(inside[1])))
     confined = make_call(scopes=(uuid4(),))
 
     monkeypatch.setattr(operations_log, "scope_bases", lambda _: (base,))
