@@ -6,6 +6,7 @@ The rights of a directory's own extended rights come from the directory; reading
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from uuid import UUID
 
 from directory.ldap.descriptor import AccessMask, AceFlags
@@ -135,4 +136,8 @@ class ObjectTypes:
         if subject is Subject.CLASS:
             object_class = self.schema.object_class(name)
             return object_class.schema_id_guid if object_class else None
-        return next((guid for (kind, guid), known in self.rights.items() if (kind, known) == (subject, name)), None)
+        return self._guids.get((subject, name))
+
+    @cached_property
+    def _guids(self) -> Mapping[tuple[Subject, str], UUID]:
+        return {(subject, name): guid for (subject, guid), name in self.rights.items()}

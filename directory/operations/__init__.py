@@ -1,6 +1,7 @@
 """The operations of this app on directory objects, runs and connections. Importing it declares them."""
 
 from directory.operations import (
+    access_control,
     accounts,
     computers,
     directories,
@@ -15,6 +16,7 @@ from directory.operations import (
 )
 
 __all__ = [
+    "access_control",
     "accounts",
     "computers",
     "directories",

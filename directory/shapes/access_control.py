@@ -1,0 +1,108 @@
+"""The shapes of access control and delegations (contract section 3)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from directory.ldap.rights import Subject
+from gateway.core.shapes import Flag, Query
+
+EntryType = Literal["allow", "deny"]
+
+
+class Principal(TypedDict):
+    """An account or group. `name` is null where the domain knows none, `id` where it is no object of the domain."""
+
+    sid: str
+    name: str | None
+    id: str | None
+
+
+class AppliesTo(TypedDict):
+    """What the rights are confined to. `name` is null when neither schema nor extended rights know the identifier."""
+
+    kind: Subject
+    guid: str
+    name: str | None
+
+
+class ObjectClassName(TypedDict):
+    """A class of the schema; `name` is null when it has none of that identifier."""
+
+    guid: str
+    name: str | None
+
+
+class AccessControlEntry(TypedDict):
+    """One entry of the access control list.
+
+    `rights` are those of `mask`, generic ones as what they stand for. `condition` is null for an entry that always
+    holds; else the entry holds under a condition, given in hexadecimal as the directory keeps it.
+    """
+
+    type: EntryType
+    principal: Principal
+    rights: list[str]
+    mask: int
+    appliesTo: AppliesTo | None
+    inheritedObjectType: ObjectClassName | None
+    inherited: bool
+    flags: list[str]
+    condition: str | None
+
+
+class UnreadEntry(TypedDict):
+    """An entry of a type that neither grants nor denies anything here: its place in the list, its type and content."""
+
+    position: int
+    aceType: int
+    flags: list[str]
+    content: str
+
+
+class AccessControl(TypedDict):
+    """Who may do what with an object. Auditing is not included: reading it needs a privilege of its own.
+
+    `nullDacl` is true when the object has no list at all, so that everybody may do everything; with an empty list
+    nobody may do anything. `sddl` is null when an entry has no form in that language.
+    """
+
+    owner: Principal | None
+    group: Principal | None
+    inheritanceBlocked: bool
+    nullDacl: bool
+    sddl: str | None
+    entries: list[AccessControlEntry]
+    unreadEntries: list[UnreadEntry]
+
+
+class Source(TypedDict):
+    """The object that an entry was made on."""
+
+    id: str
+    distinguishedName: str
+
+
+class DelegatedTask(TypedDict):
+    """What the entries let the principal do, or keep it from. `source` is null if nothing above has such an entry."""
+
+    name: str
+    type: EntryType
+    source: Source | None
+    entries: list[AccessControlEntry]
+
+
+class Delegation(TypedDict):
+    principal: Principal
+    tasks: list[DelegatedTask]
+
+
+class Delegations(TypedDict):
+    """What was given to whom beyond the defaults of the class, without the protection from accidental deletion."""
+
+    items: list[Delegation]
+
+
+class DelegationsQuery(Query):
+    inherited: Annotated[Flag, Field(description="Include what was given above and comes down to the unit.")] = False
