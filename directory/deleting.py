@@ -5,7 +5,8 @@ from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, find_object
-from directory.ldap import Client, Delete, Entry, Schema, Scope, is_protected_from_deletion, parse_descriptor
+from directory.deletion_protection import require_deletable
+from directory.ldap import Client, Delete, Entry, Schema, Scope
 from directory.ldap.codecs import decode, is_credential
 from directory.policy import is_protected, protected_among
 from directory.proposal import AttributeChange, Proposal
@@ -33,12 +34,12 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
     # All readable attributes: the record of the deletion is what a restore is refilled from.
     entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True)
-    _require_deletable(entry)
+    require_deletable(entry)
     below = _below(client, entry.dn)
     if below and not recursive:
         raise errors.NotEmpty(objectsBelow=len(below))
     for descendant in below:
-        _require_deletable(descendant)
+        require_deletable(descendant)
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
     return Proposal(
@@ -58,13 +59,6 @@ def _below(client: Client, dn: str) -> list[Entry]:
     """Everything below an object, each with what decides whether it may go."""
     rows = client.search(dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True)
     return [entry for entry in rows if entry.dn.lower() != dn.lower()]
-
-
-def _require_deletable(entry: Entry) -> None:
-    descriptors = entry.values("nTSecurityDescriptor")
-    # Without the right to read the list the gateway cannot tell, and AD would not let it delete either.
-    if descriptors and is_protected_from_deletion(parse_descriptor(descriptors[0])):
-        raise errors.DeletionProtected(f"{entry.dn} is protected from accidental deletion.")
 
 
 def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:

@@ -28,12 +28,28 @@ class DeletionProtected(GatewayError):
     status, code, title = 409, "AD.Object.DeletionProtected", "The object is protected from accidental deletion"
 
 
+class MoveBelowItself(GatewayError):
+    status, code, title = 409, "AD.Object.MoveBelowItself", "An object cannot be moved to a place below itself"
+
+
+class ParentDeleted(GatewayError):
+    status, code, title = 409, "AD.Object.ParentDeleted", "The container the object was in does not exist any more"
+
+
 class VersionMismatch(GatewayError):
     status, code, title = 412, "AD.Object.VersionMismatch", "The object has changed since it was read"
 
 
 class GroupCycle(GatewayError):
     status, code, title = 409, "AD.Group.Cycle", "A group would become a member of itself"
+
+
+class PrimaryGroup(GatewayError):
+    status, code, title = (
+        409,
+        "AD.Group.PrimaryGroup",
+        "Membership in a primary group is changed by another primary group only",
+    )
 
 
 class PasswordPolicyViolation(GatewayError):

@@ -1,15 +1,24 @@
-"""Operations on objects of any class: read, search, look-up by name, create, update, delete."""
+"""Operations on objects of any class: read, search, look-up by name, create, update, delete, move, rename."""
 
 from uuid import UUID
 
 from directory.access import parse_reference
 from directory.creating import propose_create
 from directory.deleting import propose_delete
+from directory.moving import propose_move, propose_rename
 from directory.proposal import Proposal
 from directory.reading import read_by_name, read_record
 from directory.search import SearchQuery, run_search
 from directory.searches import SEARCHES
-from directory.shapes.inputs import ByDnQuery, CreateObject, DeleteQuery, ReadQuery, UpdateObject
+from directory.shapes.inputs import (
+    ByDnQuery,
+    CreateObject,
+    DeleteQuery,
+    MoveObject,
+    ReadQuery,
+    RenameObject,
+    UpdateObject,
+)
 from directory.shapes.kinds import KINDS_OF_NOUN, permissions_for_any
 from directory.shapes.record import DirectoryObject
 from directory.updating import propose_update
@@ -95,3 +104,32 @@ def update_object(call: Call, *, id: UUID, body: UpdateObject) -> Proposal:
 def delete_object(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete an object of any class."""
     return propose_delete(call, noun="objects", id=id, recursive=query.recursive)
+
+
+@operation(
+    "objects.move",
+    "POST ad/objects/{id}/move",
+    permission="directory.move_object",
+    effect=Effect.CHANGE,
+    body=MoveObject,
+    output=DirectoryObject,
+)
+def move_object(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
+    """Move an object of any class to another parent."""
+    return propose_move(call, noun="objects", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+
+
+@operation(
+    "objects.rename",
+    "POST ad/objects/{id}/rename",
+    permission=permissions_for_any("update"),
+    effect=Effect.CHANGE,
+    body=RenameObject,
+    output=DirectoryObject,
+)
+def rename_object(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
+    """Give an object of any class another name.
+
+    The distinguished names of everything below change with it.
+    """
+    return propose_rename(call, noun="objects", id=id, name=body.name)

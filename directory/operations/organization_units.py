@@ -1,10 +1,11 @@
-"""Operations on organizational units: read, search, look-up by name, create, update, delete."""
+"""Operations on organizational units: read, search, look-up by name, create, update, delete, move, rename."""
 
 from uuid import UUID
 
 from directory.access import parse_reference
 from directory.creating import propose_create
 from directory.deleting import propose_delete
+from directory.moving import propose_move, propose_rename
 from directory.proposal import Proposal
 from directory.reading import read_by_name, read_record
 from directory.search import SearchQuery, run_search
@@ -13,7 +14,9 @@ from directory.shapes.inputs import (
     ByDnQuery,
     CreateOrganizationalUnit,
     DeleteQuery,
+    MoveObject,
     ReadQuery,
+    RenameObject,
     UpdateOrganizationalUnit,
 )
 from directory.shapes.kinds import KINDS_OF_NOUN
@@ -108,3 +111,33 @@ def update_organizational_unit(call: Call, *, id: UUID, body: UpdateOrganization
 def delete_organizational_unit(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete an organizational unit."""
     return propose_delete(call, noun="organization-units", id=id, recursive=query.recursive)
+
+
+@operation(
+    "organization-units.move",
+    "POST ad/organization-units/{id}/move",
+    permission="directory.move_object",
+    effect=Effect.CHANGE,
+    risk=Risk.DESTRUCTIVE,
+    body=MoveObject,
+    output=DirectoryObject,
+)
+def move_organizational_unit(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
+    """Move an organizational unit to another parent."""
+    return propose_move(call, noun="organization-units", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+
+
+@operation(
+    "organization-units.rename",
+    "POST ad/organization-units/{id}/rename",
+    permission="directory.update_organizationalunit",
+    effect=Effect.CHANGE,
+    body=RenameObject,
+    output=DirectoryObject,
+)
+def rename_organizational_unit(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
+    """Give an organizational unit another name.
+
+    The distinguished names of everything below change with it.
+    """
+    return propose_rename(call, noun="organization-units", id=id, name=body.name)
