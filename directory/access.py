@@ -3,7 +3,7 @@
 Absent, forbidden and unreachable are three different answers: ObjectNotFound, Forbidden, Unavailable.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from uuid import UUID
 
 from directory import errors
@@ -65,6 +65,16 @@ def find_object(
         raise errors.ObjectNotFound
     require_inside_scopes(call, entry.dn)
     return entry
+
+
+def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[str] = ()) -> dict[UUID, Entry]:
+    """Those of many objects that exist, by objectGUID; Forbidden when one of them is outside the caller's scopes."""
+    client = client_of(call)
+    wanted = tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes)))
+    found = client.read_many(guids, wanted)
+    entries = {guid: entry for guid, entry in found.items() if _is_within_directory(client, entry)}
+    require_inside_scopes(call, *(entry.dn for entry in entries.values()))
+    return entries
 
 
 def _is_within_directory(client: Client, entry: Entry) -> bool:

@@ -1,10 +1,11 @@
-"""Objects that a write refers to: they must exist, members must be inside the caller's scopes, groups make no cycle."""
+"""What bags refer to: the objects must exist, and of a group's members the same holds as for its members' operation."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from directory import errors
 from directory.access import client_of, require_inside_scopes
-from directory.ldap import And, Client, DistinguishedName, Equals, Filter, Or, Scope
+from directory.ldap import Client, DistinguishedName, Entry, Equals, Or, Scope
+from directory.nesting import MEMBER_ATTRIBUTES, complaint_about_scopes, is_primary_group, require_no_cycle
 from directory.shapes.modifications import Delta, Step, referenced_names, refusal
 from gateway.core.call import Call
 
@@ -20,53 +21,34 @@ def require_references(call: Call, steps: Sequence[Step]) -> None:
         raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name}: there is no object {name}")
 
 
-def require_members_allowed(call: Call, group: str | None, delta: Delta) -> None:
-    """Check the members a change adds and removes; `group` is the name of the group, None for a new one.
+def require_members_allowed(call: Call, group: Entry, delta: Delta) -> None:
+    """Check the members a change adds and removes; `group` was read with NESTING_ATTRIBUTES.
 
-    Raises Forbidden when one is outside the caller's scopes, GroupCycle when the group would contain itself.
+    Raises Forbidden when one is outside the caller's scopes, GroupCycle when the group would contain itself,
+    DirectoryRejected when its scope does not allow a member, PrimaryGroup for one who belongs to it anyway.
     """
-    added = [name for step in delta.modifications if _adds_members(step.attribute, step.op) for name in step.values]
-    removed = [
-        name
-        for step in delta.modifications
-        if step.attribute.lower() == "member" and step.op == "delete"
-        for name in step.values
-    ]
-    require_inside_scopes(call, *(name.decode() for name in (*added, *removed)))
-    if added and group is not None:
-        require_no_cycle(client_of(call), group, [name.decode() for name in added])
+    steps = [step for step in delta.modifications if step.attribute.lower() == "member"]
+    if not steps:
+        return
+    require_inside_scopes(call, *(name.decode() for step in steps for name in step.values))
+    client = client_of(call)
+    names = [name.decode() for step in steps if step.op != "delete" for name in step.values]
+    added = list(_entries(client, names, MEMBER_ATTRIBUTES))
+    for member in added:
+        if is_primary_group(group, member):
+            raise errors.PrimaryGroup(f"It is the primary group of {member.dn}.")
+        if complaint := complaint_about_scopes(group, member):
+            raise errors.DirectoryRejected(complaint)
+    require_no_cycle(client, group, added)
 
 
-def _adds_members(attribute: str, op: str) -> bool:
-    return attribute.lower() == "member" and op != "delete"
-
-
-def require_no_cycle(client: Client, group: str, members: Iterable[str]) -> None:
-    """Refuse members that contain the group already, at any depth, or are the group: AD itself accepts them."""
-    added = {DistinguishedName.parse(name) for name in members}
-    above = {DistinguishedName.parse(group)}
-    found = above
-    while found:
-        if added & found:
-            raise errors.GroupCycle
-        condition = And(Equals("objectClass", "group"), Or(*(Equals("member", str(name)) for name in found)))
-        parents = _named(client, condition)
-        found = parents - above
-        above |= found
+def _entries(client: Client, names: Sequence[str], attributes: Sequence[str]) -> Iterator[Entry]:
+    for start in range(0, len(names), _NAMES_IN_ONE_FILTER):
+        condition = Or(*(Equals("distinguishedName", name) for name in names[start : start + _NAMES_IN_ONE_FILTER]))
+        yield from client.search(client.default_naming_context, Scope.SUBTREE, condition, attributes)
 
 
 def _existing(client: Client, names: Collection[DistinguishedName]) -> set[DistinguishedName]:
-    found = set()
-    waiting = list(names)
-    for start in range(0, len(waiting), _NAMES_IN_ONE_FILTER):
-        some = waiting[start : start + _NAMES_IN_ONE_FILTER]
-        condition = Or(*(Equals("distinguishedName", str(name)) for name in some))
-        found |= _named(client, condition)
+    found = {DistinguishedName.parse(entry.dn) for entry in _entries(client, [*map(str, names)], ("objectGUID",))}
     # What is in another naming context, such as the configuration, is not found from the domain's root.
-    found |= {name for name in waiting if name not in found and client.find(str(name), ("cn",)) is not None}
-    return found
-
-
-def _named(client: Client, condition: Filter) -> set[DistinguishedName]:
-    rows = client.search(client.default_naming_context, Scope.SUBTREE, condition, ("objectGUID",))
-    return {DistinguishedName.parse(entry.dn) for entry in rows}
+    return found | {name for name in names if name not in found and client.find(str(name), ("cn",)) is not None}

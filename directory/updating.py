@@ -78,7 +78,7 @@ def propose_update(
     require_sense(steps, kind=kind, entry=entry)
     require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
-    require_members_allowed(call, entry.dn, delta)
+    require_members_allowed(call, entry, delta)
     risk = Risk.ORDINARY
     if account is not None:
         _require_part(kind in ACCOUNT_KINDS, "account")

@@ -1,0 +1,132 @@
+"""Groups in groups: what lies above and below one, and which groups may hold which. Reads; proposes nothing.
+
+Followed level by level through `memberOf`, a search for each: LDAP_MATCHING_RULE_IN_CHAIN takes a hundred times as long
+on Samba, and tokenGroups knows neither distribution groups nor, on Samba, the groups of a group.
+"""
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from directory import errors
+from directory.ldap import And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
+from directory.ldap.flags import BUILTIN_DOMAIN_SID
+
+NESTING_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType", "memberOf")
+"""What a group must have been read with to be placed among others."""
+MEMBER_ATTRIBUTES = ("objectGUID", "objectClass", "groupType", "primaryGroupID")
+"""What a member must have been read with to be judged."""
+
+_NAMES_IN_ONE_FILTER = 100
+_GROUP = Equals("objectClass", "group")
+_SCOPES = GroupType.GLOBAL | GroupType.UNIVERSAL | GroupType.DOMAIN_LOCAL
+_NAMED = {GroupType.GLOBAL: "global", GroupType.UNIVERSAL: "universal", GroupType.DOMAIN_LOCAL: "domain-local"}
+# Group scopes in Active Directory ([MS-SAMR] 3.1.1.8.9); a domain-local group may hold every one.
+_MAY_HOLD = {GroupType.GLOBAL: GroupType.GLOBAL, GroupType.UNIVERSAL: GroupType.GLOBAL | GroupType.UNIVERSAL}
+
+
+def find_groups(client: Client, names: Iterable[str]) -> list[Entry]:
+    """Those of the groups with these distinguished names that exist."""
+    return list(_groups(client, [Equals("distinguishedName", name) for name in dict.fromkeys(names)]))
+
+
+def find_primary_group(client: Client, account: Entry) -> Entry | None:
+    """The group that `primaryGroupID` names: in the account's own domain ([MS-ADA3] 2.120). None for what has none."""
+    sids, number = account.values("objectSid"), account.integer("primaryGroupID")
+    if not sids or number is None:
+        return None
+    return next(_groups(client, [Equals("objectSid", sids[0][:-4] + struct.pack("<I", number))]), None)
+
+
+def groups_above(client: Client, names: Iterable[str]) -> list[Entry]:
+    """The groups with these distinguished names and every group one of them is nested in, however deep, each once."""
+    found: list[Entry] = []
+    asked: set[str] = set()
+    waiting = set(names)
+    while waiting:
+        asked |= waiting
+        level = find_groups(client, waiting)
+        found += level
+        waiting = {name for group in level for name in group.texts("memberOf")} - asked
+    return found
+
+
+def groups_below(client: Client, group: Entry) -> list[Entry]:
+    """The group and every group nested in it, however deep, each once."""
+    known = {group.dn: group}
+    level = [group]
+    while level:
+        members = _groups(client, [Equals("memberOf", holder.dn) for holder in level])
+        level = [member for member in members if member.dn not in known]
+        known.update((member.dn, member) for member in level)
+    return list(known.values())
+
+
+def require_no_cycle(client: Client, group: Entry, members: Collection[Entry]) -> None:
+    """Refuse members that are the group or hold it already, at any depth: Samba accepts them. Raises GroupCycle.
+
+    One member at a time is enough: every new membership ends in the same group, so a cycle has one of them only.
+    """
+    nested = {member.guid: member for member in members if is_group(member)}
+    if group.guid in nested:
+        raise errors.GroupCycle("A group cannot be a member of itself.")
+    if not nested:
+        return
+    for holder in groups_above(client, group.texts("memberOf")):
+        if holder.guid in nested:
+            raise errors.GroupCycle(f"The group is a member of {holder.dn} already, directly or through others.")
+
+
+def complaint_about_scopes(group: Entry, member: Entry) -> str | None:
+    """Why a security group cannot hold a member by their scopes, or None: Samba takes any.
+
+    Distribution groups are left to the directory, which is not so strict with them.
+    """
+    holder = GroupType.from_directory(group.integer("groupType") or 0)
+    allowed = _MAY_HOLD.get(holder & _SCOPES)
+    if allowed is None or not holder & GroupType.SECURITY_ENABLED:
+        return None
+    described = f"A {_NAMED[holder & _SCOPES]} group cannot have"
+    if is_foreign(member):
+        return f"{described} a member from another domain or a well-known principal."
+    held = GroupType.from_directory(member.integer("groupType") or 0)
+    if is_group(member) and held & GroupType.SECURITY_ENABLED and not held & _SCOPES & allowed:
+        return f"{described} a {_NAMED.get(held & _SCOPES, 'local')} group as a member."
+    return None
+
+
+def is_group(entry: Entry) -> bool:
+    return "group" in (name.lower() for name in entry.object_classes)
+
+
+def is_foreign(entry: Entry) -> bool:
+    """Whether an entry stands for somebody of another domain, or for a well-known principal such as Everyone."""
+    return "foreignsecurityprincipal" in (name.lower() for name in entry.object_classes)
+
+
+def is_primary_group(group: Entry, account: Entry) -> bool:
+    """Whether the account has the group for its primary group: then it belongs to it without being listed."""
+    number = account.integer("primaryGroupID")
+    return number is not None and number == relative_id(group)
+
+
+def relative_id(group: Entry) -> int | None:
+    """The number by which accounts name a group as their primary group.
+
+    None for groups of the built-in domain: there are no accounts in it, and elsewhere its numbers mean others.
+    """
+    sids = group.values("objectSid")
+    if not sids or sids[0][8:-4] == text_to_sid(BUILTIN_DOMAIN_SID)[8:]:
+        return None
+    (number,) = struct.unpack("<I", sids[0][-4:])
+    return int(number)
+
+
+def _groups(client: Client, conditions: Sequence[Filter]) -> Iterator[Entry]:
+    """The groups that fulfil one of these conditions, each once."""
+    seen = set()
+    for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
+        some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
+        for entry in client.search(client.default_naming_context, Scope.SUBTREE, And(_GROUP, some), NESTING_ATTRIBUTES):
+            if entry.guid not in seen:
+                seen.add(entry.guid)
+                yield entry
