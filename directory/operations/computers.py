@@ -1,4 +1,4 @@
-"""Operations on computers: read, search, look-up by name, create, update, delete, enable, disable, unlock."""
+"""Operations on computers: read, search, look up; create, update, delete; move, rename; enable, disable, unlock."""
 
 from uuid import UUID
 
@@ -6,11 +6,21 @@ from directory.access import parse_reference
 from directory.accounts import propose_enabled, propose_unlocked
 from directory.creating import NewAccount, propose_create
 from directory.deleting import propose_delete
+from directory.member_lists import MembershipQuery, list_groups
+from directory.moving import propose_move, propose_rename
 from directory.proposal import Proposal
 from directory.reading import read_by_name, read_record
 from directory.search import SearchQuery, run_search
 from directory.searches import SEARCHES
-from directory.shapes.inputs import ByDnQuery, CreateComputer, DeleteQuery, ReadQuery, UpdateAccount
+from directory.shapes.inputs import (
+    ByDnQuery,
+    CreateComputer,
+    DeleteQuery,
+    MoveObject,
+    ReadQuery,
+    RenameObject,
+    UpdateAccount,
+)
 from directory.shapes.kinds import KINDS_OF_NOUN
 from directory.shapes.record import DirectoryObject
 from directory.updating import propose_update
@@ -148,3 +158,45 @@ def disable_computer(call: Call, *, id: UUID) -> Proposal:
 def unlock_computer(call: Call, *, id: UUID) -> Proposal:
     """Unlock a computer's account after too many wrong passwords."""
     return propose_unlocked(call, noun="computers", id=id)
+
+
+@operation(
+    "computers.move",
+    "POST ad/computers/{id}/move",
+    permission="directory.move_object",
+    effect=Effect.CHANGE,
+    body=MoveObject,
+    output=DirectoryObject,
+)
+def move_computer(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
+    """Move a computer to another parent."""
+    return propose_move(call, noun="computers", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+
+
+@operation(
+    "computers.rename",
+    "POST ad/computers/{id}/rename",
+    permission="directory.update_computer",
+    effect=Effect.CHANGE,
+    body=RenameObject,
+    output=DirectoryObject,
+)
+def rename_computer(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
+    """Give a computer another name.
+
+    Only the object is renamed: sAMAccountName, dNSHostName and service principal names stay, and the machine keeps
+    its name.
+    """
+    return propose_rename(call, noun="computers", id=id, name=body.name)
+
+
+@operation(
+    "computers.list-groups",
+    "GET ad/computers/{id}/groups",
+    permission="directory.read_object",
+    query=MembershipQuery,
+    output=Page[DirectoryObject],
+)
+def list_groups_of_computer(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
+    """List the groups a computer belongs to, the primary group included."""
+    return list_groups(call, noun="computers", id=id, query=query)

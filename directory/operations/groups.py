@@ -1,15 +1,27 @@
-"""Operations on groups: read, search, look-up by name, create, update, delete."""
+"""Operations on groups: read, search, look-up by name, create, update, delete, move, rename, members."""
 
 from uuid import UUID
 
 from directory.access import parse_reference
 from directory.creating import NewGroup, propose_create
 from directory.deleting import propose_delete
+from directory.member_lists import MembershipQuery, list_groups, list_members
+from directory.membership import MembersChanged, propose_members
+from directory.moving import propose_move, propose_rename
 from directory.proposal import Proposal
 from directory.reading import read_by_name, read_record
 from directory.search import SearchQuery, run_search
 from directory.searches import SEARCHES
-from directory.shapes.inputs import ByDnQuery, CreateGroup, DeleteQuery, ReadQuery, UpdateGroup
+from directory.shapes.inputs import (
+    ByDnQuery,
+    ChangeMembers,
+    CreateGroup,
+    DeleteQuery,
+    MoveObject,
+    ReadQuery,
+    RenameObject,
+    UpdateGroup,
+)
 from directory.shapes.kinds import KINDS_OF_NOUN
 from directory.shapes.record import DirectoryObject
 from directory.updating import propose_update
@@ -99,3 +111,69 @@ def update_group(call: Call, *, id: UUID, body: UpdateGroup) -> Proposal:
 def delete_group(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete a group."""
     return propose_delete(call, noun="groups", id=id, recursive=query.recursive)
+
+
+@operation(
+    "groups.move",
+    "POST ad/groups/{id}/move",
+    permission="directory.move_object",
+    effect=Effect.CHANGE,
+    body=MoveObject,
+    output=DirectoryObject,
+)
+def move_group(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
+    """Move a group to another parent."""
+    return propose_move(call, noun="groups", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+
+
+@operation(
+    "groups.rename",
+    "POST ad/groups/{id}/rename",
+    permission="directory.update_group",
+    effect=Effect.CHANGE,
+    body=RenameObject,
+    output=DirectoryObject,
+)
+def rename_group(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
+    """Give a group another name.
+
+    Its sAMAccountName stays as it is.
+    """
+    return propose_rename(call, noun="groups", id=id, name=body.name)
+
+
+@operation(
+    "groups.list-members",
+    "GET ad/groups/{id}/members",
+    permission="directory.read_object",
+    query=MembershipQuery,
+    output=Page[DirectoryObject],
+)
+def list_members_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
+    """List the members of a group, those who have it for their primary group included."""
+    return list_members(call, id=id, query=query)
+
+
+@operation(
+    "groups.change-members",
+    "POST ad/groups/{id}/members",
+    permission="directory.manage_membership",
+    effect=Effect.CHANGE,
+    body=ChangeMembers,
+    output=MembersChanged,
+)
+def change_members_of_group(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
+    """Add members to a group and remove others from it, all in one atomic change."""
+    return propose_members(call, id=id, body=body)
+
+
+@operation(
+    "groups.list-groups",
+    "GET ad/groups/{id}/groups",
+    permission="directory.read_object",
+    query=MembershipQuery,
+    output=Page[DirectoryObject],
+)
+def list_groups_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
+    """List the groups a group belongs to."""
+    return list_groups(call, noun="groups", id=id, query=query)

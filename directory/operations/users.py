@@ -1,4 +1,4 @@
-"""Operations on users: read, search, look-up by name, create, update, delete, enable, disable, unlock."""
+"""Operations on users: read, search, look-up by name, create, update, delete, enable, disable, unlock, move, rename."""
 
 from uuid import UUID
 
@@ -6,12 +6,22 @@ from directory.access import parse_reference
 from directory.accounts import propose_enabled, propose_unlocked
 from directory.creating import NewAccount, propose_create
 from directory.deleting import propose_delete
+from directory.member_lists import MembershipQuery, list_groups
+from directory.moving import propose_move, propose_rename
 from directory.passwords import propose_password_change, propose_reset
 from directory.proposal import Proposal
 from directory.reading import read_by_name, read_record
 from directory.search import SearchQuery, run_search
 from directory.searches import SEARCHES
-from directory.shapes.inputs import ByDnQuery, CreateUser, DeleteQuery, ReadQuery, UpdateAccount
+from directory.shapes.inputs import (
+    ByDnQuery,
+    CreateUser,
+    DeleteQuery,
+    MoveObject,
+    ReadQuery,
+    RenameObject,
+    UpdateAccount,
+)
 from directory.shapes.kinds import KINDS_OF_NOUN
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.record import DirectoryObject
@@ -149,6 +159,35 @@ def unlock_user(call: Call, *, id: UUID) -> Proposal:
 
 
 @operation(
+    "users.move",
+    "POST ad/users/{id}/move",
+    permission="directory.move_object",
+    effect=Effect.CHANGE,
+    body=MoveObject,
+    output=DirectoryObject,
+)
+def move_user(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
+    """Move a user to another parent."""
+    return propose_move(call, noun="users", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+
+
+@operation(
+    "users.rename",
+    "POST ad/users/{id}/rename",
+    permission="directory.update_user",
+    effect=Effect.CHANGE,
+    body=RenameObject,
+    output=DirectoryObject,
+)
+def rename_user(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
+    """Give a user another name.
+
+    Its sAMAccountName, userPrincipalName and displayName stay as they are.
+    """
+    return propose_rename(call, noun="users", id=id, name=body.name)
+
+
+@operation(
     "users.reset-password",
     "POST ad/users/{id}/reset-password",
     permission="directory.reset_password",
@@ -185,3 +224,15 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
 def change_password(call: Call, *, id: UUID, body: ChangePassword) -> Proposal:
     """Change a user's password, knowing the present one; a wrong one counts towards the account's lock-out."""
     return propose_password_change(call, noun="users", id=id, current=body.current_password, new=body.new_password)
+
+
+@operation(
+    "users.list-groups",
+    "GET ad/users/{id}/groups",
+    permission="directory.read_object",
+    query=MembershipQuery,
+    output=Page[DirectoryObject],
+)
+def list_groups_of_user(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
+    """List the groups a user belongs to, the primary group included."""
+    return list_groups(call, noun="users", id=id, query=query)
