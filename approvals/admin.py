@@ -1,4 +1,6 @@
-"""Change requests in Django admin: who asks for what, the values side by side, and the decision. Nothing is edited."""
+"""Change requests in Django admin: who asks for what, the values side by side, the decision, and the password that was
+generated for an approved one. Nothing is edited.
+"""
 
 from typing import Any
 from uuid import UUID
@@ -15,11 +17,11 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from approvals import decide
+from approvals import decide, secrets
 from approvals.models import ChangeRequest, Status
 from audit import log
 from directory.shapes.explained import explained
-from gateway.core.errors import GatewayError, NotFound
+from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import Risk, find_operation
 from keys.authentication import identify_session
 
@@ -68,7 +70,7 @@ class ChangeRequestAdmin(admin.ModelAdmin):
         return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChangeRequest]:
-        return super().get_queryset(request).defer("input")
+        return super().get_queryset(request).defer("input", "secret")
 
     def get_ordering(self, request: HttpRequest) -> Any:
         """What waits comes first."""
@@ -79,6 +81,7 @@ class ChangeRequestAdmin(admin.ModelAdmin):
         return [
             path("<uuid:request_id>/approve/", for_staff(self.approve_view), name="approvals_changerequest_approve"),
             path("<uuid:request_id>/reject/", for_staff(self.reject_view), name="approvals_changerequest_reject"),
+            path("<uuid:request_id>/secret/", for_staff(self.secret_view), name="approvals_changerequest_secret"),
             *super().get_urls(),
         ]
 
@@ -93,7 +96,14 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             raise Http404
         return self._page(request, change_request, DecisionForm(initial={"digest": change_request.digest}))
 
-    def _page(self, request: HttpRequest, change_request: ChangeRequest, form: DecisionForm) -> TemplateResponse:
+    def _page(
+        self,
+        request: HttpRequest,
+        change_request: ChangeRequest,
+        form: DecisionForm,
+        *,
+        generated_password: str | None = None,
+    ) -> TemplateResponse:
         is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
         context = {
             **self.admin_site.each_context(request),
@@ -105,6 +115,8 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             "changes": [_side_by_side(item) for item in change_request.changes],
             "is_own": change_request.requester_id == request.user.pk,
             "is_open": is_open,
+            "has_secret": secrets.may_take(request.user.pk, change_request),
+            "generated_password": generated_password,
             "form": form,
         }
         return TemplateResponse(request, "admin/approvals/changerequest/detail.html", context)
@@ -116,6 +128,24 @@ class ChangeRequestAdmin(admin.ModelAdmin):
     @method_decorator(require_POST)
     def reject_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
         return self._decide(request, request_id, "reject")
+
+    @method_decorator(require_POST)
+    def secret_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
+        """Show the generated password in this answer alone, as the operation does, with the same record."""
+        call = identify_session(request, check_csrf=False)  # as below
+        operation = "change-requests.reveal-secret"
+        try:
+            if not call.may(DECIDE):
+                raise Forbidden
+            with transaction.atomic():
+                password = secrets.take(call.person, request_id)
+                log.record_administration(call, operation=operation, arguments={"id": str(request_id)})
+        except GatewayError as refusal:
+            log.record_refusal(call, operation=operation, code=refusal.code)
+            messages.error(request, refusal.detail)
+            return HttpResponseRedirect(reverse("admin:approvals_changerequest_change", args=[request_id]))
+        change_request = decide.find_request(request_id)
+        return self._page(request, change_request, DecisionForm(), generated_password=password)
 
     def _decide(self, request: HttpRequest, request_id: UUID, decision: str) -> HttpResponse:
         """Decide as the operation of the same name does, with the same record in the operations log."""

@@ -17,8 +17,8 @@ from gateway.core.errors import NotFound
 
 
 def find_request(request_id: UUID) -> ChangeRequest:
-    """The request without its input, which is the worker's alone; raises NotFound."""
-    change_request = ChangeRequest.objects.defer("input").filter(id=request_id).first()
+    """The request without its input, which is the worker's alone, and without its secret; raises NotFound."""
+    change_request = ChangeRequest.objects.defer("input", "secret").filter(id=request_id).first()
     if change_request is None:
         raise NotFound
     return change_request

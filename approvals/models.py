@@ -39,7 +39,8 @@ class ChangeRequest(models.Model):
     The requester is frozen: names and ids of the person and the key as they were. No foreign keys, so that a request
     outlives them. `input` holds the arguments, the query and the body, with their secrets, encrypted; it is emptied
     when the request ends. `changes` is what people see, without secrets. `attempt` counts the workers that took the
-    approved change up, and `lease_until` is how long the last one has for it.
+    approved change up, and `lease_until` is how long the last one has for it. `secret` is a password generated while
+    it was applied, encrypted, for the approver to take before `secret_until` (`approvals.secrets`).
     """
 
     id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
@@ -71,6 +72,8 @@ class ChangeRequest(models.Model):
     problem = models.JSONField(null=True)
     attempt = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
+    secret = EncryptedTextField(blank=True)
+    secret_until = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["-id"]
@@ -80,13 +83,17 @@ class ChangeRequest(models.Model):
             models.Index(fields=["status", "id"], name="approvals_by_status"),
             models.Index(fields=["requester_id", "id"], name="approvals_by_requester"),
             models.Index(fields=["expires_at"], name="approvals_to_expire", condition=Q(status="pending")),
+            models.Index(fields=["secret_until"], name="approvals_to_wipe", condition=Q(secret_until__isnull=False)),
         ]
 
     def __str__(self) -> str:
         return f"{self.operation} on {self.target_dn}"
 
     def kept_input(self) -> dict[str, Any]:
-        """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body)."""
+        """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).
+
+        `versions` are those of attributes whose values cannot be seen, by attid (`approvals.queue.has_drifted`).
+        """
         kept: dict[str, Any] = json.loads(self.input)
         return kept
 

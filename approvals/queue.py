@@ -24,7 +24,7 @@ from approvals.states import move
 from audit.identifiers import new_identifier
 from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, redacted
-from directory.proposal import Proposal
+from directory.proposal import SECRET, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden
@@ -92,7 +92,14 @@ def hold(
         directory_id=call.directory.id,
         directory=call.directory.name,
         changes=redacted(change.as_json() for change in proposal.changes),
-        input=json.dumps({"arguments": dict(arguments), "query": dict(query), "document": document}),
+        input=json.dumps(
+            {
+                "arguments": dict(arguments),
+                "query": dict(query),
+                "document": document,
+                "versions": _versions_of_secrets(proposal),
+            }
+        ),
         if_match=None if call.if_match is None else sorted(call.if_match),
         created_at=now,
         expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
@@ -152,7 +159,17 @@ def claim(request_id: UUID) -> ChangeRequest | None:
 def has_drifted(change_request: ChangeRequest, proposal: Proposal) -> bool:
     """Whether the attributes concerned have changed since the request: then it is not what was approved any more."""
     now = redacted(change.as_json() for change in proposal.changes)
-    return _seen(now) != _seen(change_request.changes)
+    if _seen(now) != _seen(change_request.changes):
+        return True
+    return change_request.kept_input().get("versions") != _versions_of_secrets(proposal)
+
+
+def _versions_of_secrets(proposal: Proposal) -> dict[str, int] | None:
+    """How often what a change replaces was changed, where its value cannot be seen: a password, by its version."""
+    if not any(SECRET in change.before for change in proposal.changes):
+        return None
+    versions: dict[str, int] | None = proposal.evidence.get("versions")
+    return versions
 
 
 def _seen(changes: list[ChangeJson]) -> dict[str, tuple[list[str], list[str]]]:

@@ -42,6 +42,12 @@ class ChangeRequestJson(TypedDict):
     problem: dict[str, Any] | None
 
 
+class GivenSecret(TypedDict):
+    """A password that the gateway generated while it applied the change."""
+
+    generatedPassword: str
+
+
 def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:
     target = change_request.target_id
     return {"id": str(target) if target else None, "distinguishedName": change_request.target_dn}

@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from approvals.models import ChangeRequest, Status
+from approvals.secrets import deadline_from_now
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
@@ -37,6 +38,10 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
         raise ValueError(f"a change request does not go from {from_} to {to}")
     if to not in NEEDS_INPUT:
         fields["input"] = ""
+    if to is Status.APPLIED:
+        fields["secret_until"] = deadline_from_now()
+    elif to is Status.FAILED:  # what was generated for it opens nothing
+        fields |= {"secret": "", "secret_until": None}
     requests = ChangeRequest.objects.filter(id=request_id, status=from_)
     if if_attempt is not None:
         requests = requests.filter(attempt=if_attempt)

@@ -8,7 +8,7 @@ from uuid import UUID
 import structlog
 from celery import shared_task
 
-from approvals import queue
+from approvals import queue, secrets
 from audit import log
 from audit.models import OperationRecord
 from directory.connection import get_client
@@ -35,6 +35,7 @@ def sweep() -> None:
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome)
     queue.settle_applying()
+    secrets.wipe_overdue()
     forget_old_answers()
 
 

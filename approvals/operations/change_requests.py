@@ -6,9 +6,9 @@ from uuid import UUID
 from django.db.models import QuerySet
 from pydantic import AfterValidator, ConfigDict, Field
 
-from approvals import decide
+from approvals import decide, secrets
 from approvals.models import ChangeRequest, Status
-from approvals.shapes import ChangeRequestJson, change_request_as_json
+from approvals.shapes import ChangeRequestJson, GivenSecret, change_request_as_json
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, Effect, operation
@@ -53,7 +53,7 @@ class RejectChangeRequest(Body):
 
 def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
     """One's own requests; in the console all of them for who may decide. The input is the worker's alone."""
-    requests = ChangeRequest.objects.defer("input")
+    requests = ChangeRequest.objects.defer("input", "secret")
     if call.surface is Surface.REST and call.may(DECIDE):
         return requests
     return requests.filter(requester_id=call.person.id)
@@ -121,3 +121,19 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
 def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) -> ChangeRequestJson:
     """Reject somebody else's change request, saying why."""
     return change_request_as_json(decide.reject(call.person, id, comment=body.comment))
+
+
+@operation(
+    "change-requests.reveal-secret",
+    "POST change-requests/{id}/secret",
+    permission=DECIDE,
+    effect=Effect.ADMINISTER,
+    output=GivenSecret,
+    surfaces=REST_ONLY,
+)
+def reveal_secret(call: Call, *, id: UUID) -> GivenSecret:
+    """Get the password that was generated for a change you approved: once, within 24 hours.
+
+    409 while the change is not applied yet; 404 when there is none (any more); 403 for everybody but the approver.
+    """
+    return {"generatedPassword": secrets.take(call.person, id)}
