@@ -12,7 +12,7 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError, transaction
 
-from approvals import queue, supervision
+from approvals import queue, secrets, supervision
 from approvals.models import ChangeRequest
 from audit import log
 from audit.models import OperationRecord
@@ -278,6 +278,8 @@ def _write(change: Change) -> Answer:
     record = log.record_intent(change.call, change.intent)
     server = None
     try:
+        if proposal.secret is not None and change.call.change_request_id is not None:
+            secrets.keep(change.call.change_request_id, proposal.secret)
         require_in_time(record)
         with directory_errors.translated():
             server = client.write(proposal.write)
