@@ -6,8 +6,8 @@ The kinds themselves are in `shapes.kinds`. Left out here are those nobody signs
 from collections.abc import Collection
 
 from directory.ldap import And, BitAnd, Client, DomainRid, Equals, Filter, Not, Or, Present, UserAccountControl
-from directory.ldap.codecs import sid_to_text, text_to_sid
-from directory.policy import SHOWN_AGE, administrative_groups
+from directory.ldap.codecs import text_to_sid
+from directory.principals import domain_sid
 from directory.shapes.kinds import FILTER_OF_NOUN, Kind
 
 CONTROL = "userAccountControl"
@@ -24,11 +24,10 @@ def user_accounts(client: Client) -> Filter:
     krbtgt is told by its RID; a read-only domain controller's has a number of its own ([MS-ADA2], attribute
     msDS-SecondaryKrbTgtNumber).
     """
-    domain_sid = sid_to_text(administrative_groups(client, max_age=SHOWN_AGE).domain_sid)
     return And(
         FILTER_OF_NOUN["users"],
         Not(BitAnd(CONTROL, UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT)),
-        Not(Equals("objectSid", text_to_sid(f"{domain_sid}-{DomainRid.KRBTGT}"))),
+        Not(Equals("objectSid", text_to_sid(f"{domain_sid(client)}-{DomainRid.KRBTGT}"))),
         Not(Present("msDS-SecondaryKrbTgtNumber")),
     )
 

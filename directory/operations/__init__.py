@@ -12,6 +12,7 @@ from directory.operations import (
     organization_units,
     runs,
     saved_filters,
+    service_accounts,
     users,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "organization_units",
     "runs",
     "saved_filters",
+    "service_accounts",
     "users",
 ]

@@ -1,0 +1,42 @@
+"""The list of accounts that services run under. What the types are is in `directory.service_accounts`."""
+
+from typing import Annotated, cast, get_args
+
+from annotated_types import MinLen
+from pydantic import Field
+
+from directory.access import client_of
+from directory.search import SearchQuery, run_search
+from directory.service_accounts import name_readers, search_for
+from directory.shapes.service_account import ServiceAccount, ServiceAccountType
+from gateway.core.call import Call
+from gateway.core.operation import RateCategory, operation
+from gateway.core.paging import Page
+from gateway.core.shapes import COMMA_SEPARATED
+
+
+class ServiceAccountQuery(SearchQuery):
+    """Which types of service accounts to list, and the parameters of every search."""
+
+    types: Annotated[
+        tuple[ServiceAccountType, ...],
+        COMMA_SEPARATED,
+        MinLen(1),
+        Field(description="Types, with commas. `user-with-spn` is a user that has a servicePrincipalName."),
+    ] = get_args(ServiceAccountType)
+
+
+@operation(
+    "service-accounts.search",
+    "GET ad/service-accounts",
+    permission="directory.read_object",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=ServiceAccountQuery,
+    output=Page[ServiceAccount],
+)
+def search_service_accounts(call: Call, *, query: ServiceAccountQuery) -> Page[ServiceAccount]:
+    """List managed service accounts and the users that services run under."""
+    client = client_of(call)
+    page = cast(Page[ServiceAccount], run_search(call, search_for(client, query.types), query))
+    name_readers(client, page["items"])
+    return page
