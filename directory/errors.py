@@ -165,6 +165,8 @@ _MEANING: dict[type[ldap.LdapError], type[GatewayError]] = {
 
 def from_ldap(error: ldap.LdapError) -> GatewayError:
     """What a caller is told about an error of the LDAP layer."""
+    if isinstance(error, ldap.TlsError):
+        return Unavailable("The connection to the directory is not secured by TLS; a test of the connection says why.")
     meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
     if meaning is not DirectoryRejected:
         return meaning()
