@@ -5,15 +5,17 @@ Nothing here knows an operation by name: request in, pipeline, response out.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from posixpath import commonpath
 from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import include, path
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
-from rest_framework.routers import Route, SimpleRouter
+from rest_framework.routers import SimpleRouter
 from rest_framework.viewsets import ViewSet
 
 from gateway import pipeline
@@ -58,6 +60,7 @@ class OperationViewSet(ViewSet):
 
     declared: ClassVar[dict[str, Operation]] = {}
     surface: ClassVar[Surface]
+    place: ClassVar[str]
     content_negotiation_class = JsonOnly
     http_method_names = ["get", "head", "post", "patch", "delete"]  # OPTIONS describes nothing here; OpenAPI does
     schema = OperationSchema()
@@ -136,6 +139,7 @@ def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[
             {
                 "declared": declared,
                 "surface": surface,
+                "place": _place_of(declared.values()),
                 "authentication_classes": [authentication],
                 **{action: _handler(operation) for action, operation in declared.items()},
             },
@@ -149,30 +153,38 @@ def _placeholders(item: tuple[str, Any]) -> list[bool]:
 
 
 class OperationRouter(SimpleRouter):
-    """Routes of the registry's own paths: one URL per path, its methods mapped to the operations declared for it."""
+    """One URL per path, its methods mapped to the operations declared for it.
 
-    include_format_suffixes = False
+    Each noun's are below what they have in common, so that a request is compared with a few of them, not with all.
+    """
 
-    def get_routes(self, viewset: Any) -> list[Any]:
-        by_path: dict[str, dict[str, str]] = {}
-        for action, operation in viewset.declared.items():
-            by_path.setdefault(operation.path, {})[operation.method.lower()] = action
-        # A literal segment goes before a placeholder: `users/by-dn` is not the user called by-dn.
-        return [
-            Route(
-                url="^" + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path) + "$",
-                mapping=mapping,
-                name="{basename}-" + next(iter(mapping.values())),
-                detail="{" in path,
-                initkwargs={},
-            )
-            for path, mapping in sorted(by_path.items(), key=_placeholders)
-        ]
+    def get_urls(self) -> list[Any]:
+        return [path(place, include(_urls_of(viewset, basename))) for place, viewset, basename in self.registry]
+
+
+def _urls_of(viewset: Any, basename: str) -> list[Any]:
+    by_path: dict[str, dict[str, str]] = {}
+    for action, operation in viewset.declared.items():
+        by_path.setdefault(operation.path, {})[operation.method.lower()] = action
+    # A literal segment goes before a placeholder: `users/by-dn` is not the user called by-dn.
+    return [
+        path(
+            re.sub(r"\{(\w+)\}", r"<\1>", route.removeprefix(viewset.place)),
+            viewset.as_view(mapping, basename=basename, detail="{" in route),
+            name=f"{basename}-{next(iter(mapping.values()))}",
+        )
+        for route, mapping in sorted(by_path.items(), key=_placeholders)
+    ]
 
 
 def router_for(surface: Surface, *, only: re.Pattern[str] | None = None) -> OperationRouter:
     """The router of a surface, of all its operations or of those whose path matches."""
     router = OperationRouter(trailing_slash=False)
     for noun, viewset in _viewsets(surface, only).items():
-        router.register("", viewset, basename=f"{surface.value}-{noun}")
+        router.register(viewset.place, viewset, basename=f"{surface.value}-{noun}")
     return router
+
+
+def _place_of(operations_of_noun: Iterable[Operation]) -> str:
+    """The literal segments that all paths of a noun begin with."""
+    return commonpath([item.path.partition("{")[0].rstrip("/") for item in operations_of_noun])
