@@ -31,7 +31,7 @@ class AccountQuery(SearchQuery):
         ),
     ]
     kinds: Annotated[
-        tuple[AccountKind, ...], COMMA_SEPARATED, MinLen(1), Field(description="Kinds of accounts, with commas.")
+        tuple[AccountKind, ...], MinLen(1), COMMA_SEPARATED, Field(description="Kinds of accounts, with commas.")
     ] = (Kind.USER,)
     days: Annotated[
         int,

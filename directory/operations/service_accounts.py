@@ -20,8 +20,8 @@ class ServiceAccountQuery(SearchQuery):
 
     types: Annotated[
         tuple[ServiceAccountType, ...],
-        COMMA_SEPARATED,
         MinLen(1),
+        COMMA_SEPARATED,
         Field(description="Types, with commas. `user-with-spn` is a user that has a servicePrincipalName."),
     ] = get_args(ServiceAccountType)
 
