@@ -16,6 +16,11 @@ Target = str | uuid.UUID
 
 SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)
 TREE_DELETE = LDAPControl("1.2.840.113556.1.4.805", True)
+# Owner, group and DACL (7), and the DACL alone (4), as the BER sequence of one integer.
+SD_FLAGS, SD_FLAGS_DACL = (
+    LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01" + bytes([flags]))
+    for flags in (7, 4)
+)
 
 ENABLED, DISABLED, PASSWORD_NOT_REQUIRED = 0x0200, 0x0202, 0x0020
 WORKSTATION = 0x1000
@@ -158,6 +163,13 @@ class Directory:
             entry["member"] = resolved
         return self.add(f"CN={ldap.dn.escape_dn_chars(name)},{parent}", entry)
 
+    def add_contacts(self, count: int, *, parent: str) -> list[str]:
+        """Add contacts, the cheapest kind of member, and return their distinguished names."""
+        names = [f"CN=contact {number},{parent}" for number in range(count)]
+        for message in [self._connection.add_ext(dn, [("objectClass", [b"contact"])]) for dn in names]:
+            self._connection.result3(message)
+        return names
+
     def modify(self, target: Target, **replacements: Values | None) -> None:
         """Replace attributes; None removes one. Names with hyphens are passed as ``**{"msDS-…": value}``."""
         changes = [
@@ -170,6 +182,20 @@ class Directory:
         """Add values to attributes, such as members to a group."""
         self._connection.modify_s(
             _name(target), [(ldap.MOD_ADD, name, _encode(added)) for name, added in values.items()]
+        )
+
+    def descriptor(self, target: Target) -> bytes:
+        """The entry's security descriptor: owner, group and access control list."""
+        found = self._connection.search_ext_s(
+            _name(target), ldap.SCOPE_BASE, attrlist=["nTSecurityDescriptor"], serverctrls=[SD_FLAGS]
+        )
+        descriptor: bytes = found[0][1]["nTSecurityDescriptor"][0]
+        return descriptor
+
+    def set_access_control(self, target: Target, descriptor: bytes) -> None:
+        """Write the access control list of a descriptor; the domain controller adds what is inherited."""
+        self._connection.modify_ext_s(
+            _name(target), [(ldap.MOD_REPLACE, "nTSecurityDescriptor", [descriptor])], serverctrls=[SD_FLAGS_DACL]
         )
 
     def move(self, target: Target, *, parent: str) -> None:

@@ -1,0 +1,201 @@
+"""Adding members to groups and removing them: what is done, what is refused, and what the log says."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from audit.models import OperationRecord
+from directory.ldap import GroupType
+from tests.support.cast import Answer, Console, Integration, all_permissions, make_person
+from tests.support.directory import Directory
+
+SECURITY = GroupType.SECURITY_ENABLED
+
+
+def change(
+    integration: Integration | Console, group: UUID, *, add: Any = (), remove: Any = (), query: str = "", **headers: str
+) -> Answer:
+    prefix = "/rest" if isinstance(integration, Console) else "/api"
+    body = {"add": [str(guid) for guid in add], "remove": [str(guid) for guid in remove]}
+    return integration.post(f"{prefix}/ad/groups/{group}/members{query}", body, **headers)
+
+
+def counts(added: int = 0, removed: int = 0, unchanged: int = 0) -> dict[str, int]:
+    return {"added": added, "removed": removed, "unchanged": unchanged}
+
+
+def records() -> list[OperationRecord]:
+    return list(OperationRecord.objects.order_by("at"))
+
+
+@pytest.fixture
+def group(directory: Directory, organizational_unit: str) -> UUID:
+    return directory.add_group("Analysts", parent=organizational_unit)
+
+
+@pytest.fixture
+def people(directory: Directory, organizational_unit: str, ada: UUID) -> list[UUID]:
+    """Ada and three with names that need escapes."""
+    names = ("Babbage, Charles", 'Byron "Lord" #1 + 2', "Übung\\Ωμέγα ")
+    return [ada, *(directory.add_user(name, parent=organizational_unit) for name in names)]
+
+
+def test_it_works(integration: Integration, group: UUID, people: list[UUID], directory: Directory) -> None:
+    answer = change(integration, group, add=people)
+    assert (answer.status, answer.body) == (200, counts(added=4)), answer.body
+    assert directory.members(group) == {directory.dn(guid) for guid in people}
+    answer = change(integration, group, add=[people[0]], remove=people[1:3])
+    assert (answer.status, answer.body) == (200, counts(removed=2, unchanged=1))
+    assert directory.members(group) == {directory.dn(people[0]), directory.dn(people[3])}
+    first, second = records()
+    assert (first.operation, first.outcome, first.target_id) == ("groups.change-members", "succeeded", group)
+    assert first.changes == [{"attribute": "member", "before": [], "after": [directory.dn(guid) for guid in people]}]
+    assert second.changes == [
+        {"attribute": "member", "before": [directory.dn(guid) for guid in people[1:3]], "after": []}
+    ]
+
+
+def test_both_at_once_in_the_console(connection: Any, group: UUID, people: list[UUID], directory: Directory) -> None:
+    directory.add_values(group, member=directory.dn(people[0]))
+    console = Console(make_person(may=all_permissions()))
+    answer = change(console, group, add=people[1:], remove=[people[0]])
+    assert (answer.status, answer.body) == (200, counts(added=3, removed=1))
+    assert directory.members(group) == {directory.dn(guid) for guid in people[1:]}
+
+
+def test_nothing_to_do_is_no_change(integration: Integration, group: UUID, people: list[UUID]) -> None:
+    assert change(integration, group, add=people).status == 200
+    answer = change(integration, group, add=[people[0], str(people[0]).upper(), people[1]])
+    assert (answer.status, answer.body) == (200, counts(unchanged=2))
+    answer = change(integration, group, remove=[group])
+    assert (answer.status, answer.body) == (200, counts(unchanged=1))
+    assert integration.post(f"/api/ad/groups/{group}/members", {}).body == counts()
+    assert len(records()) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "pointer"),
+    [
+        ({"add": ["ada"]}, "Request.Invalid", "#/add/0"),
+        ({"add": [str(uuid4()), "CN=Ada,DC=corp"]}, "Request.Invalid", "#/add/1"),
+        ({"remove": [5]}, "Request.Invalid", "#/remove/0"),
+        ({"add": str(uuid4())}, "Request.Invalid", "#/add"),
+        ({"add": None}, "Request.Invalid", "#/add"),
+        ({"members": []}, "Request.UnknownMember", "#/members"),
+        ({"add": [str(uuid4()) for _ in range(1001)]}, "AD.Attributes.TooManyValues", "#/add"),
+        ({"remove": [str(UUID(int=7))] * 1001}, "AD.Attributes.TooManyValues", "#/remove"),
+        ({"add": [str(UUID(int=7))], "remove": [str(UUID(int=7))]}, "Request.Invalid", "#/remove/0"),
+        ({"add": [str(UUID(int=7))] * 1000}, "AD.Object.NotFound", "#/add/0"),
+    ],
+)
+def test_bad_input_is_named(
+    integration: Integration, group: UUID, directory: Directory, body: Any, code: str, pointer: str
+) -> None:
+    answer = integration.post(f"/api/ad/groups/{group}/members", body)
+    assert (answer.status, answer.code) == (404 if code == "AD.Object.NotFound" else 400, code)
+    assert [item["pointer"] for item in answer.body["errors"]] == [pointer]
+    assert directory.members(group) == set()
+
+
+def test_who_does_not_exist_is_named(
+    integration: Integration, group: UUID, ada: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    gone = directory.add_user(parent=organizational_unit)
+    directory.delete(gone)
+    elsewhere = directory.guid(f"CN=Partitions,CN=Configuration,{directory.base_dn}")
+    for stranger in (uuid4(), gone, elsewhere):
+        for lists in ({"add": [ada, stranger]}, {"add": [ada], "remove": [stranger]}):
+            answer = change(integration, group, **lists)
+            assert (answer.status, answer.code) == (404, "AD.Object.NotFound")
+            assert str(stranger) in answer.body["detail"]
+    assert change(integration, ada, add=[group]).code == "AD.Object.NotFound"
+    assert change(integration, uuid4(), add=[ada]).code == "AD.Object.NotFound"
+    assert directory.members(group) == set()
+
+
+def test_cycles_of_every_length(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    inner = directory.add_group("g0", parent=organizational_unit)
+    chain = [inner]
+    for number in range(1, 6):
+        chain.append(directory.add_group(f"g{number}", parent=organizational_unit, members=[chain[-1]]))
+    for depth, outer in enumerate(chain):
+        answer = change(integration, inner, add=[outer])
+        assert (answer.status, answer.code) == (409, "AD.Group.Cycle"), depth
+        body = {"add": {"member": directory.dn(outer)}}
+        assert integration.patch(f"/api/ad/groups/{inner}", body).code == "AD.Group.Cycle"
+        assert integration.patch(f"/api/ad/objects/{inner}", {"replace": body["add"]}).code == "AD.Group.Cycle"
+    assert directory.members(inner) == set()
+    assert change(integration, chain[5], add=[inner]).body == counts(added=1)
+
+
+def test_a_cycle_among_several(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    target = directory.add_group("target", parent=organizational_unit)
+    holder = directory.add_group("holder", parent=organizational_unit, members=[target])
+    harmless = directory.add_group("harmless", parent=organizational_unit)
+    assert change(integration, target, add=[harmless, holder]).code == "AD.Group.Cycle"
+    # An older cycle, made elsewhere, ends no search and harms no other change.
+    directory.add_values(target, member=directory.dn(holder))
+    assert change(integration, target, add=[harmless]).body == counts(added=1)
+    assert change(integration, target, remove=[holder]).body == counts(removed=1)
+
+
+@pytest.mark.parametrize(
+    ("holder", "held", "is_allowed"),
+    [
+        (GroupType.GLOBAL, GroupType.GLOBAL, True),
+        (GroupType.GLOBAL, GroupType.UNIVERSAL, False),
+        (GroupType.GLOBAL, GroupType.DOMAIN_LOCAL, False),
+        (GroupType.UNIVERSAL, GroupType.GLOBAL, True),
+        (GroupType.UNIVERSAL, GroupType.UNIVERSAL, True),
+        (GroupType.UNIVERSAL, GroupType.DOMAIN_LOCAL, False),
+        (GroupType.DOMAIN_LOCAL, GroupType.GLOBAL, True),
+        (GroupType.DOMAIN_LOCAL, GroupType.UNIVERSAL, True),
+        (GroupType.DOMAIN_LOCAL, GroupType.DOMAIN_LOCAL, True),
+    ],
+)
+def test_scopes_of_groups(
+    integration: Integration,
+    directory: Directory,
+    organizational_unit: str,
+    holder: GroupType,
+    held: GroupType,
+    is_allowed: bool,
+) -> None:
+    outer = directory.add_group(parent=organizational_unit, group_type=(holder | SECURITY).signed)
+    inner = directory.add_group(parent=organizational_unit, group_type=(held | SECURITY).signed)
+    bag = integration.patch(f"/api/ad/groups/{outer}?dryRun=true", {"add": {"member": directory.dn(inner)}})
+    answer = change(integration, outer, add=[inner])
+    if is_allowed:
+        assert (bag.status, answer.body) == (200, counts(added=1))
+    else:
+        assert (answer.status, answer.code) == (422, "AD.Directory.Rejected")
+        assert "group cannot have a" in answer.body["detail"]
+        assert (bag.status, bag.code) == (422, "AD.Directory.Rejected")
+
+
+def test_foreign_principals(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    everyone = directory.guid(f"CN=S-1-5-11,CN=ForeignSecurityPrincipals,{directory.base_dn}")
+    local = directory.add_group(parent=organizational_unit, group_type=(GroupType.DOMAIN_LOCAL | SECURITY).signed)
+    assert change(integration, local, add=[everyone]).body == counts(added=1)
+    assert change(integration, local, remove=[everyone]).body == counts(removed=1)
+    anywhere = directory.add_group(parent=organizational_unit, group_type=(GroupType.UNIVERSAL | SECURITY).signed)
+    assert change(integration, anywhere, add=[everyone]).status == 422
+
+
+def test_the_primary_group(integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:
+    domain_users = directory.guid(f"CN=Domain Users,CN=Users,{directory.base_dn}")
+    assert change(integration, domain_users, add=[ada]).body == counts(unchanged=1)
+    answer = change(integration, domain_users, remove=[ada])
+    assert (answer.status, answer.code) == (409, "AD.Group.PrimaryGroup")
+    assert answer.body["errors"][0]["pointer"] == "#/remove/0"
+    bag = {"add": {"member": directory.dn(ada)}}
+    assert integration.patch(f"/api/ad/groups/{domain_users}", bag).code == "AD.Group.PrimaryGroup"
+    # Where it is not any more the primary group, it is left like any other.
+    other = directory.add_group(parent=organizational_unit, members=[ada])
+    sid = directory.read(other, "objectSid")["objectSid"][0]
+    directory.modify(ada, primaryGroupID=str(int.from_bytes(sid[-4:], "little")))
+    assert change(integration, domain_users, remove=[ada]).body == counts(removed=1)
+    assert change(integration, other, remove=[ada]).code == "AD.Group.PrimaryGroup"
+    assert change(integration, domain_users, add=[ada]).body == counts(added=1)
+    directory.modify(ada, primaryGroupID="513")
