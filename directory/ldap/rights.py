@@ -66,10 +66,11 @@ _BY_VALID_ACCESSES: Mapping[int, Subject] = {
     int(AccessMask.SELF_WRITE): Subject.VALIDATED_WRITE,
     int(_OF_PROPERTIES): Subject.PROPERTY_SET,
 }
-# An identifier alone does not say what it stands for: the rights of the entry decide, in this order.
+# An identifier alone does not say what it stands for: the rights of the entry decide, in this order. Of the attribute
+# dNSHostName and the property set with its identifier the set is meant, which the directory looks at first.
 _MEANING_BY_RIGHT: tuple[tuple[AccessMask, tuple[Subject, ...]], ...] = (
     (_OF_CHILDREN, (Subject.CLASS,)),
-    (_OF_PROPERTIES, (Subject.ATTRIBUTE, Subject.PROPERTY_SET)),
+    (_OF_PROPERTIES, (Subject.PROPERTY_SET, Subject.ATTRIBUTE)),
     (AccessMask.CONTROL_ACCESS, (Subject.EXTENDED_RIGHT,)),
     (AccessMask.SELF_WRITE, (Subject.VALIDATED_WRITE,)),
 )
@@ -116,7 +117,7 @@ class ObjectTypes:
             name = self.name_of(subject, guid)
             if name is not None:
                 return ObjectType(subject, guid, name)
-        return ObjectType(likely[0] if likely else Subject.ATTRIBUTE, guid, None)
+        return ObjectType(likely[-1] if likely else Subject.ATTRIBUTE, guid, None)
 
     def name_of(self, subject: Subject, guid: UUID) -> str | None:
         """The name of a thing of this kind: the schema's for attributes and classes, else the right's common name."""

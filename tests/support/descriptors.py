@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from demo.domain_controller import SYSTEM_PYTHON
+from tests.support.directory import Directory, Target
 
 DOMAIN_SID = "S-1-5-21-1-2-3"
 
@@ -78,3 +79,14 @@ def same_order(sddl: str) -> str:
         return f"{match[1]};{''.join(sorted(re.findall('..', rights)))};"
 
     return _RIGHTS.sub(ordered, sddl)
+
+
+def add_entries(directory: Directory, target: Target, *entries: str, domain_sid: str) -> None:
+    """Add entries such as ``(A;;RP;;;WD)`` to an object's access control list, before those it has."""
+    (shown,) = unpack([directory.descriptor(target)], domain_sid)
+    sddl = shown["sddl"]
+    start = sddl.index("D:") + 2
+    while sddl[start] != "(":
+        start += 1
+    (changed,) = pack(sddl[:start] + "".join(entries) + sddl[start:], domain_sid=domain_sid)
+    directory.set_access_control(target, changed)

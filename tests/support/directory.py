@@ -184,6 +184,12 @@ class Directory:
             _name(target), [(ldap.MOD_ADD, name, _encode(added)) for name, added in values.items()]
         )
 
+    def remove_values(self, target: Target, **values: Values) -> None:
+        """Remove values from attributes, such as members from a group."""
+        self._connection.modify_s(
+            _name(target), [(ldap.MOD_DELETE, name, _encode(removed)) for name, removed in values.items()]
+        )
+
     def descriptor(self, target: Target) -> bytes:
         """The entry's security descriptor: owner, group and access control list."""
         found = self._connection.search_ext_s(
