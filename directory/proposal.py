@@ -11,7 +11,7 @@ from uuid import UUID
 
 from typing_extensions import TypedDict
 
-from directory.ldap import Write
+from directory.ldap import Modify, Write
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk
 
@@ -56,6 +56,17 @@ class AccountsRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """A change of another object that belongs to a proposal, recorded by itself under the name of an operation."""
+
+    operation: str
+    target: Target
+    changes: tuple[AttributeChange, ...]
+    write: Modify
+    evidence: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A change that could be made.
 
@@ -66,7 +77,8 @@ class Proposal:
     operation itself sees in this input. `evidence` lets a settler find out later whether the write was applied
     (`directory.settle`). `answer` reads what the caller gets after the write. `secret` was made for this change and
     nobody knows it yet: the answer tells it, or it is kept for the approver. `explain` says in the terms of this change
-    what a refusal by the directory means.
+    what a refusal by the directory means. `follow_ups` are made when the write is done; one that fails takes nothing
+    back.
     """
 
     target: Target
@@ -82,3 +94,4 @@ class Proposal:
     evidence: dict[str, Any] = field(default_factory=dict)
     secret: str | None = field(default=None, repr=False)
     explain: Callable[[GatewayError], GatewayError] | None = None
+    follow_ups: tuple[FollowUp, ...] = ()

@@ -15,7 +15,7 @@ _NAMES_IN_ONE_FILTER = 50
 def require_references(call: Call, steps: Sequence[Step]) -> None:
     """Refuse values that name objects which do not exist. Raises InvalidValue naming the member of the body."""
     wanted = referenced_names(steps)
-    missing = set(wanted) - _existing(client_of(call), wanted)
+    missing = set(wanted) - existing(client_of(call), wanted)
     for name in missing:
         step = wanted[name]
         raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name}: there is no object {name}")
@@ -48,7 +48,8 @@ def _entries(client: Client, names: Sequence[str], attributes: Sequence[str]) ->
         yield from client.search(client.default_naming_context, Scope.SUBTREE, condition, attributes)
 
 
-def _existing(client: Client, names: Collection[DistinguishedName]) -> set[DistinguishedName]:
+def existing(client: Client, names: Collection[DistinguishedName]) -> set[DistinguishedName]:
+    """Those of some names that objects have."""
     found = {DistinguishedName.parse(entry.dn) for entry in _entries(client, [*map(str, names)], ("objectGUID",))}
     # What is in another naming context, such as the configuration, is not found from the domain's root.
     return found | {name for name in names if name not in found and client.find(str(name), ("cn",)) is not None}

@@ -22,6 +22,7 @@ from directory.access import client_of
 from directory.proposal import Proposal
 from directory.settle import await_outcome
 from directory.shapes.bags import Bags, check_limits
+from gateway import follow_ups
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavailable
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
@@ -276,6 +277,7 @@ def _write(change: Change) -> Answer:
     assert proposal.write is not None
     client = client_of(change.call)
     record = log.record_intent(change.call, change.intent)
+    following = follow_ups.record(change.call, proposal.follow_ups, approved_by=change.approved_by)
     server = None
     try:
         if proposal.secret is not None and change.call.change_request_id is not None:
@@ -286,12 +288,13 @@ def _write(change: Change) -> Answer:
     except directory_errors.OutcomeUnknown:
         lost = refusal_of(await_outcome(client, proposal.evidence))
         if lost is not None:
-            log.complete_many([completion_of(record, lost)])
+            log.complete_many([completion_of(record, lost), *follow_ups.given_up(following, lost.code)])
             raise lost from None
     except GatewayError as refusal:
         told = explained(change, refusal)
-        log.complete_many([completion_of(record, told)])
+        log.complete_many([completion_of(record, told), *follow_ups.given_up(following, told.code)])
         raise told from refusal.__cause__
+    follow_ups.carry_out(client, proposal.follow_ups, following)
     created = None
     try:
         with directory_errors.translated():

@@ -6,7 +6,8 @@ Choosing the connection and repeating a search is the client's.
 import enum
 import re
 import time
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from uuid import UUID
@@ -28,8 +29,13 @@ _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot pass NUL a
 PAGE_SIZE = 500  # of at most 1000 by default (MaxPageSize, [MS-ADTS] 3.1.1.3.4.6)
 # Only the first part of a result can be cut off by MaxPageSize; beyond this many rows the server has no such limit.
 _REMEMBERED_ROWS = 20_000
+# Searches on their way at a time: the server works on the next while an answer is worked on here.
+_READ_AHEAD = 4
 
 SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)  # [MS-ADTS] 3.1.1.3.4.1.14
+# LDAP_SERVER_SHOW_DEACTIVATED_LINK_OID ([MS-ADTS] 3.1.1.3.4.1): what a deleted object was linked to. Windows hides it
+# without the control; Samba shows it and does not know the control, which so must not be critical.
+SHOW_DEACTIVATED_LINKS = LDAPControl("1.2.840.113556.1.4.2065", False)
 # [MS-ADTS] 3.1.1.3.4.1.11: owner, group and DACL (7); the SACL would need a privilege of its own.
 SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x07")
 
@@ -69,7 +75,7 @@ def reading_controls(*, deleted: bool, descriptor: bool) -> list[RequestControl]
     """The controls that make the server show more than it usually does."""
     controls = []
     if deleted:
-        controls.append(SHOW_DELETED)
+        controls += [SHOW_DELETED, SHOW_DEACTIVATED_LINKS]
     if descriptor:
         controls.append(SD_FLAGS)
     return controls
@@ -133,12 +139,45 @@ def complete_ranges(
         values[attribute] = collected
 
 
+def stream_each(
+    connection: Connection, queries: Iterator[Query], unanswered: deque[Query]
+) -> Generator[list[Entry], None, None]:
+    """The entries of each query, in their order: the next ones are on their way while one's entries are worked on.
+
+    Every query taken is in `unanswered` until its entries are yielded; those found there at the start come first. So
+    whoever loses the connection can go on with another one.
+    """
+    under_way: deque[int] = deque()
+    try:
+        while True:
+            while len(under_way) < _READ_AHEAD:
+                if len(under_way) == len(unanswered):
+                    query = next(queries, None)
+                    if query is None:
+                        break
+                    unanswered.append(query)
+                under_way.append(_send(connection, unanswered[len(under_way)], None))
+            if not under_way:
+                return
+            entries = list(_receive(connection, under_way.popleft(), unanswered[0], None))
+            unanswered.popleft()
+            yield entries
+    finally:
+        for message in under_way:
+            _abandon(connection, message)
+
+
 def _rows(
     connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
 ) -> Generator[Entry, None, None]:
     """The rows of one request; the cookie in ``page`` becomes the one for the next."""
-    link = connection.ldap
-    message = link.search_ext(
+    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page)
+
+
+def _send(
+    connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
+) -> int:
+    message: int = connection.ldap.search_ext(
         query.base,
         query.scope,
         query.filter,
@@ -147,6 +186,17 @@ def _rows(
         timeout=-1 if deadline is None else max(1, round(deadline - time.monotonic())),
         sizelimit=0 if page or query.limit is None else query.limit,
     )
+    return message
+
+
+def _receive(
+    connection: Connection,
+    message: int,
+    query: Query,
+    deadline: float | None,
+    page: SimplePagedResultsControl | None = None,
+) -> Generator[Entry, None, None]:
+    link = connection.ldap
     under_way = True
     try:
         while under_way:
@@ -164,9 +214,13 @@ def _rows(
         raise
     finally:
         if under_way:
-            connection.abandoned = True
-            with suppress(ldap.LDAPError):  # the pool will notice a broken connection
-                link.abandon(message)
+            _abandon(connection, message)
+
+
+def _abandon(connection: Connection, message: int) -> None:
+    connection.abandoned = True
+    with suppress(ldap.LDAPError):  # the pool will notice a broken connection
+        connection.ldap.abandon(message)
 
 
 def _next_message(

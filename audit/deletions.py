@@ -1,0 +1,31 @@
+"""What the operations log keeps of a deleted object: the attributes it had, from which a restore is refilled."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from audit.models import OperationRecord, Outcome
+from audit.redact import SECRET
+
+CLOCKS_DIFFER_BY = timedelta(minutes=5)
+"""The clocks of a domain may differ by so much (Kerberos' default); so may ours and the domain controller's."""
+
+
+def last_image(directory_id: UUID, target: UUID, *, deleted_at: datetime) -> dict[str, list[str]] | None:
+    """The values an object had when it was deleted at that time, by attribute; None when somebody else deleted it.
+
+    An earlier deletion, undone since, tells what the object was like then: it is not taken for this one.
+    """
+    record = (
+        OperationRecord.objects.filter(
+            directory_id=directory_id,
+            target_id=target,
+            operation__endswith=".delete",
+            outcome__in=(Outcome.SUCCEEDED, Outcome.PENDING, Outcome.UNKNOWN),
+            at__range=(deleted_at - CLOCKS_DIFFER_BY, deleted_at + CLOCKS_DIFFER_BY),
+        )
+        .order_by("-id")
+        .first()
+    )
+    if record is None:
+        return None
+    return {change["attribute"]: change["before"] for change in record.changes if SECRET not in change["before"]}

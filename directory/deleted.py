@@ -1,0 +1,112 @@
+"""Deleted objects: finding them, and what their records show besides (contract section 3). Restoring is `restoring`'s.
+
+A deleted object lies in the container of deleted objects under a name made of its own and its objectGUID
+([MS-ADTS] 3.1.1.5.5.1); it belongs to where its last known parent is.
+"""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from directory import errors
+from directory.access import client_of, require_inside_scopes
+from directory.ldap import Client, DistinguishedName, Entry, Equals, NotFound, Schema, decode
+from directory.policy import SHOWN_AGE, is_protected
+from directory.searches import Search
+from directory.shapes.deleted import DeletedObject, Deletion
+from directory.shapes.kinds import Kind
+from directory.shapes.record import render, select
+from gateway.core.call import Call
+from gateway.core.errors import Forbidden
+
+# [MS-ADTS] 6.1.1.4: found by this GUID whatever it is called.
+_CONTAINER = "<WKGUID=18E2EA80684F11D2B9AA00C04F79F805,{}>"
+_MANGLED = "\nDEL:"
+DELETION_ATTRIBUTES = ("isDeleted", "isRecycled", "lastKnownParent", "msDS-LastKnownRDN", "whenChanged", "objectClass")
+"""What a deleted object is read with to tell all about its deletion."""
+
+
+def deleted_search(call: Call) -> Search:
+    """The search for deleted objects of any kind."""
+    client = client_of(call)
+    schema, recycle_bin = client.schema, client.is_recycle_bin_enabled()
+    container = deleted_objects_container(client)
+    return Search(
+        name="deleted-objects",
+        kinds=frozenset(Kind),
+        condition=Equals("isDeleted", "TRUE"),
+        needs=DELETION_ATTRIBUTES,
+        accept=lambda entry: entry.boolean("isDeleted") and entry.guid != container.guid,
+        extend=lambda entry: _deletion(entry, schema, recycle_bin=recycle_bin),
+        show_deleted=True,
+        base=container.dn,
+    )
+
+
+def deleted_objects_container(client: Client) -> Entry:
+    """The container of the domain's deleted objects; DirectoryDenied when the gateway's account may not see it."""
+    try:
+        return client.read(_CONTAINER.format(client.default_naming_context), ("objectGUID",), deleted=True)
+    except NotFound:
+        raise errors.DirectoryDenied("The gateway's own account may not list the deleted objects.") from None
+
+
+def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entry:
+    """The deleted object with the attributes asked for and DELETION_ATTRIBUTES.
+
+    Raises ObjectNotFound for an object that is not there or is not deleted, Forbidden when its last known parent is
+    outside the caller's scopes.
+    """
+    client = client_of(call)
+    entry = client.find(id, tuple(dict.fromkeys((*attributes, *DELETION_ATTRIBUTES, "objectGUID"))), deleted=True)
+    if entry is None or not entry.boolean("isDeleted"):
+        raise errors.ObjectNotFound
+    container = deleted_objects_container(client)
+    if entry.guid == container.guid or not _is_in(entry, container):
+        raise errors.ObjectNotFound
+    parent = entry.text("lastKnownParent")
+    if parent is not None:
+        require_inside_scopes(call, parent)
+    elif call.scopes:
+        raise Forbidden
+    return entry
+
+
+def _is_in(entry: Entry, container: Entry) -> bool:
+    return DistinguishedName.parse(entry.dn).is_within(DistinguishedName.parse(container.dn))
+
+
+def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) -> DeletedObject:
+    """The record of a deleted object; raises as `find_deleted` and `select`."""
+    client = client_of(call)
+    schema = client.schema
+    selection = select(schema, attributes, frozenset(Kind))
+    entry = find_deleted(call, id, selection.to_read)
+    record = render(entry, schema, selection, protected=is_protected(client, entry, max_age=SHOWN_AGE))
+    recycle_bin = client.is_recycle_bin_enabled()
+    return {**record, **_deletion(entry, schema, recycle_bin=recycle_bin)}
+
+
+def _deletion(entry: Entry, schema: Schema, *, recycle_bin: bool) -> Deletion:
+    return {
+        "deletedAt": deleted_at(entry, schema),
+        "lastKnownParent": entry.text("lastKnownParent"),
+        "lastKnownName": last_known_name(entry),
+        "recyclable": is_recyclable(entry, recycle_bin=recycle_bin),
+    }
+
+
+def deleted_at(entry: Entry, schema: Schema) -> str | None:
+    """When the object was deleted, as RFC 3339."""
+    values = entry.values("whenChanged")
+    return decode(schema.attribute("whenChanged"), values[:1])[0] if values else None
+
+
+def last_known_name(entry: Entry) -> str:
+    """The name before the deletion; msDS-LastKnownRDN is kept by the recycle bin only."""
+    known = entry.text("msDS-LastKnownRDN")
+    return known if known is not None else DistinguishedName.parse(entry.dn).rdn_value.partition(_MANGLED)[0]
+
+
+def is_recyclable(entry: Entry, *, recycle_bin: bool) -> bool:
+    """Whether the object still has what it had: it is in the recycle bin, and its time there is not over."""
+    return recycle_bin and not entry.boolean("isRecycled")

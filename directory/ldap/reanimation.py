@@ -1,0 +1,60 @@
+"""Reanimating a deleted object ([MS-ADTS] 3.1.1.5.3.7), and how to say it to a server that refuses the usual way.
+
+Samba (seen on 4.17) reanimates tombstones as documented. With the recycle bin enabled it still removes `isRecycled`
+from the object, which has none then, and adds defaults that the object has kept: it refuses its own request. Nothing is
+changed by that, so the same reanimation can be sent again, worded so that what the server adds fits. Windows never
+gives this answer and is never sent this wording.
+"""
+
+from collections.abc import Sequence
+
+from directory.ldap.changes import Modification, Modify, Write
+from directory.ldap.entry import Entry
+from directory.ldap.errors import LdapError
+
+KEPT_DEFAULTS = (
+    *("accountExpires", "badPasswordTime", "badPwdCount", "codePage", "countryCode", "lastLogoff", "lastLogon"),
+    *("logonCount", "adminCount", "operatorCount"),
+)
+"""What Samba adds to an account or a group unless the request itself says something about it."""
+_NO_SUCH_ATTRIBUTE = 16
+
+
+def reanimate(deleted_dn: str, new_dn: str, refill: Sequence[Modification] = ()) -> Modify:
+    """The one modify that makes a deleted object live again under a name; `refill` are other attributes it gets."""
+    return Modify(
+        deleted_dn,
+        (
+            Modification("delete", "isDeleted"),
+            Modification("replace", "distinguishedName", (new_dn.encode(),)),
+            *refill,
+        ),
+        deleted=True,
+    )
+
+
+def is_refused_for_recycle_bin(write: Write, refusal: LdapError) -> bool:
+    """Whether a server stumbled over its own removal of `isRecycled`."""
+    return (
+        isinstance(write, Modify)
+        and write.deleted
+        and refusal.result_code == _NO_SUCH_ATTRIBUTE
+        and (refusal.attribute or "").lower() == "isrecycled"
+    )
+
+
+def reworded(write: Modify, entry: Entry) -> Modify:
+    """The same reanimation for a server that refused it so; `entry` is the deleted object with KEPT_DEFAULTS.
+
+    What is kept is said to be replaced by what it is. pwdLastSet cannot: only 0 or -1 may be written, and 0 is what
+    Samba writes into a tombstone too, so that the account must change its password.
+    """
+    said = {step.attribute.lower() for step in write.modifications}
+    kept = tuple(
+        Modification("replace", name, tuple(entry.values(name)))
+        for name in KEPT_DEFAULTS
+        if name in entry and name.lower() not in said
+    )
+    if "pwdLastSet" in entry:
+        kept += (Modification("replace", "pwdLastSet", (b"0",)),)
+    return Modify(write.dn, (Modification("add", "isRecycled", (b"TRUE",)), *write.modifications, *kept), deleted=True)

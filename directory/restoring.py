@@ -1,0 +1,143 @@
+"""Proposals to restore a deleted object: one reanimating modify, refilled from the operations log where AD lost values.
+
+What comes back depends on the recycle bin: an object in it has kept everything; a tombstone keeps its identity (GUID,
+SID, sAMAccountName, access control list) and loses most else, the password and all memberships included.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from audit.deletions import last_image
+from directory import errors
+from directory.access import Reference, client_of, find_parent
+from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_name
+from directory.ldap import Client, DistinguishedName, Entry, Equals, Schema, Scope, make_rdn
+from directory.ldap.reanimation import reanimate
+from directory.policy import is_protected
+from directory.proposal import AttributeChange, Proposal, Target
+from directory.reading import read_record
+from directory.refilling import Refill, refill_from
+from directory.settle import evidence_of
+from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
+from directory.shapes.modifications import refusal
+from directory.shapes.record import version_of
+from directory.shapes.value_rules import refuse_name
+from directory.updating import TARGET_ATTRIBUTES
+from gateway.core.call import Call
+from gateway.core.errors import InvalidRequest
+from gateway.core.operation import Risk
+
+
+def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str | None) -> Proposal:
+    """The modify that makes a deleted object live again, where it was or below `parent`, as it was called or as `name`.
+
+    Raises InvalidRequest for a name that cannot be, ObjectNotFound for the object and the parent, Forbidden for what is
+    outside the scopes, ParentDeleted without `parent` when the last known one is gone, AlreadyExists when the name, the
+    sAMAccountName or the userPrincipalName is in use by now, DirectoryRejected for a parent that holds no such class.
+    """
+    if name is not None and (complaint := refuse_name(name)):
+        raise refusal(InvalidRequest, "#/name", complaint)
+    client = client_of(call)
+    entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES))
+    container = _last_parent(call, client, entry) if parent is None else find_parent(call, parent)
+    _require_possible(client.schema, entry, container)
+    rdn = make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, last_known_name(entry) if name is None else name)
+    new_dn = f"{rdn},{container.dn}"
+    is_whole = is_recyclable(entry, recycle_bin=client.is_recycle_bin_enabled())
+    image = None if is_whole else _image(call, entry, client.schema)
+    _require_free(client, entry, new_dn, image or {})
+    refill = Refill() if image is None else refill_from(call, image, entry, new_dn)
+    write = reanimate(entry.dn, new_dn, refill.steps)
+    kind = kind_of(entry.object_classes)
+    warnings: tuple[str, ...] = ()
+    if call.dry_run:
+        warnings = (*_what_comes_back(kind, refill, is_whole=is_whole, image=image), *_left_below(client, entry))
+    return Proposal(
+        target=Target(id=entry.guid, kind=kind, distinguished_name=new_dn, version=version_of(entry)),
+        changes=(
+            AttributeChange("distinguishedName", (entry.dn,), (new_dn,)),
+            AttributeChange("isDeleted", ("TRUE",), ()),
+            *refill.changes,
+        ),
+        write=write,
+        # With the memberships: they come back one by one, and the answer shows which did.
+        answer=lambda: read_record(
+            call, entry.guid, kinds=frozenset(Kind), attributes=sorted(DEFAULT_ATTRIBUTES[kind] | {"memberOf"})
+        ),
+        protected=is_protected(client, entry),
+        risk=Risk.SECURITY,
+        warnings=warnings,
+        evidence=evidence_of(write, entry=entry),
+        follow_ups=tuple(refill.follow_ups),
+    )
+
+
+def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
+    known = entry.text("lastKnownParent")
+    parent = None if known is None else client.find(known, ("objectGUID",))
+    if parent is None:
+        raise errors.ParentDeleted("The container the object was in is deleted: name another one as `parent`.")
+    return find_parent(call, parent.guid)
+
+
+def _require_possible(schema: Schema, entry: Entry, container: Entry) -> None:
+    """Refuse a parent that may hold no such object. The directory knows, but Samba does not look at a restore."""
+    superiors = {
+        superior.lower()
+        for name in schema.superclasses(entry.object_classes[-1])
+        if (known := schema.object_class(name)) is not None
+        for superior in known.possible_superiors
+    }
+    if superiors and not superiors & {name.lower() for name in container.object_classes}:
+        raise errors.DirectoryRejected(
+            f"An object of class {entry.object_classes[-1]} cannot be in one of class {container.object_classes[-1]}."
+        )
+
+
+def _image(call: Call, entry: Entry, schema: Schema) -> dict[str, list[str]] | None:
+    """What the log knows of the object from the record of this deletion."""
+    moment = deleted_at(entry, schema)
+    if moment is None or call.directory is None:
+        return None
+    return last_image(call.directory.id, entry.guid, deleted_at=datetime.fromisoformat(moment))
+
+
+def _require_free(client: Client, entry: Entry, new_dn: str, image: dict[str, list[str]]) -> None:
+    """Refuse early what the directory would refuse, or what it would not notice: names that others have by now."""
+    if client.find(new_dn, ("objectGUID",)) is not None:
+        taken = DistinguishedName.parse(new_dn).rdn_value
+        raise errors.AlreadyExists(
+            f"There is an object with the name {taken!r} in this container already: restore this one as another `name`."
+        )
+    for attribute in ("sAMAccountName", "userPrincipalName"):
+        text = entry.text(attribute) or next(iter(image.get(attribute, ())), None)
+        if text is None:
+            continue
+        rows = client.search(client.default_naming_context, Scope.SUBTREE, Equals(attribute, text), (), limit=1)
+        if any(True for _ in rows):
+            raise errors.AlreadyExists(f"The {attribute} {text!r} is in use by another object.")
+
+
+def _what_comes_back(
+    kind: Kind, refill: Refill, *, is_whole: bool, image: dict[str, list[str]] | None
+) -> Sequence[str]:
+    if is_whole:
+        return ("The recycle bin has kept the object's attributes and memberships: they come back with it.",)
+    warnings = ["It is a tombstone: the directory has lost most of its attributes and all memberships."]
+    if image is None:
+        warnings.append("The operations log holds no record of this deletion: they stay lost.")
+    elif refill.steps or refill.follow_ups:
+        warnings.append("What the operations log holds of them is given back, as the changes show.")
+    if kind in ACCOUNT_KINDS:
+        warnings.append("The password is lost: nobody can sign in with the account before it has a new one.")
+    return (*warnings, *refill.warnings)
+
+
+def _left_below(client: Client, entry: Entry) -> tuple[str, ...]:
+    """What was in the object when it was deleted does not come back with it."""
+    container = deleted_objects_container(client)
+    in_it = Equals("lastKnownParent", entry.dn)
+    rows = client.search(container.dn, Scope.ONE_LEVEL, in_it, ("objectGUID",), deleted=True)
+    count = sum(1 for _ in rows)
+    return (f"{count} objects directly below it stay deleted: restore them afterwards.",) if count else ()
