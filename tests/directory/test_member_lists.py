@@ -129,9 +129,7 @@ def test_the_groups_of_the_domain(integration: Integration, ada: UUID, directory
     assert str(ada) in listed(integration, f"groups/{users}/members", "&nested=true")
 
 
-def test_foreign_principals_have_a_name(
-    integration: Integration, directory: Directory, organizational_unit: str
-) -> None:
+def test_foreigners_have_a_name(integration: Integration, directory: Directory, organizational_unit: str) -> None:
     group = directory.add_group(parent=organizational_unit, group_type=LOCAL)
     directory.add_values(group, member=f"CN=S-1-5-11,CN=ForeignSecurityPrincipals,{directory.base_dn}")
     directory.add_values(group, member=f"<SID=S-1-5-21-1-2-3-{uuid4().int % 2**30}>")

@@ -7,8 +7,21 @@ import pytest
 
 from audit.models import OperationRecord
 from directory.ldap import GroupType
-from tests.support.cast import Answer, Console, Integration, all_permissions, make_person
+from gateway import pipeline
+from gateway.core.call import SupervisionLevel
+from tests.directory.supervised import approve, lose_the_answer
+from tests.support.cast import (
+    Answer,
+    Console,
+    Integration,
+    all_permissions,
+    make_connection,
+    make_integration,
+    make_person,
+)
 from tests.support.directory import Directory
+from tests.support.domain import Domain
+from tests.support.proxy import FaultyProxy
 
 SECURITY = GroupType.SECURITY_ENABLED
 
@@ -199,3 +212,174 @@ def test_the_primary_group(integration: Integration, ada: UUID, directory: Direc
     assert change(integration, other, remove=[ada]).code == "AD.Group.PrimaryGroup"
     assert change(integration, domain_users, add=[ada]).body == counts(added=1)
     directory.modify(ada, primaryGroupID="513")
+
+
+def test_permissions(connection: Any, group: UUID, ada: UUID, directory: Directory) -> None:
+    without = make_integration(connection, may=set(all_permissions()) - {"directory.manage_membership"})
+    assert (change(without, group, add=[ada]).status, change(without, uuid4(), add=["no"]).status) == (403, 403)
+    alone = make_integration(connection, may=["directory.manage_membership"])
+    assert change(alone, group, add=[ada]).body == counts(added=1)
+    assert directory.members(group) == {directory.dn(ada)}
+
+
+def test_scopes_of_the_caller(connection: Any, ada: UUID, directory: Directory, organizational_unit: str) -> None:
+    inside = directory.add_unit("Inside", parent=organizational_unit)
+    member = directory.add_user(parent=inside)
+    group = directory.add_group(parent=inside, members=[ada])
+    outer = directory.add_group(parent=organizational_unit)
+    confined = make_integration(connection, scopes=[directory.guid(inside)])
+    for target, lists in (
+        (group, {"add": [member, ada]}),
+        (group, {"remove": [ada]}),
+        (group, {"add": [outer]}),
+        (outer, {"add": [member]}),
+    ):
+        answer = change(confined, target, **lists)
+        assert (answer.status, answer.code) == (403, "Auth.Forbidden")
+    assert directory.members(group) == {directory.dn(ada)}
+    assert change(confined, group, add=[member]).body == counts(added=1)
+
+
+def test_protected_groups(connection: Any, ada: UUID, directory: Directory, organizational_unit: str) -> None:
+    ordinary = make_integration(connection, may=set(all_permissions()) - {"directory.manage_protected"})
+    anybody = make_integration(connection)
+    operators = directory.guid(f"CN=Print Operators,CN=Builtin,{directory.base_dn}")
+    inner = directory.add_group(parent=organizational_unit)
+    outer = directory.add_group(parent=organizational_unit, members=[inner])
+    assert change(ordinary, operators, add=[ada]).status == 403
+    assert change(ordinary, inner, add=[ada]).body == counts(added=1)
+    assert change(anybody, operators, add=[outer]).body == counts(added=1)
+    try:
+        # Whoever may fill a group that is nested in it, may fill it.
+        assert change(ordinary, inner, remove=[ada]).status == 403
+        answer = change(anybody, inner, remove=[ada], query="?dryRun=true")
+        assert (answer.status, answer.body["risk"]) == (200, "security")
+    finally:
+        assert change(anybody, operators, remove=[outer]).body == counts(removed=1)
+    assert change(ordinary, inner, remove=[ada]).body == counts(removed=1)
+
+
+def test_dry_run_says_what_the_log_would(
+    connection: Any, group: UUID, people: list[UUID], directory: Directory
+) -> None:
+    directory.add_values(group, member=[directory.dn(people[0]), directory.dn(people[3])])
+    asking = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    for lists, risk, before, after in (
+        ({"add": people, "remove": []}, "security", [], people[1:3]),
+        ({"remove": people}, "destructive", [people[0], people[3]], []),
+        ({"add": people[1:], "remove": people[:1]}, "security", people[:1], people[1:3]),
+    ):
+        answer = change(asking, group, **lists, query="?dryRun=true")
+        assert answer.body == {
+            "dryRun": True,
+            "wouldQueue": True,
+            "risk": risk,
+            "changes": [{"attribute": "member", "before": names(directory, before), "after": names(directory, after)}],
+            "warnings": [],
+        }
+    nothing = change(asking, group, add=people[:1], query="?dryRun=true").body
+    assert (nothing["wouldQueue"], nothing["changes"]) == (False, [])
+    assert change(asking, group, add=people[:1]).body == counts(unchanged=1)
+    assert len(directory.members(group)) == 2
+    assert records() == []
+
+
+def names(directory: Directory, guids: list[UUID]) -> list[str]:
+    return [directory.dn(guid) for guid in guids]
+
+
+def test_a_held_change_is_applied_when_approved(
+    connection: Any, group: UUID, people: list[UUID], directory: Directory
+) -> None:
+    directory.add_values(group, member=directory.dn(people[0]))
+    asking = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    held = change(asking, group, add=people[1:], remove=people[:1])
+    assert held.body["changeRequest"]["risk"] == "security"
+    assert directory.members(group) == {directory.dn(people[0])}
+    request = asking.get(held.headers["Location"]).body
+    assert request["changes"] == [
+        {"attribute": "member", "current": names(directory, people[:1]), "proposed": names(directory, people[1:])}
+    ]
+    assert approve(held).status == "applied"
+    assert directory.members(group) == set(names(directory, people[1:]))
+
+
+def test_a_held_change_that_others_began_is_stale(
+    connection: Any, group: UUID, people: list[UUID], directory: Directory
+) -> None:
+    asking = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    held = change(asking, group, add=people)
+    directory.add_values(group, member=directory.dn(people[0]))
+    assert approve(held).status == "stale"
+    assert directory.members(group) == {directory.dn(people[0])}
+
+
+def test_if_match(integration: Integration, group: UUID, people: list[UUID]) -> None:
+    version = integration.get(f"/api/ad/groups/{group}").headers["ETag"]
+    assert change(integration, group, add=people[:1], If_Match=version).body == counts(added=1)
+    answer = change(integration, group, add=people[1:], If_Match=version)
+    assert (answer.status, answer.code) == (412, "AD.Object.VersionMismatch")
+    assert integration.get(f"/api/ad/groups/{group}").headers["ETag"] != version
+
+
+@pytest.mark.parametrize("verb", ["add", "remove"])
+def test_a_lost_race_ends_as_unchanged(
+    integration: Integration,
+    group: UUID,
+    people: list[UUID],
+    directory: Directory,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+) -> None:
+    """Between proposal and write somebody else does a part of it: the domain controller refuses the whole modify."""
+    if verb == "remove":
+        directory.add_values(group, member=names(directory, people))
+    original = pipeline.log.record_intent
+
+    def record_intent(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(pipeline.log, "record_intent", original)
+        if verb == "add":
+            directory.add_values(group, member=directory.dn(people[1]))
+        else:
+            directory.remove_values(group, member=directory.dn(people[1]))
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(pipeline.log, "record_intent", record_intent)
+    answer = change(integration, group, **{verb: people})
+    expected = counts(added=3, unchanged=1) if verb == "add" else counts(removed=3, unchanged=1)
+    assert (answer.status, answer.body) == (200, expected)
+    assert len(directory.members(group)) == (4 if verb == "add" else 0)
+    assert [(record.outcome, record.code) for record in records()] == [
+        ("failed", "AD.Object.VersionMismatch"),
+        ("succeeded", None),
+    ]
+
+
+def test_a_lost_answer_is_looked_up(
+    domain: Domain,
+    directory_proxy: FaultyProxy,
+    db: None,
+    group: UUID,
+    people: list[UUID],
+    directory: Directory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    directory.add_values(group, member=directory.dn(people[0]))
+    integration = make_integration(make_connection(domain, url=directory_proxy.url))
+    assert integration.get(f"/api/ad/groups/{group}").status == 200
+    lose_the_answer(monkeypatch, directory_proxy)
+    answer = change(integration, group, add=people[1:], remove=people[:1])
+    assert (answer.status, answer.body) == (200, counts(added=3, removed=1))
+    assert [record.outcome for record in records()] == ["succeeded"]
+    assert directory.members(group) == set(names(directory, people[1:]))
+
+
+def test_a_thousand_at_once(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    members = directory.add_contacts(1000, parent=organizational_unit)
+    guids = [str(directory.guid(dn)) for dn in members]
+    group = directory.add_group(parent=organizational_unit)
+    assert change(integration, group, add=guids).body == counts(added=1000)
+    assert directory.members(group) == set(members)
+    assert change(integration, group, add=guids).body == counts(unchanged=1000)
+    assert change(integration, group, remove=guids).body == counts(removed=1000)
+    assert directory.members(group) == set()
