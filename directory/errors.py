@@ -163,6 +163,18 @@ _MEANING: dict[type[ldap.LdapError], type[GatewayError]] = {
 }
 
 
+# What the numbers of [MS-ERREF] 2.2 mean where Windows' message has nothing else in it.
+_IN_WORDS = {
+    0x2144: "A global group cannot have a domain-local group as a member.",
+    0x2145: "A global group cannot have a universal group as a member.",
+    0x2146: "A universal group cannot have a domain-local group as a member.",
+    0x2147: "A global group cannot have a member from another domain.",
+    0x2148: "A domain-local group cannot have a domain-local group of another domain as a member.",
+    0x2149: "The group is the primary group of some of its members.",
+    0x2164: "A domain-local group can be a member of domain-local groups of its own domain only.",
+}
+
+
 def from_ldap(error: ldap.LdapError) -> GatewayError:
     """What a caller is told about an error of the LDAP layer."""
     if isinstance(error, ldap.TlsError):
@@ -170,9 +182,10 @@ def from_ldap(error: ldap.LdapError) -> GatewayError:
     meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
     if meaning is not DirectoryRejected:
         return meaning()
+    detail = _IN_WORDS.get(int(error.hex_code, 16)) if error.hex_code else None
     if error.attribute:
-        return DirectoryRejected(directoryMessage=error.message, attribute=error.attribute)
-    return DirectoryRejected(directoryMessage=error.message)
+        return DirectoryRejected(detail, directoryMessage=error.message, attribute=error.attribute)
+    return DirectoryRejected(detail, directoryMessage=error.message)
 
 
 @contextmanager
