@@ -6,8 +6,8 @@ Reads are repeated on another connection when one turns out to be broken; writes
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from itertools import chain
 from typing import TypeVar
 from uuid import UUID
 
@@ -32,10 +32,11 @@ from directory.ldap.filters import ANYTHING, AnyGuid, Filter
 from directory.ldap.inspection import ServerCheck
 from directory.ldap.pipeline import Pipeline, Written
 from directory.ldap.pool import Opener, Pool
+from directory.ldap.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
 from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
 from directory.ldap.sending import send
 from directory.ldap.settings import ServerSettings
-from directory.ldap.streaming import Query, Scope, complete_ranges, reading_controls, reference, stream
+from directory.ldap.streaming import Query, Scope, complete_ranges, reading_controls, reference, stream, stream_each
 
 _Result = TypeVar("_Result")
 
@@ -52,6 +53,7 @@ class Client:
     def __init__(self, settings: ServerSettings, opener: Opener = open_connection) -> None:
         self.settings = settings
         self._pool = Pool(settings, opener)
+        self._pipelines = threading.BoundedSemaphore(max(1, settings.pool_size // 2))
         self._schema: Schema | None = None
         self._schema_until = 0.0
         self._schema_lock = threading.Lock()
@@ -145,15 +147,26 @@ class Client:
     def read_many(
         self, guids: Iterable[UUID], attributes: Sequence[str] | None = None, *, deleted: bool = False
     ) -> dict[UUID, Entry]:
-        """Those of the objects that exist, from anywhere in the domain, by objectGUID."""
+        """Those of the objects that exist, from anywhere in the domain, by objectGUID.
+
+        They are asked for in parts, and the next parts are on their way while one's answer is read.
+        """
         wanted = list(dict.fromkeys(guids))
-        names = None if attributes is None else [*attributes, "objectGUID"]
-        found: dict[UUID, Entry] = {}
-        for start in range(0, len(wanted), _GUIDS_PER_SEARCH):
-            chunk = AnyGuid(wanted[start : start + _GUIDS_PER_SEARCH])
-            for entry in self.search(self.default_naming_context, Scope.SUBTREE, chunk, names, deleted=deleted):
-                found[entry.guid] = entry
-        return found
+        if not wanted:
+            return {}
+        base = self.default_naming_context
+        names = _names(None if attributes is None else [*attributes, "objectGUID"], descriptor=False)
+        controls = tuple(reading_controls(deleted=deleted, descriptor=False))
+        filters = [
+            str(AnyGuid(wanted[start : start + _GUIDS_PER_SEARCH]))
+            for start in range(0, len(wanted), _GUIDS_PER_SEARCH)
+        ]
+
+        def operation(connection: Connection, seconds: float) -> dict[UUID, Entry]:
+            queries = (Query(base, Scope.SUBTREE, text, names, controls, None, None, seconds) for text in filters)
+            return {entry.guid: entry for entry in stream_each(connection, queries)}
+
+        return self._reading(operation)
 
     def search(
         self,
@@ -189,6 +202,15 @@ class Client:
 
         It is sent once: ``Unavailable`` means that nothing was sent, ``OutcomeUnknown`` that no answer came.
         """
+        try:
+            return self._write(write)
+        except LdapError as refusal:
+            if not isinstance(write, Modify) or not is_refused_for_recycle_bin(write, refusal):
+                raise
+        # Refused, so nothing was changed: this is another request, not the same one again.
+        return self._write(reworded(write, self.read(write.dn, READ_TO_REWORD, deleted=True)))
+
+    def _write(self, write: Write) -> str:
         connection = self._pool.acquire(self._deadline())
         try:
             message = send(connection.ldap, write)
@@ -204,23 +226,29 @@ class Client:
         Yields what came of each, in their order. A write is taken from ``writes`` only when it can be sent, so that the
         next ones may be made ready while the directory is at work; what is sent is answered, or given up, within the
         time for one answer. After a lost connection those on their way get ``OutcomeUnknown`` and those never sent
-        ``Unavailable``. Which of them a server carries out first is its own affair.
+        ``Unavailable``. Which of them a server carries out first is its own affair. Raises ``Unavailable`` before any
+        is taken.
         """
-        waiting = iter(writes)
-        first = next(waiting, None)
-        if first is None:
+        if not writes:
             return
-        connection = self._pool.acquire(self._deadline())
-        pipeline = Pipeline(connection, chain((first,), waiting), self.settings.operation_seconds)
-        healthy = False
+        deadline = self._deadline()
+        # Who makes the next writes ready needs a connection besides: pipelines must leave some to the others.
+        if not self._pipelines.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise Unavailable("Too many others write to the directory")
         try:
-            yield from pipeline.run()
-            healthy = not pipeline.is_lost
+            connection = self._pool.acquire(deadline)
+            pipeline = Pipeline(connection, iter(writes), self.settings.operation_seconds)
+            healthy = False
+            try:
+                yield from pipeline.run()
+                healthy = not pipeline.is_lost
+            finally:
+                if healthy:
+                    self._pool.release(connection)
+                else:
+                    self._pool.discard(connection, server_failed=pipeline.is_lost)
         finally:
-            if healthy:
-                self._pool.release(connection)
-            else:
-                self._pool.discard(connection, server_failed=pipeline.is_lost)
+            self._pipelines.release()
 
     def authenticate(self, bind_name: str, password: str) -> BindResult:
         """Whether a person's name (distinguished or userPrincipalName) and password are right; not over the pool."""
@@ -244,56 +272,53 @@ class Client:
         attempt = 0
         while True:
             attempt += 1
-            connection = self._pool.acquire(deadline)
-            seconds = min(self.settings.operation_seconds, max(0.1, deadline - time.monotonic()))
             try:
-                result = operation(connection, seconds)
+                with self._borrowed(deadline) as connection:
+                    seconds = min(self.settings.operation_seconds, max(0.1, deadline - time.monotonic()))
+                    return operation(connection, seconds)
             except BROKEN as error:
-                self._pool.discard(connection, server_failed=True)
                 if attempt == _READ_ATTEMPTS or time.monotonic() >= deadline:
                     raise error_from(error) from error
-            except ldap.LDAPError as error:
-                self._pool.release(connection)
-                raise error_from(error) from error
-            except LdapError:
-                self._pool.release(connection)
-                raise
-            except BaseException:
-                self._pool.discard(connection)
-                raise
-            else:
-                self._pool.release(connection)
-                return result
 
     def _searching(self, query: Query) -> Iterator[Entry]:
         deadline = self._deadline()
         attempt = 0
+        begun = False
         while True:
             attempt += 1
-            connection = self._pool.acquire(deadline)
-            begun = healthy = broken = False
             try:
-                for entry in stream(connection, query):
-                    begun = True
-                    yield entry
-                healthy = True
+                with self._borrowed(deadline) as connection:
+                    for entry in stream(connection, query):
+                        begun = True
+                        yield entry
             except BROKEN as error:
-                broken = True
                 if begun or attempt == _READ_ATTEMPTS or time.monotonic() >= deadline:
                     raise error_from(error) from error
-                continue
-            except ldap.LDAPError as error:
-                healthy = True
-                raise error_from(error) from error
-            except (GeneratorExit, LdapError):
-                healthy = True  # `stream` has told the server to stop
-                raise
-            finally:
-                if healthy:
-                    self._pool.release(connection)
-                else:
-                    self._pool.discard(connection, server_failed=broken)
-            return
+            else:
+                return
+
+    @contextmanager
+    def _borrowed(self, deadline: float) -> Iterator[Connection]:
+        """A connection for reading, put back where it belongs. BROKEN errors pass, others become this layer's own."""
+        connection = self._pool.acquire(deadline)
+        healthy = broken = False
+        try:
+            yield connection
+            healthy = True
+        except BROKEN:
+            broken = True
+            raise
+        except ldap.LDAPError as error:
+            healthy = True
+            raise error_from(error) from error
+        except (GeneratorExit, LdapError):
+            healthy = True  # a search given up has told the server to stop
+            raise
+        finally:
+            if healthy:
+                self._pool.release(connection)
+            else:
+                self._pool.discard(connection, server_failed=broken)
 
     def _after_failed_write(self, connection: Connection, error: BaseException, write: Write) -> BaseException:
         """Put the connection where it belongs and say what the failure means."""

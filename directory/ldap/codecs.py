@@ -59,6 +59,10 @@ _RFC3339 = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d{2}):(\d{2}))"
 )
 _GENERALIZED_TIME = re.compile(r"(\d{2}|\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})?(?:[.,](\d{1,9}))?Z")
+# As AD writes it, on a day that every month has: most times of most objects.
+_USUAL_TIME = re.compile(
+    r"[1-9][0-9]{3}(?:0[1-9]|1[0-2])(?:0[1-9]|1[0-9]|2[0-8])(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\.0Z"
+)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _OBJECT_REFERENCE = re.compile(r"<(?:GUID=[0-9A-Fa-f-]{32,36}|SID=(?:S-1-[0-9-]+|[0-9A-Fa-f]+))>", re.IGNORECASE)
 _OBJECT_IDENTIFIER = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]*))+|[A-Za-z][A-Za-z0-9-]*")
@@ -78,8 +82,13 @@ def decode(attribute: AttributeType | None, values: Iterable[bytes]) -> list[str
 
     An attribute the schema does not know (None) is text if it reads as UTF-8, else base64.
     """
-    decoder = _text_or_base64 if attribute is None else _DECODERS[_form(attribute)]
-    return [decoder(value) for value in values]
+    decode_one = decoder(attribute)
+    return [decode_one(value) for value in values]
+
+
+def decoder(attribute: AttributeType | None) -> Callable[[bytes], str]:
+    """What `decode` does to each value, for those who decode many entries."""
+    return _text_or_base64 if attribute is None else _DECODERS[_form(attribute)]
 
 
 def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
@@ -136,6 +145,11 @@ def sid_to_text(sid: bytes) -> str:
     return "-".join(["S-1", shown, *map(str, struct.unpack(f"<{sid[1]}I", sid[8:]))])
 
 
+def guid_to_text(guid: bytes) -> str:
+    """The dashed form of an objectGUID's 16 bytes, of which the first three parts are little-endian."""
+    return f"{guid[3::-1].hex()}-{guid[5:3:-1].hex()}-{guid[7:5:-1].hex()}-{guid[8:10].hex()}-{guid[10:].hex()}"
+
+
 def text_to_sid(text: str) -> bytes:
     """The bytes of ``S-1-5-…``; ``ValueError`` when the text is no SID."""
     match = _SID.fullmatch(text)
@@ -184,7 +198,7 @@ def _text_or_base64(value: bytes) -> str:
 
 
 def _decode_guid(value: bytes) -> str:
-    return str(UUID(bytes_le=value)) if len(value) == 16 else _base64(value)
+    return guid_to_text(value) if len(value) == 16 else _base64(value)
 
 
 def _decode_sid(value: bytes) -> str:
@@ -211,6 +225,8 @@ def _decode_filetime(value: bytes) -> str:
 
 def _decode_time(value: bytes) -> str:
     text = _text(value)
+    if _USUAL_TIME.fullmatch(text):
+        return f"{text[:4]}-{text[4:6]}-{text[6:8]}T{text[8:10]}:{text[10:12]}:{text[12:14]}Z"
     match = _GENERALIZED_TIME.fullmatch(text)
     if match is None:
         return text
@@ -226,7 +242,7 @@ def _decode_time(value: bytes) -> str:
 
 def _rfc3339(moment: datetime.datetime, fraction: str) -> str:
     digits = fraction.rstrip("0")
-    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + (f".{digits}" if digits else "") + "Z"
+    return moment.isoformat()[:19] + (f".{digits}" if digits else "") + "Z"
 
 
 def _encode_text(value: str) -> bytes:

@@ -139,31 +139,19 @@ def complete_ranges(
         values[attribute] = collected
 
 
-def stream_each(
-    connection: Connection, queries: Iterator[Query], unanswered: deque[Query]
-) -> Generator[list[Entry], None, None]:
-    """The entries of each query, in their order: the next ones are on their way while one's entries are worked on.
-
-    Every query taken is in `unanswered` until its entries are yielded; those found there at the start come first. So
-    whoever loses the connection can go on with another one.
-    """
-    under_way: deque[int] = deque()
+def stream_each(connection: Connection, queries: Iterator[Query]) -> Generator[Entry, None, None]:
+    """The entries of many small searches, in the order of these; the next ones are on their way while one is read."""
+    under_way: deque[tuple[int, Query]] = deque()
     try:
         while True:
-            while len(under_way) < _READ_AHEAD:
-                if len(under_way) == len(unanswered):
-                    query = next(queries, None)
-                    if query is None:
-                        break
-                    unanswered.append(query)
-                under_way.append(_send(connection, unanswered[len(under_way)], None))
+            while len(under_way) < _READ_AHEAD and (query := next(queries, None)) is not None:
+                under_way.append((_send(connection, query, None), query))
             if not under_way:
                 return
-            entries = list(_receive(connection, under_way.popleft(), unanswered[0], None))
-            unanswered.popleft()
-            yield entries
+            message, query = under_way.popleft()
+            yield from _receive(connection, message, query, None)
     finally:
-        for message in under_way:
+        for message, _ in under_way:
             _abandon(connection, message)
 
 

@@ -1,24 +1,28 @@
 """The record of a directory object, one shape for every kind (contract section 3), made from an entry.
 
 The hot path of every read: plain dictionaries, no model, one pass. What to ask the directory for is decided here too.
+Names are spelled as the schema spells them: so does the directory in its answers, whatever it was asked.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 from typing_extensions import TypedDict
 
 from directory import errors
 from directory.ldap import Entry, Schema
-from directory.ldap.codecs import decode, is_credential, sid_to_text
+from directory.ldap.codecs import decoder, guid_to_text, is_credential, sid_to_text
 from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from gateway.core.errors import FieldError
 
-_IDENTITY = ("objectGUID", "objectClass", "name", "parentGUID", "uSNChanged", "whenCreated", "whenChanged")
+PARENT_ID = "parentGUID"
+COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
+_IDENTITY = ("objectGUID", "objectClass", "name", PARENT_ID, "uSNChanged", "whenCreated", "whenChanged")
 _ACCOUNT = (
-    *("sAMAccountName", "userPrincipalName", "objectSid", "userAccountControl", "msDS-User-Account-Control-Computed"),
+    *("sAMAccountName", "userPrincipalName", "objectSid", "userAccountControl", COMPUTED_CONTROL),
     *("accountExpires", "pwdLastSet", "lastLogon", "lastLogonTimestamp"),
 )
 _GROUP = ("groupType", "member")
@@ -121,24 +125,13 @@ def readable_name(schema: Schema, name: str, *, parameter: str) -> str:
 
 def render(entry: Entry, schema: Schema, selection: Selection, *, protected: bool) -> DirectoryObject:
     """The record of an entry that was read with the selection's `to_read`."""
-    classes = entry.object_classes
-    kind = kind_of(classes)
-    parents = entry.values("parentGUID")
-    return {
-        "id": str(entry.guid),
-        "kind": kind,
-        "name": entry.text("name") or "",
-        "distinguishedName": entry.dn,
-        "parentId": decode(schema.attribute("parentGUID"), parents)[0] if parents else None,
-        "objectClass": classes,
-        "version": version_of(entry),
-        "createdAt": _time(entry, schema, "whenCreated"),
-        "changedAt": _time(entry, schema, "whenChanged"),
-        "protected": protected,
-        "account": _account(entry, schema) if kind in ACCOUNT_KINDS else None,
-        "group": _group(entry) if kind is Kind.GROUP else None,
-        "attributes": _attributes(entry, schema, selection, kind),
-    }
+    parents = entry.values(PARENT_ID)
+    return Renderer(schema, selection).render(
+        entry,
+        protected=protected,
+        parent_id=guid_to_text(parents[0]) if parents else None,
+        computed_control=entry.integer(COMPUTED_CONTROL) or 0,
+    )
 
 
 def version_of(entry: Entry) -> str:
@@ -146,36 +139,113 @@ def version_of(entry: Entry) -> str:
     return f"{entry.integer('uSNChanged') or 0:x}"
 
 
-def _time(entry: Entry, schema: Schema, name: str) -> str | None:
-    values = entry.values(name)
-    return decode(schema.attribute(name), values[:1])[0] if values else None
+_Decoder = Callable[[bytes], str]
+_NO_VALUES: list[bytes] = []
 
 
-def _moment(entry: Entry, schema: Schema, name: str) -> str | None:
-    """A FILETIME as RFC 3339; None for never."""
-    return None if (entry.integer(name) or 0) in FILETIME_NEVER else _time(entry, schema, name)
+class Renderer:
+    """Makes records of entries that were read with one selection; what the schema says is looked up once for all."""
+
+    def __init__(self, schema: Schema, selection: Selection) -> None:
+        self._schema = schema
+        self._selection = selection
+        self._shown: dict[Kind, tuple[tuple[str, _Decoder], ...]] = {}
+        self._time = decoder(schema.attribute("whenCreated"))
+        self._filetime = decoder(schema.attribute("pwdLastSet"))
+
+    def render(self, entry: Entry, *, protected: bool, parent_id: str | None, computed_control: int) -> DirectoryObject:
+        """The record of an entry.
+
+        `parent_id` and `computed_control` (of accounts) are given: a domain controller computes parentGUID and
+        msDS-User-Account-Control-Computed for each entry, which for many takes longer than all the rest.
+        """
+        values = entry.attributes.get
+        classes, kind = _classified(tuple(values("objectClass", _NO_VALUES)))
+        created, changed = values("whenCreated"), values("whenChanged")
+        return {
+            "id": guid_to_text(values("objectGUID", _NO_VALUES)[0]),
+            "kind": kind,
+            "name": _text(values("name")) or "",
+            "distinguishedName": entry.dn,
+            "parentId": parent_id,
+            "objectClass": list(classes),
+            "version": version_of(entry),
+            "createdAt": self._time(created[0]) if created else None,
+            "changedAt": self._time(changed[0]) if changed else None,
+            "protected": protected,
+            "account": self._account(entry, computed_control) if kind in ACCOUNT_KINDS else None,
+            "group": _group(entry) if kind is Kind.GROUP else None,
+            "attributes": self._attributes(entry, kind),
+        }
+
+    def _account(self, entry: Entry, computed: int) -> AccountRecord:
+        values = entry.attributes.get
+        control = _integer(values("userAccountControl"))
+        sids = values("objectSid")
+        password_set = values("pwdLastSet")
+        must_change = bool(password_set) and _integer(password_set) == 0
+        # lastLogon is this domain controller's, lastLogonTimestamp everybody's but up to two weeks late
+        # ([MS-ADA1] 2.351).
+        own, shared = values("lastLogon"), values("lastLogonTimestamp")
+        return {
+            "samAccountName": _text(values("sAMAccountName")),
+            "userPrincipalName": _text(values("userPrincipalName")),
+            "sid": sid_to_text(sids[0]) if sids else None,
+            "enabled": not control & _DISABLED,
+            "lockedOut": bool(computed & _LOCKED_OUT),
+            "expiresAt": self._moment(values("accountExpires")),
+            "passwordLastSetAt": self._moment(password_set),
+            "passwordExpired": bool(computed & _PASSWORD_EXPIRED) and not must_change,
+            "mustChangePassword": must_change,
+            "passwordNeverExpires": bool(control & _NEVER_EXPIRES),
+            "lastSignInAt": self._moment(shared if _integer(shared) > _integer(own) else own),
+        }
+
+    def _moment(self, values: list[bytes] | None) -> str | None:
+        """A FILETIME as RFC 3339; None for never."""
+        return None if not values or values[0] in _NEVER else self._filetime(values[0])
+
+    def _attributes(self, entry: Entry, kind: Kind) -> dict[str, list[str]]:
+        decoders = self._shown.get(kind)
+        if decoders is None:
+            decoders = self._shown.setdefault(kind, self._decoders(kind))
+        values = entry.attributes.get
+        shown = {name: [decode(value) for value in values(name, _NO_VALUES)] for name, decode in decoders}
+        if self._selection.everything:
+            for name in entry:
+                attribute = self._schema.attribute(name)
+                # What was read for the record itself and is computed is not among an entry's attributes.
+                is_hidden = name.lower() in _HAS_ITS_OWN_OPERATION or (attribute is not None and attribute.constructed)
+                if not (is_hidden or is_credential(name) or name in shown):
+                    shown[name] = [*map(decoder(attribute), entry.values(name))]
+        return shown
+
+    def _decoders(self, kind: Kind) -> tuple[tuple[str, _Decoder], ...]:
+        names = sorted(DEFAULT_ATTRIBUTES[kind]) if self._selection.shown is None else self._selection.shown
+        return tuple((name, decoder(self._schema.attribute(name))) for name in names)
 
 
-def _account(entry: Entry, schema: Schema) -> AccountRecord:
-    control = entry.integer("userAccountControl") or 0
-    computed = entry.integer("msDS-User-Account-Control-Computed") or 0
-    sids = entry.values("objectSid")
-    must_change = entry.integer("pwdLastSet") == 0
-    # lastLogon is this domain controller's, lastLogonTimestamp everybody's but up to two weeks late ([MS-ADA1] 2.351).
-    sign_in = max(("lastLogon", "lastLogonTimestamp"), key=lambda name: entry.integer(name) or 0)
-    return {
-        "samAccountName": entry.text("sAMAccountName"),
-        "userPrincipalName": entry.text("userPrincipalName"),
-        "sid": sid_to_text(sids[0]) if sids else None,
-        "enabled": not control & UserAccountControl.ACCOUNTDISABLE.value,
-        "lockedOut": bool(computed & UserAccountControl.LOCKOUT.value),
-        "expiresAt": _moment(entry, schema, "accountExpires"),
-        "passwordLastSetAt": _moment(entry, schema, "pwdLastSet"),
-        "passwordExpired": bool(computed & UserAccountControl.PASSWORD_EXPIRED.value) and not must_change,
-        "mustChangePassword": must_change,
-        "passwordNeverExpires": bool(control & UserAccountControl.DONT_EXPIRE_PASSWD.value),
-        "lastSignInAt": _moment(entry, schema, sign_in),
-    }
+# As plain integers: an IntFlag makes an object of each result.
+_DISABLED = UserAccountControl.ACCOUNTDISABLE.value
+_LOCKED_OUT = UserAccountControl.LOCKOUT.value
+_PASSWORD_EXPIRED = UserAccountControl.PASSWORD_EXPIRED.value
+_NEVER_EXPIRES = UserAccountControl.DONT_EXPIRE_PASSWD.value
+_NEVER = frozenset(str(never).encode() for never in FILETIME_NEVER)
+
+
+@lru_cache(maxsize=1024)
+def _classified(values: tuple[bytes, ...]) -> tuple[tuple[str, ...], Kind]:
+    """The classes as text and the kind they make: a directory has few combinations of classes."""
+    classes = tuple(value.decode("utf-8", "replace") for value in values)
+    return classes, kind_of(classes)
+
+
+def _text(values: list[bytes] | None) -> str | None:
+    return values[0].decode("utf-8", "replace") if values else None
+
+
+def _integer(values: list[bytes] | None) -> int:
+    return int(values[0]) if values else 0
 
 
 def _group(entry: Entry) -> GroupRecord:
@@ -190,16 +260,3 @@ def _group(entry: Entry) -> GroupRecord:
         "type": "security" if bits & GroupType.SECURITY_ENABLED else "distribution",
         "memberCount": len(entry.values("member")),
     }
-
-
-def _attributes(entry: Entry, schema: Schema, selection: Selection, kind: Kind) -> dict[str, list[str]]:
-    names = sorted(DEFAULT_ATTRIBUTES[kind]) if selection.shown is None else selection.shown
-    shown = {name: decode(schema.attribute(name), entry.values(name)) for name in names}
-    if selection.everything:
-        for name in entry:
-            attribute = schema.attribute(name)
-            # What was read for the record itself and is computed is not among an entry's attributes.
-            is_hidden = name.lower() in _HAS_ITS_OWN_OPERATION or (attribute is not None and attribute.constructed)
-            if not (is_hidden or is_credential(name) or name in shown):
-                shown[name] = decode(attribute, entry.values(name))
-    return shown
