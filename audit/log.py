@@ -15,6 +15,7 @@ from django.db.models import F, QuerySet, Value
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from audit.chain import mac_of
 from audit.identifiers import new_identifier
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
 from audit.read_buffer import reads
@@ -36,6 +37,11 @@ SETTLER_LEASE = timedelta(seconds=30)
 """For how long a settler has a record to itself."""
 RETRY_UNKNOWN = timedelta(seconds=15)
 """When an unknown outcome is looked for again."""
+
+
+class NotRecorded(ServiceUnavailable):
+    """The operations log cannot be written, so the operation was not carried out."""
+
 
 Changes = Iterable[Mapping[str, Any]]
 """`{"attribute", "before": [...], "after": [...]}` each."""
@@ -104,6 +110,7 @@ def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str
             "target_kind": target.kind or None,
             "target_dn": target.distinguished_name or None,
         }
+    facts["mac"] = mac_of(facts)
     return facts
 
 
@@ -118,13 +125,13 @@ def _insert(records: Sequence[OperationRecord]) -> None:
             OperationRecord.objects.bulk_create(records)
     except (DatabaseError, InterfaceError) as error:
         _logger.exception("the operations log cannot be written", operation=records[0].operation)
-        raise ServiceUnavailable("The operation cannot be recorded, so it was not carried out.") from error
+        raise NotRecorded("The operation cannot be recorded, so it was not carried out.") from error
 
 
 def record_intents(
     call: Call, intents: Iterable[Intent], *, seconds_until_write: float = SECONDS_UNTIL_WRITE
 ) -> list[OperationRecord]:
-    """Record changes about to be made, all in one commit, in order; raises ServiceUnavailable: then write nothing.
+    """Record changes about to be made, all in one commit, in order; raises NotRecorded: then write nothing.
 
     Until `seconds_until_write` are over the writes may be sent (`record.may_be_written()`); when the time for an
     answer has passed too, a settler may take the records up.
@@ -165,7 +172,7 @@ def record_refusal(
     changes: Changes = (),
     run_id: UUID | None = None,
 ) -> OperationRecord:
-    """Record a change that was refused with `code`; raises ServiceUnavailable."""
+    """Record a change that was refused with `code`; raises NotRecorded."""
     record = _new_record(
         call,
         operation=operation,
@@ -177,6 +184,23 @@ def record_refusal(
     )
     _insert([record])
     return record
+
+
+def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> None:
+    """Record changes of a batch that were all refused with `code`, in one commit; raises NotRecorded."""
+    refused = [
+        _new_record(
+            call,
+            operation=intent.operation,
+            target=intent.target,
+            outcome=Outcome.FAILED,
+            code=code,
+            batch_index=intent.batch_index,
+        )
+        for intent in intents
+    ]
+    if refused:
+        _insert(refused)
 
 
 def record_queued(

@@ -9,6 +9,7 @@ from uuid import UUID
 from directory import errors
 from directory.connection import get_client
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound
+from directory.read_ahead import current_look
 from directory.shapes.kinds import Kind, kind_of
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, Forbidden, InvalidRequest
@@ -55,7 +56,7 @@ def find_object(
     client = client_of(call)
     name = reference if isinstance(reference, UUID) else str(reference)
     try:
-        entry = client.read(name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
+        entry = _read(client, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
     except NotFound:
         raise errors.ObjectNotFound from None
     # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
@@ -75,6 +76,12 @@ def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[st
     entries = {guid: entry for guid, entry in found.items() if _is_within_directory(client, entry)}
     require_inside_scopes(call, *(entry.dn for entry in entries.values()))
     return entries
+
+
+def _read(client: Client, name: UUID | str, attributes: Collection[str]) -> Entry:
+    look = current_look()
+    ahead = look.find(client, name, attributes) if look is not None and isinstance(name, UUID) else None
+    return ahead if ahead is not None else client.read(name, tuple(attributes))
 
 
 def _is_within_directory(client: Client, entry: Entry) -> bool:
@@ -105,7 +112,12 @@ def scope_bases(call: Call) -> tuple[str, ...] | None:
     """
     if not call.scopes:
         return None
-    return tuple(entry.dn for entry in client_of(call).read_many(call.scopes, ("objectGUID",)).values())
+
+    def read() -> tuple[str, ...]:
+        return tuple(entry.dn for entry in client_of(call).read_many(call.scopes, ("objectGUID",)).values())
+
+    look = current_look()
+    return read() if look is None else look.keep(("scopes", call.scopes), read)
 
 
 def require_inside_scopes(call: Call, *names: str) -> None:

@@ -23,6 +23,7 @@ from directory.ldap.flags import (
     SystemFlags,
     UserAccountControl,
 )
+from directory.read_ahead import current_look
 
 _NAMES_IN_ONE_FILTER = 100
 _CONTROLLER_BITS = UserAccountControl.SERVER_TRUST_ACCOUNT | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
@@ -96,8 +97,9 @@ SHOWN_AGE = 2.0
 
 
 def administrative_groups(client: Client, *, max_age: float = 0) -> AdministrativeGroups:
-    """The administrative groups as they are now, or were at most `max_age` seconds ago."""
-    return _cache.get(client, max_age)
+    """The administrative groups as they are now, or were at most `max_age` seconds ago, or since a look began."""
+    look = current_look()
+    return _cache.get(client, max_age if look is None else max(max_age, look.age))
 
 
 def is_protected(client: Client, entry: Entry, *, max_age: float = 0) -> bool:

@@ -23,7 +23,7 @@ from gateway.models import KeptAnswer
 
 KEPT_FOR = timedelta(hours=24)
 LEASE = timedelta(seconds=120)
-"""Longer than any request takes: directory time-outs and the wait for a run included."""
+"""Longer than a request for one change takes: directory time-outs and the wait for a run included."""
 
 NOT_KEPT = frozenset({401, 403, 429})
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
@@ -53,13 +53,16 @@ def key_of(request: HttpRequest) -> str | None:
     return key
 
 
-def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[], HttpResponse]) -> HttpResponse:
+def answer_once(
+    request: HttpRequest, call: Call, key: str, respond: Callable[[], HttpResponse], *, lease: timedelta = LEASE
+) -> HttpResponse:
     """The kept answer, or the one that `respond` makes, which is kept if it is final.
 
-    `respond` renders refusals too. The caller has authorised the request before. Raises KeyReused or InProgress.
+    `respond` renders refusals too, and takes less time than `lease`. The caller has authorised the request before.
+    Raises KeyReused or InProgress.
     """
     fingerprint = _fingerprint(request, call)
-    kept = _claim(call.credential.id, key, fingerprint)
+    kept = _claim(call.credential.id, key, fingerprint, lease)
     if kept.status is not None:
         response = HttpResponse(kept.body, status=kept.status, headers=kept.headers)
         response["Idempotency-Replayed"] = "true"
@@ -84,11 +87,11 @@ def forget_old_answers() -> None:
     KeptAnswer.objects.filter(created_at__lt=timezone.now() - KEPT_FOR).delete()
 
 
-def _claim(credential_id: str, key: str, fingerprint: str) -> KeptAnswer:
+def _claim(credential_id: str, key: str, fingerprint: str, lease: timedelta) -> KeptAnswer:
     """A new claim, or the finished answer of an earlier one."""
     now = timezone.now()
     mine = KeptAnswer(
-        credential_id=credential_id, key=key, fingerprint=fingerprint, created_at=now, lease_until=now + LEASE
+        credential_id=credential_id, key=key, fingerprint=fingerprint, created_at=now, lease_until=now + lease
     )
     for _ in range(3):  # the earlier claim may end between the refused insert and the look at it
         try:

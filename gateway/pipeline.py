@@ -5,7 +5,7 @@ It fails closed: a stage that cannot be done ends the call, and no argument swit
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import structlog
@@ -30,6 +30,8 @@ from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, par
 from keys.policy import call_for_key
 
 logger = structlog.get_logger(__name__)
+
+_Result = TypeVar("_Result")
 
 ATTEMPTS = 3
 """How often a change without If-Match is proposed anew when somebody else changed the object in between."""
@@ -111,10 +113,10 @@ def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Chang
                 return _perform(operation, call, accepted)
             return _judge(operation, call, accepted)
     except GatewayError as refusal:
-        record_refusal(operation, call, inputs, refusal.code)
+        record_refusal(operation, call, inputs.arguments, refusal.code)
         raise
     except Exception:
-        record_refusal(operation, call, inputs, GatewayError.code)
+        record_refusal(operation, call, inputs.arguments, GatewayError.code)
         raise
 
 
@@ -128,6 +130,14 @@ def reconsider(change: Change) -> Answer | Change:
         raise directory_errors.VersionMismatch
     with directory_errors.translated():
         return _judge(change.operation, change.call, change.accepted)
+
+
+def attempt(step: Callable[[], _Result]) -> _Result | Exception:
+    """Take a step for one of many calls, whose failure is not the others'; the surface says what it means."""
+    try:
+        return step()
+    except Exception as error:  # noqa: BLE001 - nothing is hidden: it is the answer to this call
+        return error
 
 
 def _judge(operation: Operation, call: Call, accepted: _Accepted) -> Answer | Change:
@@ -147,7 +157,7 @@ def require_admission(operation: Operation, call: Call, inputs: Inputs) -> None:
     try:
         _require_admission(operation, call)
     except GatewayError as refusal:
-        record_refusal(operation, call, inputs, refusal.code)
+        record_refusal(operation, call, inputs.arguments, refusal.code)
         raise
 
 
@@ -363,14 +373,18 @@ def _target_of(result: Any, arguments: Mapping[str, str], operation: Operation) 
         return None
     if isinstance(result, dict) and "distinguishedName" in result and "kind" in result:
         return log.TargetRef(id=UUID(result["id"]), kind=result["kind"], distinguished_name=result["distinguishedName"])
-    named = parse_guid(arguments.get("id", ""))
+    return target_named(arguments.get("id"))
+
+
+def target_named(text: str | None) -> log.TargetRef | None:
+    """An object of which no more is known than the identifier it was named by."""
+    named = parse_guid(text or "")
     return log.TargetRef(id=named, kind="", distinguished_name="") if named else None
 
 
-def record_refusal(operation: Operation, call: Call, inputs: Inputs, code: str) -> None:
+def record_refusal(operation: Operation, call: Call, arguments: Mapping[str, str], code: str) -> None:
     """One record of a refused call. The log being away must not hide the refusal itself."""
-    named = parse_guid(inputs.arguments.get("id", "")) if operation.on_directory else None
-    target = log.TargetRef(id=named, kind="", distinguished_name="") if named else None
+    target = target_named(arguments.get("id")) if operation.on_directory else None
     try:
         if operation.effect is Effect.READ:
             if call.surface is not Surface.REST:
@@ -417,7 +431,7 @@ def _apply(change_request: ChangeRequest) -> str:
         with directory_errors.translated():
             proposal, _ = _propose(operation, call, accepted)
     except GatewayError as refusal:
-        record_refusal(operation, call, inputs, refusal.code)
+        record_refusal(operation, call, inputs.arguments, refusal.code)
         raise
     if queue.has_drifted(change_request, proposal):
         return "stale"

@@ -11,6 +11,7 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 from gateway.core.call import Surface
 from gateway.health import health, metrics, ready
 from gateway.surfaces import problems
+from gateway.surfaces.batches import batch_urls
 from gateway.surfaces.openapi import document_settings
 from gateway.surfaces.session import SessionViewSet
 from gateway.surfaces.viewsets import router_for
@@ -18,9 +19,9 @@ from gateway.surfaces.viewsets import router_for
 # The reference writes these three paths without /api; they are the same machine surface.
 BARE = re.compile(r"ad/organization-units/\{id\}/accounts/")
 
-api_urls = [path("api/", include(router_for(Surface.API).urls))]
+api_urls = [path("api/", include([*router_for(Surface.API).urls, *batch_urls(Surface.API)]))]
 rest_urls = [
-    path("rest/", include(router_for(Surface.REST).urls)),
+    path("rest/", include([*router_for(Surface.REST).urls, *batch_urls(Surface.REST)])),
     path("rest/session", SessionViewSet.as_view({"get": "retrieve", "post": "create", "delete": "destroy"})),
     path("rest/session/access-token", SessionViewSet.as_view({"post": "create_access_token"})),
 ]

@@ -69,7 +69,9 @@ class ForwardedHeadersSection(Section):
 class DirectorySection(Section):
     ConnectSeconds: PositiveSeconds = Field(5, description="Time for connecting to a domain controller, TLS included.")
     OperationSeconds: PositiveSeconds = Field(20, description="Time for one answer of a domain controller.")
-    PoolSize: PositiveInt = Field(8, description="LDAP connections per process and directory.")
+    PoolSize: Annotated[int, Field(ge=2)] = Field(
+        8, description="LDAP connections per process and directory; at least 2, as a batch reads while it writes."
+    )
 
 
 class RunsSection(Section):

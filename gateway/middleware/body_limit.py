@@ -7,7 +7,6 @@ reading ends as if the body had: so what came is compared with the length. When 
 never ends: so it is done in a thread of its own, and the wait for it is limited.
 """
 
-import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -18,6 +17,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
+from gateway.batch_shapes import batch_paths
 from gateway.core.errors import BodyTooLarge, GatewayError, InvalidRequest, LengthRequired, MalformedRequest, UriTooLong
 from gateway.surfaces.problems import error_response, is_machine_path
 
@@ -29,8 +29,6 @@ DISCARD_SECONDS = 5.0
 """So long the rest of a refused body is taken, for the client's sake."""
 PAUSE_SECONDS = 0.25
 """A client that sends nothing for so long is waiting for the answer."""
-
-_BATCH = re.compile(r"/(?:api|rest)/ad/[^/]+/batch(?:/.*)?")
 
 
 class BodyNotReceived(GatewayError):
@@ -119,7 +117,7 @@ class BodyLimitMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if len(request.META.get("PATH_INFO", "")) + len(request.META.get("QUERY_STRING", "")) > MAX_ADDRESS:
             return error_response(request, UriTooLong())
-        limit = self.batch_limit if _BATCH.fullmatch(request.path) else self.limit
+        limit = self.batch_limit if request.path in batch_paths() else self.limit
         try:
             body = _receive(request, limit)
         except GatewayError as refusal:

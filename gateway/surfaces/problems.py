@@ -39,13 +39,19 @@ def is_machine_path(path: str) -> bool:
     return f"{path}/".startswith(MACHINE_PATHS)
 
 
+def problem_of(request: HttpRequest, error: GatewayError) -> dict[str, Any]:
+    """The problem of an error: its own members, where it happened, and the id to find it by in the logs."""
+    return {
+        **error.as_problem(),
+        "instance": escape_uri_path(request.path),
+        "requestId": getattr(request, "request_id", ""),
+    }
+
+
 def problem_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
-    """The response of an error: its own members, where it happened, and the id to find it by in the logs."""
-    document = error.as_problem()
-    document["instance"] = escape_uri_path(request.path)
-    document["requestId"] = getattr(request, "request_id", "")
+    """The response of an error."""
     return HttpResponse(
-        json.dumps(document, ensure_ascii=False, separators=(",", ":")),
+        json.dumps(problem_of(request, error), ensure_ascii=False, separators=(",", ":")),
         status=error.status,
         headers=error.headers,
         content_type="application/problem+json",

@@ -45,6 +45,11 @@ class SessionAuthentication(BaseAuthentication):
         return call.person, call
 
 
+def authentication_of(surface: Surface) -> type[BaseAuthentication]:
+    """Whom a surface serves."""
+    return SessionAuthentication if surface is Surface.REST else MachineAuthentication
+
+
 class JsonOnly(BaseContentNegotiation):
     """Every answer is JSON whatever Accept says."""
 
@@ -94,14 +99,14 @@ def _handler(operation: Operation) -> Callable[..., HttpResponse]:
         if key is None:
             return respond()
         pipeline.require_admission(operation, call, inputs)
-        return answer_once(raw, call, key, lambda: _rendered(raw, respond))
+        return answer_once(raw, call, key, lambda: rendered(raw, respond))
 
     handle.__name__ = operation.verb.replace("-", "_")
     handle.__doc__ = operation.function.__doc__
     return handle
 
 
-def _rendered(request: HttpRequest, respond: Callable[[], HttpResponse]) -> HttpResponse:
+def rendered(request: HttpRequest, respond: Callable[[], HttpResponse]) -> HttpResponse:
     """The response, a refusal rendered too: a retry under the same idempotency key gets the same refusal."""
     try:
         return respond()
@@ -131,7 +136,6 @@ def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[
     for operation in operations(surface):
         if only is None or only.match(operation.path):
             by_noun.setdefault(operation.noun, {})[operation.verb.replace("-", "_")] = operation
-    authentication = SessionAuthentication if surface is Surface.REST else MachineAuthentication
     return {
         noun: type(
             "".join(part.capitalize() for part in noun.split("-")) + "ViewSet",
@@ -140,7 +144,7 @@ def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[
                 "declared": declared,
                 "surface": surface,
                 "place": _place_of(declared.values()),
-                "authentication_classes": [authentication],
+                "authentication_classes": [authentication_of(surface)],
                 **{action: _handler(operation) for action, operation in declared.items()},
             },
         )

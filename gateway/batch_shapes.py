@@ -1,0 +1,120 @@
+"""What a batch is sent as, made from the operation that it is a batch of (contract section 5)."""
+
+import json
+import re
+from functools import cache
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, create_model
+from pydantic.fields import FieldInfo
+
+from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.operation import Operation, operations
+from gateway.core.shapes import Body, Guid, load_body
+from gateway.pipeline import Inputs
+
+MAX_ITEMS = 1000
+
+OnError = Annotated[
+    Literal["continue", "stop"],
+    Field(description="Whether the items after one that failed are carried out, or skipped (their status is null)."),
+]
+
+
+class TooManyItems(GatewayError):
+    status, code, title = 400, "Batch.TooMany", "Too many items in one batch"
+
+
+class Batch(Body):
+    """A batch as it is sent. The items are looked at when their turn comes: a malformed one fails alone."""
+
+    items: list[Any]
+    on_error: OnError = "continue"
+
+
+def path_of(operation: Operation) -> str:
+    """The path of an operation's batches, below the surface's prefix."""
+    return f"ad/{operation.noun}/batch/{operation.verb}"
+
+
+@cache
+def batch_paths() -> frozenset[str]:
+    """The paths of all batches."""
+    return frozenset(
+        f"/{surface}/{path_of(operation)}"
+        for operation in operations()
+        if operation.batchable
+        for surface in operation.surfaces
+    )
+
+
+def load_batch(document: Any) -> Batch:
+    """The batch in a request's body; raises TooManyItems and what `load_body` raises."""
+    batch = load_body(Batch, {} if document is None else document)
+    if len(batch.items) > MAX_ITEMS:
+        raise TooManyItems(f"{len(batch.items)} items are given; at most {MAX_ITEMS} may be.", maxItems=MAX_ITEMS)
+    return batch
+
+
+def load_item(operation: Operation, item: Any, *, dry_run: bool) -> tuple[Inputs, frozenset[str] | None]:
+    """An item as the input of its operation, and the versions it is meant for; raises what `load_body` raises."""
+    if not isinstance(item, dict):
+        detail = "must be a JSON object"
+        raise InvalidRequest(f"An item {detail}.", errors=[FieldError(InvalidRequest.code, detail, pointer="#")])
+    given = load_body(item_shape(operation), item)
+    parameters = [field.alias or name for name, field in _parameters(operation).items()]
+    outside = {*_arguments(operation), *parameters, "ifMatch"}
+    arguments = {name: str(getattr(given, name)) for name in _arguments(operation)}
+    query = {name: json.dumps(item[name]) for name in parameters if name in item}
+    if dry_run:
+        query["dryRun"] = "true"
+    document = {name: value for name, value in item.items() if name not in outside}
+    version = given.if_match  # type: ignore[attr-defined]
+    versions = None if version is None else frozenset({version.removeprefix("W/").strip('"')})
+    return Inputs(arguments=arguments, query=lambda: query, document=lambda: document), versions
+
+
+@cache
+def item_shape(operation: Operation) -> type[Body]:
+    """The body of the single call, with what that has in its path, its query and its If-Match."""
+    base = operation.body or Body
+    members: dict[str, Any] = dict.fromkeys(_arguments(operation), (Guid, ...))
+    for name, parameter in _parameters(operation).items():
+        members[name] = (parameter.annotation, Field(parameter.default, description=parameter.description))
+    described = Field(None, description="The version the change is meant for, quoted or not; another one is 412.")
+    members["if_match"] = (str | None, described)
+    named = dict.fromkeys(_arguments(operation), "4fae3d03-85d3-4ed8-a8aa-cb126df8b414")
+    return create_model(
+        (base.__name__ if operation.body else operation.verb.capitalize()) + "Item",
+        __base__=base,
+        __doc__="One item of a batch: the body of the single call, and what that has in its path and headers.",
+        __cls_kwargs__={"json_schema_extra": {"examples": [named | example for example in _examples(base)]}},
+        **members,
+    )
+
+
+@cache
+def batch_shape(operation: Operation) -> type[Body]:
+    """The whole body, for the documentation: its items have the shape of the operation's."""
+    item = item_shape(operation)
+    members: dict[str, Any] = {"items": (list[item], Field(max_length=MAX_ITEMS)), "on_error": (OnError, "continue")}  # type: ignore[valid-type]
+    return create_model(
+        item.__name__.removesuffix("Item") + "Batch",
+        __base__=Body,
+        __doc__=f"At most {MAX_ITEMS} items, which are taken in their order.",
+        __cls_kwargs__={"json_schema_extra": {"examples": [{"items": _examples(item), "onError": "continue"}]}},
+        **members,
+    )
+
+
+def _examples(shape: type[Body]) -> list[dict[str, Any]]:
+    extra: Any = shape.model_config.get("json_schema_extra", {})
+    return list(extra.get("examples", [{}]))
+
+
+def _arguments(operation: Operation) -> list[str]:
+    return re.findall(r"\{(\w+)\}", operation.path)
+
+
+def _parameters(operation: Operation) -> dict[str, FieldInfo]:
+    return operation.query.model_fields if operation.query else {}
