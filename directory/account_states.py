@@ -13,7 +13,6 @@ from functools import cached_property, partial
 
 from directory.account_filters import CONTROL, accounts_of
 from directory.ldap import (
-    ANYTHING,
     And,
     BitAnd,
     BitOr,
@@ -26,13 +25,12 @@ from directory.ldap import (
     Not,
     Or,
     ProtocolError,
-    Scope,
     UserAccountControl,
     datetime_to_filetime,
 )
 from directory.ldap.codecs import decode
 from directory.ldap.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND
-from directory.password_policy import RESULTANT_POLICY, PolicyReader
+from directory.password_policy import RESULTANT_POLICY, PolicyReader, maximum_ages
 from directory.searches import Search
 from directory.shapes.evidence import Evidence
 from directory.shapes.kinds import Kind
@@ -99,7 +97,7 @@ class AsOf:
     @cached_property
     def maximum_ages(self) -> list[int] | None:
         """How old a password may become, under each policy that sets a limit; None where not all can be read."""
-        return _maximum_ages(self.client)
+        return maximum_ages(self.client)
 
 
 _Threshold = Callable[[AsOf, Entry], int | None] | int | None
@@ -239,24 +237,6 @@ def _time_of(client: Client) -> int:
     except ValueError as error:
         raise ProtocolError("The server's rootDSE has no currentTime", attribute="currentTime") from error
     return datetime_to_filetime(moment)
-
-
-def _maximum_ages(client: Client) -> list[int] | None:
-    """The maximum password ages that the domain and its fine-grained policies set, whomever these apply to.
-
-    None when not all of them can be read: by default only administrators may read the fine-grained ones. When a
-    password expires is computed by the domain controller all the same, but no age is known then to be the shortest.
-    """
-    domain = client.default_naming_context
-    container = client.find(f"CN=Password Settings Container,CN=System,{domain}", ("objectClass",))
-    if container is None or "objectClass" not in container:  # it may be seen and yet not be read
-        return None
-    fine_grained = client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, ("msDS-MaximumPasswordAge",))
-    ages = [client.read(domain, ("maxPwdAge",)).integer("maxPwdAge")]
-    ages += [policy.integer("msDS-MaximumPasswordAge") for policy in fine_grained]
-    known = [age for age in ages if age is not None]
-    # Written as negative intervals; 0 and the least integer are "for ever".
-    return [-age for age in known if age not in (0, -(2**63))] if len(known) == len(ages) else None
 
 
 def _evidence(state: _State, at: AsOf, entry: Entry) -> list[Evidence]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from typing_extensions import TypedDict
 
-from directory.ldap import Client, Entry
+from directory.ldap import ANYTHING, Client, Entry, Scope
 from directory.ldap.flags import DomainRid, PasswordProperties, UserAccountControl
 
 RESULTANT_POLICY = "msDS-ResultantPSO"
@@ -112,6 +112,25 @@ class PolicyReader:
 def policy_of(client: Client, entry: Entry) -> PasswordPolicy | None:
     """The policy of one account; see `PolicyReader.of`."""
     return PolicyReader(client).of(entry)
+
+
+def maximum_ages(client: Client) -> list[int] | None:
+    """The maximum password ages that the domain and its fine-grained policies set, whomever these apply to.
+
+    In FILETIME's units of 100 ns; policies under which no password expires are left out. None when not all of them can
+    be read: by default only administrators may read the fine-grained ones. When a password expires is computed by the
+    domain controller all the same, but no age is known then to be the shortest.
+    """
+    domain = client.default_naming_context
+    container = client.find(f"CN=Password Settings Container,CN=System,{domain}", ("objectClass",))
+    if container is None or "objectClass" not in container:  # it may be seen and yet not be read
+        return None
+    fine_grained = client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, ("msDS-MaximumPasswordAge",))
+    ages = [client.read(domain, ("maxPwdAge",)).integer("maxPwdAge")]
+    ages += [policy.integer("msDS-MaximumPasswordAge") for policy in fine_grained]
+    known = [age for age in ages if age is not None]
+    # Written as negative intervals; 0 and the least integer are "for ever".
+    return [-age for age in known if age not in (0, _NEVER)] if len(known) == len(ages) else None
 
 
 # [MS-SAMR] 3.1.1.3: of the domain object.
