@@ -9,7 +9,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, require_inside_scopes
-from directory.ldap import Client, DistinguishedName, Entry, Equals, NotFound, Schema, decode
+from directory.ldap import Client, DistinguishedName, Entry, Equals, NotFound, Schema, decode, make_rdn
 from directory.policy import SHOWN_AGE, is_protected
 from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion
@@ -20,7 +20,7 @@ from gateway.core.errors import Forbidden
 
 # [MS-ADTS] 6.1.1.4: found by this GUID whatever it is called.
 _CONTAINER = "<WKGUID=18E2EA80684F11D2B9AA00C04F79F805,{}>"
-_MANGLED = "\nDEL:"
+_MANGLED, _MANGLED_IN_DN = "\nDEL:", "\\0ADEL:"
 DELETION_ATTRIBUTES = ("isDeleted", "isRecycled", "lastKnownParent", "msDS-LastKnownRDN", "whenChanged", "objectClass")
 """What a deleted object is read with to tell all about its deletion."""
 
@@ -105,6 +105,15 @@ def last_known_name(entry: Entry) -> str:
     """The name before the deletion; msDS-LastKnownRDN is kept by the recycle bin only."""
     known = entry.text("msDS-LastKnownRDN")
     return known if known is not None else DistinguishedName.parse(entry.dn).rdn_value.partition(_MANGLED)[0]
+
+
+def last_known_rdn(entry: Entry) -> str:
+    """The first component of its name before the deletion, as the directory spelled it where that is known."""
+    name = last_known_name(entry)
+    spelled = entry.dn.partition(_MANGLED_IN_DN)[0]
+    if DistinguishedName.parse(spelled).rdn_value == name:
+        return spelled
+    return make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, name)
 
 
 def is_recyclable(entry: Entry, *, recycle_bin: bool) -> bool:

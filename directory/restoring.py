@@ -11,7 +11,7 @@ from uuid import UUID
 from audit.deletions import last_image
 from directory import errors
 from directory.access import Reference, client_of, find_parent
-from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_name
+from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_rdn
 from directory.ldap import Client, DistinguishedName, Entry, Equals, Schema, Scope, make_rdn
 from directory.ldap.reanimation import reanimate
 from directory.policy import is_protected
@@ -25,7 +25,7 @@ from directory.shapes.record import version_of
 from directory.shapes.value_rules import refuse_name
 from directory.updating import TARGET_ATTRIBUTES
 from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
+from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.core.operation import Risk
 
 
@@ -42,7 +42,9 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES))
     container = _last_parent(call, client, entry) if parent is None else find_parent(call, parent)
     _require_possible(client.schema, entry, container)
-    rdn = make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, last_known_name(entry) if name is None else name)
+    rdn = last_known_rdn(entry)
+    if name is not None:
+        rdn = make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, name)
     new_dn = f"{rdn},{container.dn}"
     is_whole = is_recyclable(entry, recycle_bin=client.is_recycle_bin_enabled())
     image = None if is_whole else _image(call, entry, client.schema)
@@ -69,8 +71,18 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         risk=Risk.SECURITY,
         warnings=warnings,
         evidence=evidence_of(write, entry=entry),
+        explain=lambda refusal: _explained(client, entry, refusal),
         follow_ups=tuple(refill.follow_ups),
     )
+
+
+def _explained(client: Client, entry: Entry, refusal: GatewayError) -> GatewayError:
+    """Samba has no words for an object that is no longer deleted: somebody else restored it meanwhile."""
+    if isinstance(refusal, errors.DirectoryFailed):
+        with errors.translated():
+            if client.find(entry.guid, ("objectGUID",)) is not None:
+                return errors.VersionMismatch()
+    return refusal
 
 
 def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:

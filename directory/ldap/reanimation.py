@@ -17,6 +17,8 @@ KEPT_DEFAULTS = (
     *("logonCount", "adminCount", "operatorCount"),
 )
 """What Samba adds to an account or a group unless the request itself says something about it."""
+READ_TO_REWORD = (*KEPT_DEFAULTS, "pwdLastSet", "msDS-LastKnownRDN")
+"""What `reworded` needs of the deleted object."""
 _NO_SUCH_ATTRIBUTE = 16
 
 
@@ -44,7 +46,7 @@ def is_refused_for_recycle_bin(write: Write, refusal: LdapError) -> bool:
 
 
 def reworded(write: Modify, entry: Entry) -> Modify:
-    """The same reanimation for a server that refused it so; `entry` is the deleted object with KEPT_DEFAULTS.
+    """The same reanimation for a server that refused it so; `entry` was read with READ_TO_REWORD.
 
     What is kept is said to be replaced by what it is. pwdLastSet cannot: only 0 or -1 may be written, and 0 is what
     Samba writes into a tombstone too, so that the account must change its password.
@@ -57,4 +59,6 @@ def reworded(write: Modify, entry: Entry) -> Modify:
     )
     if "pwdLastSet" in entry:
         kept += (Modification("replace", "pwdLastSet", (b"0",)),)
+    if "msDS-LastKnownRDN" in entry:  # Samba would add another one at the next deletion, and fail
+        kept += (Modification("delete", "msDS-LastKnownRDN"),)
     return Modify(write.dn, (Modification("add", "isRecycled", (b"TRUE",)), *write.modifications, *kept), deleted=True)

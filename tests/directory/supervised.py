@@ -1,11 +1,14 @@
-"""What tests of single changes share: a person who approves, and a connection that is lost with the write on it."""
+"""What tests of single changes share: a person who approves, and what happens between a check and its write."""
 
+from collections.abc import Callable
 from threading import Timer
 from typing import Any
 
 import pytest
 
 from approvals.models import ChangeRequest
+from audit import log
+from audit.models import OperationRecord
 from gateway import pipeline
 from tests.support.cast import Answer, Console, make_person
 from tests.support.proxy import FaultyProxy
@@ -23,17 +26,25 @@ def approve(held: Answer) -> ChangeRequest:
     return request
 
 
-def lose_the_answer(monkeypatch: pytest.MonkeyPatch, proxy: FaultyProxy) -> None:
-    """Between the next intent and its write the connection begins to lose answers, for a second."""
-    original = pipeline.log.record_intent
+def just_before_the_write(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Let something happen once, after the next change was checked and before it is recorded and written."""
+    original = log.record_intent
 
-    def record_intent(*args: Any, **kwargs: Any) -> Any:
-        record = original(*args, **kwargs)
-        monkeypatch.setattr(pipeline.log, "record_intent", original)
+    def record_intent(*args: Any, **kwargs: Any) -> OperationRecord:
+        monkeypatch.setattr(log, "record_intent", original)
+        action()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(log, "record_intent", record_intent)
+
+
+def lose_the_answer(monkeypatch: pytest.MonkeyPatch, proxy: FaultyProxy) -> None:
+    """With the next write the connection begins to lose answers, for a second."""
+
+    def begin() -> None:
         proxy.lose_answer()
         timer = Timer(1, proxy.restore)
         timer.daemon = True
         timer.start()
-        return record
 
-    monkeypatch.setattr(pipeline.log, "record_intent", record_intent)
+    just_before_the_write(monkeypatch, begin)

@@ -6,9 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from audit.models import OperationRecord
-from gateway import pipeline
 from gateway.core.call import SupervisionLevel
-from tests.directory.supervised import approve, lose_the_answer
+from tests.directory.supervised import approve, just_before_the_write, lose_the_answer
 from tests.directory.test_deleting import protect_from_deletion
 from tests.support.cast import Integration, all_permissions, make_connection, make_integration
 from tests.support.directory import Directory, random_name
@@ -229,14 +228,7 @@ def test_a_move_approved_too_late_is_stale(connection: Any, directory: Directory
 def test_a_name_that_changes_on_the_way(
     integration: Integration, bob: UUID, directory: Directory, there: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = pipeline.log.record_intent
-
-    def renamed_meanwhile(*args: Any, **kwargs: Any) -> Any:
-        monkeypatch.setattr(pipeline.log, "record_intent", original)
-        directory.rename(bob, "Robert")
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(pipeline.log, "record_intent", renamed_meanwhile)
+    just_before_the_write(monkeypatch, lambda: directory.rename(bob, "Robert"))
     answer = integration.post(f"/api/ad/users/{bob}/move", {"parent": there})
     assert (answer.status, answer.body["name"]) == (200, "Robert")
     assert directory.dn(bob) == f"CN=Robert,{there}"
