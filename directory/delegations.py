@@ -122,12 +122,18 @@ class _Granted:
 def _from_above(client: Client, unit: _Place) -> list[_Granted]:
     """The inherited entries of a unit, each with the rights that were no default where it was made."""
     made: dict[object, list[_Granted]] = defaultdict(list)
+    of_unit = client.schema.object_class(unit.entry.object_classes[-1])
     for distance, place in enumerate(_ancestors(client, unit)):
         for grant in place.grants():
             flags = grant.ace.flags
-            if AceFlags.CONTAINER_INHERIT in flags and not (distance and AceFlags.NO_PROPAGATE in flags):
-                for sid in {grant.ace.sid, unit.stands_for(grant.ace.sid)}:
-                    made[_inheritance_key(replace(grant.ace, sid=sid))].append(_Granted(place, grant))
+            if AceFlags.CONTAINER_INHERIT not in flags or (distance and AceFlags.NO_PROPAGATE in flags):
+                continue
+            forms = {grant.ace, replace(grant.ace, sid=unit.stands_for(grant.ace.sid))}
+            # What is for objects of the unit's class counts on the unit itself, and may say so no more.
+            if of_unit is not None and grant.ace.inherited_object_type == of_unit.schema_id_guid:
+                forms |= {replace(ace, inherited_object_type=None) for ace in forms}
+            for key in {_inheritance_key(ace) for ace in forms}:
+                made[key].append(_Granted(place, grant))
     found = []
     for ace in unit.entries(inherited=True):
         makers = made[_inheritance_key(ace)]
@@ -194,5 +200,5 @@ def _default_key(ace: Ace) -> object:
 
 
 def _inheritance_key(ace: Ace) -> object:
-    # How far it goes on from here differs between the entry and what comes of it.
-    return ace.type, ace.sid, ace.object_type, ace.inherited_object_type, map_generic(ace.mask), ace.body
+    # How far it goes on from here differs between the entry and what comes of it, and so may the form of its type.
+    return ace.denies, ace.sid, ace.object_type, ace.inherited_object_type, map_generic(ace.mask), ace.body
