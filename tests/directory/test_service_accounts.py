@@ -6,6 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from directory.connection import get_client
+from directory.ldap import Entry
+from directory.models import DirectoryConnection
+from directory.service_accounts import search_for
 from tests.support.cast import Answer, Integration
 from tests.support.descriptors import pack
 from tests.support.directory import WORKSTATION, Directory, Values, random_name
@@ -111,6 +115,15 @@ def test_types(
     integration: Integration, accounts: dict[str, UUID], organizational_unit: str, types: str, expected: set[str]
 ) -> None:
     assert names(search(integration, base=organizational_unit, types=types)) == expected
+
+
+def test_delegated_ones_of_windows_2025(connection: DirectoryConnection) -> None:
+    extend = search_for(get_client(connection.id), ["delegated-managed"]).extend
+    assert extend is not None
+    classes = [b"top", b"person", b"organizationalPerson", b"user", b"computer", b"msDS-DelegatedManagedServiceAccount"]
+    entry = Entry("CN=Delegated", {"objectClass": classes, "msDS-ManagedPasswordInterval": [b"30"]})
+    part = extend(entry)["serviceAccount"]
+    assert (part["type"], part["passwordChangeIntervalDays"]) == ("delegated-managed", 30)
 
 
 def test_the_key_of_all_tickets_serves_nobody(integration: Integration, directory: Directory) -> None:
