@@ -37,6 +37,6 @@ def new_identifier() -> tuple[UUID, datetime]:
 
 
 def identifier_bounds(moment: datetime) -> tuple[UUID, UUID]:
-    """The least and the greatest identifier of the millisecond that `moment` lies in."""
-    first = (moment - _EPOCH) // timedelta(milliseconds=1) * _TICKS_PER_MS
+    """The least and the greatest identifier of the millisecond that `moment` lies in; none is of before 1970."""
+    first = max(moment - _EPOCH, timedelta()) // timedelta(milliseconds=1) * _TICKS_PER_MS
     return _identifier(first, 0), _identifier(first + _TICKS_PER_MS - 1, (1 << 62) - 1)

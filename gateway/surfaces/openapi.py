@@ -232,13 +232,13 @@ class OperationSchema(_Described):
             "411": self.problem("The body has no Content-Length."),
             "413": self.problem("The body is too large; `maxBodyBytes` names the limit."),
             "414": self.problem("The address is too long."),
+            "415": self.problem("The body is not plain application/json, or the request has a Content-Encoding."),
             "429": self.problem("Too many requests; `Retry-After` says when to come back."),
             "500": self.problem("The gateway failed."),
             "503": self.problem("The directory or a part of the gateway is not available."),
         }
         if operation.effect is not Effect.READ or operation.body is not None:
             responses |= {"409": self.problem("The present state does not allow it.")}
-            responses |= {"415": self.problem("The body is not plain application/json.")}
             responses |= {"422": self.problem("The directory refused the values.")}
         if operation.on_directory:
             responses |= {"502": self.problem("The directory refused the gateway itself.")}

@@ -95,6 +95,12 @@ def test_a_time_range_includes_its_ends() -> None:
     assert found(to=(records[0].at - timedelta(microseconds=1)).isoformat()) == []
 
 
+def test_a_time_range_may_reach_beyond_all_records() -> None:
+    log.record_intent(CALL, log.Intent(operation="n.0"))
+    for moment, before, after in (("0001-01-01T00:00:00Z", 0, 1), ("9999-12-31T23:59:59Z", 1, 0)):
+        assert (len(found(to=moment)), len(found(**{"from": moment}))) == (before, after)
+
+
 @pytest.mark.parametrize(
     ("parameters", "code"),
     [
