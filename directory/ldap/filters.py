@@ -20,12 +20,13 @@ _DESCRIPTION = re.compile(r"(?:[A-Za-z][A-Za-z0-9_-]*|[0-9]+(?:\.[0-9]+)+)(?:;[A
 # Beside what RFC 4515 asks for, everything that is not printable ASCII in a byte value is written in hexadecimal.
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f*()\\]")
 _PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,=@_+-:/")
+_ESCAPED = tuple(chr(byte) if byte in _PLAIN_BYTES else f"\\{byte:02x}" for byte in range(256))
 
 
 def escape(value: Value) -> str:
     """A value ready to stand in a filter."""
     if isinstance(value, bytes):
-        return "".join(chr(byte) if byte in _PLAIN_BYTES else f"\\{byte:02x}" for byte in value)
+        return "".join([_ESCAPED[byte] for byte in value])
     return _SPECIAL.sub(lambda match: f"\\{ord(match[0]):02x}", str(value))
 
 
