@@ -1,12 +1,12 @@
 """Proposals to delete an object, alone or with everything below it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, find_object
 from directory.deletion_protection import require_deletable
-from directory.ldap import Client, Delete, Entry, Schema, Scope
+from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope
 from directory.ldap.codecs import decode, is_credential
 from directory.policy import is_protected, protected_among
 from directory.proposal import AttributeChange, Proposal
@@ -23,6 +23,8 @@ _NOT_WORTH_KEEPING = frozenset(
     {"name", "cn", "ou", "distinguishedname", "objectcategory", "dscorepropagationdata", "lastlogon", "logoncount"}
     | {"badpwdcount", "badpasswordtime", "lastlogoff", "codepage", "countrycode", "ntsecuritydescriptor"}
 )
+
+_NAMES_SHOWN = 20
 
 
 def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Proposal:
@@ -50,7 +52,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
         requires=frozenset(permission_for("delete", kind_of(each.object_classes)) for each in (entry, *below)),
         protected=is_protected(client, entry) or bool(protected_among(client, below)),
         risk=Risk.DESTRUCTIVE,
-        warnings=_warnings(client, below),
+        warnings=_warnings(client, entry, below) if call.dry_run else (),
         evidence=evidence_of(write, entry=entry),
     )
 
@@ -71,13 +73,26 @@ def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:
             yield AttributeChange(attribute.name, tuple(decode(attribute, entry.values(name))), ())
 
 
-def _warnings(client: Client, below: list[Entry]) -> tuple[str, ...]:
+def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str, ...]:
+    """What goes, and what a restore could bring back."""
     warnings = []
     if below:
         warnings.append(f"{len(below)} objects below it are deleted too.")
+    if groups := entry.texts("memberOf"):
+        warnings.append(f"It is a member of {len(groups)} groups: {_shown(groups)}.")
+    if members := entry.values("member"):
+        warnings.append(f"Its {len(members)} members lose the membership.")
     if not client.is_recycle_bin_enabled():
         warnings.append(
-            "The recycle bin is not enabled: a restored object keeps its identity and loses most attributes, "
-            "its group memberships and its password."
+            "The recycle bin is not enabled. A restored object keeps its objectGUID, SID, sAMAccountName and access "
+            "control list. Its other attributes and memberships are lost to the directory and given back from the "
+            "operations log; its password is lost."
         )
+        if below:
+            warnings.append(f"Of the {len(below)} objects below it the operations log keeps no attributes.")
     return tuple(warnings)
+
+
+def _shown(names: Sequence[str]) -> str:
+    values = [DistinguishedName.parse(name).rdn_value for name in names[:_NAMES_SHOWN]]
+    return ", ".join(sorted(values)) + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

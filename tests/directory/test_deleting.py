@@ -9,8 +9,9 @@ import pytest
 from ldap.controls import LDAPControl
 
 from audit.models import OperationRecord
-from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.directory import Directory, random_name
+from tests.support.domain import Domain
 
 SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x04")
 EVERYONE = bytes.fromhex("010100000000000100000000")
@@ -98,3 +99,25 @@ def test_the_dry_run_lists_what_would_go(integration: Integration, unit: UUID, d
     assert body["changes"][0]["before"] == [directory.dn(unit), directory.dn(user)]
     assert body["warnings"] == ["1 objects below it are deleted too."]
     assert directory.exists(user)
+
+
+def test_the_dry_run_tells_what_is_lost(integration: Integration, ada: UUID, directory: Directory) -> None:
+    parent = directory.dn(ada).partition(",")[2]
+    group = directory.add_group("Analysts", parent=parent, members=[ada])
+    directory.add_group("Engineers, first", parent=parent, members=[ada])
+    warnings = integration.delete(f"/api/ad/users/{ada}?dryRun=true").body["warnings"]
+    assert warnings == ["It is a member of 2 groups: Analysts, Engineers, first."]
+    warnings = integration.delete(f"/api/ad/groups/{group}?dryRun=true").body["warnings"]
+    assert warnings == ["Its 1 members lose the membership."]
+
+
+def test_the_dry_run_tells_what_a_restore_could_not_bring_back(db: None, domain_without_recycle_bin: Domain) -> None:
+    everything = make_integration(make_connection(domain_without_recycle_bin))
+    unit = {"name": random_name("unit"), "parent": domain_without_recycle_bin.base_dn}
+    guid = everything.post("/api/ad/organization-units", unit).body["id"]
+    everything.post("/api/ad/users", {"name": random_name("u"), "parent": guid})
+    path = f"/api/ad/organization-units/{guid}?recursive=true&dryRun=true"
+    first, second, third = everything.delete(path).body["warnings"]
+    assert first == "1 objects below it are deleted too."
+    assert "password is lost" in second
+    assert "keeps no attributes" in third
