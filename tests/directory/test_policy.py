@@ -1,0 +1,62 @@
+"""Protection is found in two ways, from the administrative groups down and from one object up: they must agree."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from directory.ldap import Client, Scope, ServerSettings
+from directory.policy import administrative_groups, is_protected
+from directory.shapes.record import PROTECTION_ATTRIBUTES
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+
+DISTRIBUTION_GROUP = 2
+
+
+@pytest.fixture
+def client(domain: Domain) -> Iterator[Client]:
+    client = Client(
+        ServerSettings(
+            urls=(domain.url,),
+            base_dn=domain.base_dn,
+            bind_dn=domain.bind_dn,
+            bind_password=domain.bind_password,
+            ca_certificate=domain.ca_pem,
+        )
+    )
+    yield client
+    client.close()
+
+
+def test_both_ways_agree_about_every_object(client: Client, directory: Directory, organizational_unit: str) -> None:
+    def add(*groups: object, **fields: object) -> object:
+        guid = directory.add_user(parent=organizational_unit)
+        for group in groups:
+            directory.add_values(group, member=directory.dn(guid))  # type: ignore[arg-type]
+        if fields:
+            directory.modify(guid, **fields)  # type: ignore[arg-type]
+        return guid
+
+    domain_admins = f"CN=Domain Admins,CN=Users,{directory.base_dn}"
+    direct = add(domain_admins)
+    primary = add(domain_admins, primaryGroupID="512")
+    mailing = directory.add_group(parent=organizational_unit, group_type=DISTRIBUTION_GROUP)
+    outer = directory.add_group(parent=organizational_unit, members=[mailing])
+    nested = add(mailing)
+    directory.add_values(f"CN=Backup Operators,CN=Builtin,{directory.base_dn}", member=directory.dn(outer))
+    ring = directory.add_group(parent=organizational_unit)
+    directory.add_values(ring, member=directory.dn(directory.add_group(parent=organizational_unit, members=[ring])))
+    free = add(ring)
+    contact = directory.add(f"CN=Contact,{organizational_unit}", {"objectClass": "contact"})
+    directory.add_values(mailing, member=directory.dn(contact))
+
+    groups = administrative_groups(client)
+    seen = {}
+    for base in (directory.base_dn, f"CN=Partitions,CN=Configuration,{directory.base_dn}"):
+        for entry in client.search(base, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES):
+            seen[entry.guid] = groups.protect(entry)
+            assert is_protected(client, entry) is seen[entry.guid], entry.dn
+    assert all(seen[guid] for guid in (direct, primary, nested, mailing, outer, contact))
+    assert not seen[free]
+    assert not seen[ring]
+    assert len(seen) > 200
