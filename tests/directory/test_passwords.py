@@ -1,17 +1,24 @@
 """Resetting a password: given or generated, with the other parts of one atomic change, and each refusal."""
 
 import json
+import logging
 import string
+from io import StringIO
+from threading import Timer
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from audit.models import OperationRecord
+from directory.ldap import Client
 from directory.models import DirectoryConnection
+from gateway import pipeline
 from gateway.models import KeptAnswer
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
+from tests.support.proxy import FaultyProxy
 
 NEW = "Engine-Number-2"
 
@@ -203,3 +210,57 @@ def test_a_connection_without_tls(domain: Domain, directory: Directory, ada: UUI
     assert (answer.status, answer.code) == (503, "AD.Directory.Unavailable")
     assert "TLS" in answer.body["detail"]
     assert directory.can_sign_in(ada, PASSWORD)
+
+
+@pytest.mark.parametrize(
+    "body", [{"generate": True}, {"newPassword": NEW, "mustChange": True, "unlock": True}, {"newPassword": PASSWORD}]
+)
+def test_an_answer_that_was_lost_is_found_out(
+    domain: Domain,
+    directory: Directory,
+    directory_proxy: FaultyProxy,
+    ada: UUID,
+    db: None,
+    monkeypatch: pytest.MonkeyPatch,
+    body: dict[str, Any],
+) -> None:
+    """What was a 0 already stays one, and the new password may be the old one: the password's version tells."""
+    directory.modify(ada, pwdLastSet="0", lockoutTime="0")
+    integration = make_integration(make_connection(domain, url=directory_proxy.url))
+    record_intent = pipeline.log.record_intent
+
+    def and_lose_the_answer(*args: Any, **kwargs: Any) -> OperationRecord:
+        recorded = record_intent(*args, **kwargs)
+        directory_proxy.lose_answer()
+        Timer(1, directory_proxy.restore).start()
+        return recorded
+
+    monkeypatch.setattr(pipeline.log, "record_intent", and_lose_the_answer)
+    answer = integration.post(path(ada), body)
+    assert answer.status == 200
+    assert record().outcome == "succeeded"
+    directory.modify(ada, pwdLastSet="-1")
+    assert directory.can_sign_in(ada, body.get("newPassword") or answer.body["generatedPassword"])
+
+
+def test_nothing_is_said_of_passwords_in_logs(
+    integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the lines of requests, nor in the traceback of what nobody foresaw."""
+    lines = StringIO()
+    (stdout,) = [handler for handler in logging.getLogger().handlers if handler.name == "stdout"]
+    monkeypatch.setattr(stdout, "stream", lines)
+    generated = integration.post(path(ada), {"generate": True}, Idempotency_Key="one").body["generatedPassword"]
+    integration.post(path(ada), {"newPassword": NEW, "unknown": 1})
+    integration.post(path(ada), {"newPassword": NEW + "x" * 300})
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("out of the blue")
+
+    monkeypatch.setattr(Client, "write", fail)
+    integration.client.raise_request_exception = False
+    assert integration.post(path(ada), {"newPassword": NEW}).status == 500
+    logged = lines.getvalue()
+    assert "out of the blue" in logged
+    assert NEW not in logged
+    assert generated not in logged

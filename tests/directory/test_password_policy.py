@@ -1,0 +1,217 @@
+"""The policy in force for an account, what is foreseen of it, and passwords made for it."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from uuid import UUID
+
+import ldap
+import pytest
+
+from directory.ldap import Client, Entry, ServerSettings
+from directory.password_generator import generate_password
+from directory.password_policy import (
+    RESULTANT_POLICY,
+    PasswordPolicy,
+    PolicyReader,
+    contains_name,
+    find_violation,
+    is_exempt,
+    policy_of,
+)
+from tests.support.cast import Integration
+from tests.support.directory import PASSWORD, Directory, Values, random_name
+from tests.support.domain import Domain
+
+NAMES = {"account_name": "ada", "display_name": "Ada Lovelace"}
+FOR_EVER = str(-(2**63))
+DOMAIN = PasswordPolicy(
+    source="DC=corp",
+    minimum_length=7,
+    complexity=True,
+    history_length=24,
+    minimum_age=timedelta(days=1),
+    maximum_age=timedelta(days=42),
+    lockout_threshold=0,
+    lockout_duration=None,
+    lockout_window=timedelta(minutes=30),
+)
+
+
+@pytest.fixture(scope="module")
+def client(domain: Domain) -> Iterator[Client]:
+    client = Client(
+        ServerSettings(
+            urls=(domain.url,),
+            base_dn=domain.base_dn,
+            bind_dn=domain.bind_dn,
+            bind_password=domain.bind_password,
+            ca_certificate=domain.ca_pem,
+        )
+    )
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def ada(directory: Directory, organizational_unit: str) -> UUID:
+    return directory.add_user("Ada Lovelace", parent=organizational_unit, password=PASSWORD)
+
+
+@pytest.fixture
+def fine_grained(directory: Directory) -> Iterator[Callable[..., str]]:
+    """Make a fine-grained policy for one user; all of its numbers differ from the domain's."""
+    made = []
+
+    def make(user: UUID, **more: Values) -> str:
+        dn = f"CN={random_name('policy')},CN=Password Settings Container,CN=System,{directory.base_dn}"
+        attributes: dict[str, Values] = {
+            "objectClass": "msDS-PasswordSettings",
+            "msDS-PasswordSettingsPrecedence": "10",
+            "msDS-PasswordReversibleEncryptionEnabled": "FALSE",
+            "msDS-PasswordHistoryLength": "3",
+            "msDS-PasswordComplexityEnabled": "FALSE",
+            "msDS-MinimumPasswordLength": "30",
+            "msDS-MinimumPasswordAge": "0",
+            "msDS-MaximumPasswordAge": FOR_EVER,
+            "msDS-LockoutThreshold": "0",
+            "msDS-LockoutObservationWindow": "-600000000",
+            "msDS-LockoutDuration": FOR_EVER,
+            "msDS-PSOAppliesTo": directory.dn(user),
+        }
+        directory.add(dn, attributes | more)
+        made.append(dn)
+        return dn
+
+    yield make
+    for dn in made:
+        directory.delete(dn)
+
+
+def test_the_domains(client: Client, directory: Directory, ada: UUID) -> None:
+    policy = policy_of(client, client.read(ada, (RESULTANT_POLICY,)))
+    assert policy == PolicyReader(client).of_domain()
+    assert policy is not None
+    assert policy.as_json() == {
+        "source": directory.base_dn,
+        "minLength": 7,
+        "complexity": True,
+        "historyLength": 24,
+        "minAgeSeconds": 86_400,
+        "maxAgeSeconds": 42 * 86_400,
+        "lockoutThreshold": int(directory.text(directory.base_dn, "lockoutThreshold") or 0),
+        "lockoutSeconds": 1800,
+        "lockoutWindowSeconds": 1800,
+    }
+
+
+def test_a_fine_grained_one(client: Client, ada: UUID, fine_grained: Callable[..., str]) -> None:
+    dn = fine_grained(ada)
+    policy = policy_of(client, client.read(ada, (RESULTANT_POLICY,)))
+    assert policy is not None
+    assert policy.as_json() == {
+        "source": dn,
+        "minLength": 30,
+        "complexity": False,
+        "historyLength": 3,
+        "minAgeSeconds": 0,
+        "maxAgeSeconds": None,
+        "lockoutThreshold": 0,
+        "lockoutSeconds": None,
+        "lockoutWindowSeconds": 60,
+    }
+
+
+def test_it_decides_about_resets(
+    integration: Integration, directory: Directory, ada: UUID, fine_grained: Callable[..., str]
+) -> None:
+    path = f"/api/ad/users/{ada}/reset-password"
+    dn = fine_grained(ada)
+    refused = integration.post(path, {"newPassword": PASSWORD})
+    assert (refused.status, refused.body["policy"]["source"]) == (422, dn)
+    assert integration.post(path, {"newPassword": "all of it in lower case letters"}).status == 200
+    generated = integration.post(path, {"generate": True}).body["generatedPassword"]
+    assert len(generated) == 30
+    assert directory.can_sign_in(ada, generated)
+
+
+def test_what_cannot_be_read_is_left_to_the_directory(client: Client, directory: Directory, ada: UUID) -> None:
+    """By default only administrators may read fine-grained policies in Windows."""
+    hidden = Entry("CN=Ada", {RESULTANT_POLICY: [f"CN=hidden,{directory.base_dn}".encode()]})
+    assert policy_of(client, hidden) is None
+    assert len(generate_password(None, **NAMES)) == 20
+
+
+@pytest.mark.parametrize("spelling", ["0", FOR_EVER])
+def test_for_ever_is_written_in_two_ways(
+    client: Client, ada: UUID, spelling: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"minPwdLength": [b"0"], "maxPwdAge": [spelling.encode()], "lockoutDuration": [spelling.encode()]}
+    monkeypatch.setattr(client, "find", lambda *_: Entry("DC=corp", values))
+    policy = PolicyReader(client).of_domain()
+    assert policy is not None
+    assert (policy.maximum_age, policy.lockout_duration) == (None, None)
+    assert (policy.minimum_age, policy.lockout_threshold, policy.complexity) == (timedelta(), 0, False)
+
+
+def test_a_policy_is_read_once_for_many(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+    find = client.find
+    monkeypatch.setattr(client, "find", lambda dn, names: (read.append(dn), find(dn, names))[1])
+    policies = PolicyReader(client)
+    assert policies.of(Entry("CN=a", {})) is policies.of(Entry("CN=b", {})) is policies.of_domain()
+    assert len(read) == 1
+
+
+PASSWORDS = [
+    *("short", "Aa1-xyz", "abcdefgh1!", "abcdefghij", "ABCDEFgh", "abcdEFG", "aaa aaa1 ", "Aaa aaa1", "12345678"),
+    *("ümlautdef1", "ÄÖÜabc12", "абвгдежз1", "абвгдежзABa", "日本語abc12", "日本語ABCDE", "éééééé1a", "a1A€€€€"),
+    *(r"~!@#$%^&*_-+=`|\(){}[]:;<>,.?/a1", '"quoted"A', "A" * 250 + "a1"),
+]
+
+
+@pytest.mark.parametrize("password", PASSWORDS)
+def test_what_is_foreseen_is_what_the_domain_controller_says(directory: Directory, ada: UUID, password: str) -> None:
+    try:
+        directory.modify(ada, unicodePwd=f'"{password}"'.encode("utf-16-le"))
+        accepted = True
+    except ldap.CONSTRAINT_VIOLATION:
+        accepted = False
+    assert (find_violation(DOMAIN, password) is None) is accepted
+
+
+@pytest.mark.parametrize(
+    ("control", "rid", "exempt"),
+    [(512, 1104, False), (512 | 32, 1104, True), (4096, 1105, True), (512, 502, True)],
+)
+def test_whose_passwords_are_left_alone(control: int, rid: int, exempt: bool) -> None:
+    sid = b"\1\1\0\0\0\0\0\5" + rid.to_bytes(4, "little")
+    assert is_exempt(Entry("CN=x", {"userAccountControl": [str(control).encode()], "objectSid": [sid]})) is exempt
+
+
+@pytest.mark.parametrize(
+    ("password", "found"),
+    [
+        ("X1!lovelace99", True),
+        ("X1!LOVE", False),
+        ("xADA-1815", True),
+        ("Engine-2", False),
+    ],
+)
+def test_names_in_passwords(password: str, found: bool) -> None:
+    assert contains_name(password, **NAMES) is found
+
+
+def test_short_parts_of_names_do_not_count() -> None:
+    assert not contains_name("Li-Wu-Correct-1", account_name="li", display_name="Wu, Li")
+    assert not contains_name("Correct-1", account_name=None, display_name=None)
+
+
+def test_generated_passwords_fit_the_names_and_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(200):
+        made = generate_password(DOMAIN, **NAMES)
+        assert find_violation(DOMAIN, made) is None
+        assert not contains_name(made, **NAMES)
+    # One that has a name in it is thrown away whole.
+    drawn = iter("ADA!bcd234efg!hjk567mnpqrst!uvw89xyzACE!")
+    monkeypatch.setattr("directory.password_generator.secrets.choice", lambda _: next(drawn))
+    assert generate_password(DOMAIN, **NAMES) == "mnpqrst!uvw89xyzACE!"
