@@ -17,15 +17,15 @@ _NOTHING = AccessMask(0)
 class Need:
     """Rights that one entry must have all of, for a task.
 
-    They are confined to the thing of that kind and name; to nothing when `subject` is None. `below` is the class of
-    objects the entry is confined to: ANY_CLASS for whatever it is, None for an entry confined to none.
-    `along` are rights that usually come with them and mean nothing of their own then.
+    They are confined to the thing of that kind and name; to nothing when `subject` is None. `below` is the class whose
+    objects the entry is about, ANY_CLASS for whatever it is. `along` are rights that usually come with them and mean
+    nothing of their own then.
     """
 
     rights: AccessMask
     subject: Subject | None = None
     name: str = ""
-    below: str | None = ANY_CLASS
+    below: str = ANY_CLASS
     along: AccessMask = _NOTHING
 
 
@@ -41,9 +41,9 @@ class Task:
         object.__setattr__(self, "needs", needs)
 
 
-def everything(rights: AccessMask, *, along: AccessMask = _NOTHING, below: str | None = ANY_CLASS) -> Need:
+def everything(rights: AccessMask, *, along: AccessMask = _NOTHING) -> Need:
     """Rights that are not confined to one attribute, class of children or extended right."""
-    return Need(rights, along=along, below=below)
+    return Need(rights, along=along)
 
 
 def read(attribute: str) -> Need:
@@ -56,12 +56,12 @@ def write(name: str, subject: Subject = Subject.ATTRIBUTE) -> Need:
     return Need(AccessMask.WRITE_PROPERTY, subject, name, along=AccessMask.READ_PROPERTY)
 
 
-def extended_right(name: str, *, below: str | None = ANY_CLASS) -> Need:
+def extended_right(name: str, *, below: str = ANY_CLASS) -> Need:
     """An extended right, by its common name."""
     return Need(AccessMask.CONTROL_ACCESS, Subject.EXTENDED_RIGHT, name, below)
 
 
-def validated_write(name: str, *, below: str | None = ANY_CLASS) -> Need:
+def validated_write(name: str, *, below: str = ANY_CLASS) -> Need:
     """A write whose value the directory checks, by its common name."""
     return Need(AccessMask.SELF_WRITE, Subject.VALIDATED_WRITE, name, below)
 
@@ -86,10 +86,11 @@ _PLURALS = {
 }
 _READING = AccessMask.LIST_CHILDREN | AccessMask.LIST_OBJECT | AccessMask.READ_CONTROL
 
-# From the widest to the narrowest: rights that one task has taken are not named again by a later one.
+FULL = "Full control"
+CUSTOM = "Custom"
+# From the widest to the narrowest: rights that one task has taken are not named again by a later one. Before all of
+# them comes full control of the object, or of the objects of one class below it.
 TASKS: tuple[Task, ...] = (
-    Task("Full control", everything(FULL_CONTROL, below=None)),
-    *(Task(f"Manage {plural}", everything(FULL_CONTROL, below=name)) for name, plural in _PLURALS.items()),
     *(Task(f"Create and delete {plural}", create(name), delete(name)) for name, plural in _PLURALS.items()),
     Task("Create and delete all objects", everything(AccessMask.CREATE_CHILD), everything(AccessMask.DELETE_CHILD)),
     Task("Join computers to the domain", create("computer")),
@@ -130,7 +131,17 @@ TASKS: tuple[Task, ...] = (
     Task("List contents", everything(AccessMask.LIST_CHILDREN, along=_READING)),
     Task("Read permissions", everything(AccessMask.READ_CONTROL)),
 )
-CUSTOM = "Custom"
+
+# Rights that an object type confines, those of one kind of things together.
+_OF_CHILDREN = AccessMask.CREATE_CHILD | AccessMask.DELETE_CHILD
+_OF_PROPERTIES = AccessMask.READ_PROPERTY | AccessMask.WRITE_PROPERTY
+_CONFINABLE = (_OF_CHILDREN, _OF_PROPERTIES, AccessMask.CONTROL_ACCESS, AccessMask.SELF_WRITE)
+_PROPERTIES = (Subject.ATTRIBUTE, Subject.PROPERTY_SET)
+_CHILD_VERBS = {
+    AccessMask.CREATE_CHILD: "Create",
+    AccessMask.DELETE_CHILD: "Delete",
+    _OF_CHILDREN: "Create and delete",
+}
 
 
 @dataclass(slots=True)
@@ -148,6 +159,11 @@ def name_tasks(grants: Sequence[Grant], types: ObjectTypes) -> dict[str, list[Ac
     the table are named for what they are, or Custom. Takes the rights of the grants.
     """
     tasks: dict[str, list[Ace]] = {}
+    for grant in grants:
+        if FULL_CONTROL in grant.rights and grant.ace.object_type is None:
+            below = grant.ace.inherited_object_type
+            grant.rights &= ~FULL_CONTROL
+            _add(tasks, f"Manage {_plural(types.name_of(Subject.CLASS, below))}" if below else FULL, grant.ace)
     for task in TASKS:
         _take(task, grants, types, tasks)
     for grant in grants:
@@ -174,41 +190,27 @@ def _has(grant: Grant, need: Need, types: ObjectTypes) -> bool:
         return False
     if need.below == ANY_CLASS:
         return True
-    below = types.guid_of(Subject.CLASS, need.below) if need.below else None
-    return grant.ace.inherited_object_type == below
+    below = grant.ace.inherited_object_type
+    return below is not None and below == types.guid_of(Subject.CLASS, need.below)
 
 
 def _own_names(grant: Grant, types: ObjectTypes) -> Iterator[str]:
     """Names for the rights that are left."""
     left = grant.rights
-    below = grant.ace.inherited_object_type
     if grant.ace.object_type is None:
-        if below is not None and FULL_CONTROL in left:
-            yield f"Manage {_plural(types.name_of(Subject.CLASS, below))}"
-        elif left:
+        if left:
             yield CUSTOM
         return
-    for rights in _CONFINED:
+    for rights in _CONFINABLE:
         if left & rights:
             meaning = types.resolve(grant.ace.object_type, left & rights)
             # Control access to a confidential attribute is part of reading or writing it.
-            if rights is AccessMask.CONTROL_ACCESS and meaning.subject in _PROPERTIES and left & _OF_PROPERTIES:
-                continue
-            yield _own_name(meaning, left & rights)
-    if left & ~_CONFINABLE:
+            is_part = rights is AccessMask.CONTROL_ACCESS and meaning.subject in _PROPERTIES
+            if not (is_part and grant.rights & _OF_PROPERTIES):
+                yield _own_name(meaning, left & rights)
+        left &= ~rights
+    if left:
         yield CUSTOM
-
-
-_OF_CHILDREN = AccessMask.CREATE_CHILD | AccessMask.DELETE_CHILD
-_OF_PROPERTIES = AccessMask.READ_PROPERTY | AccessMask.WRITE_PROPERTY
-_CONFINED = (_OF_CHILDREN, _OF_PROPERTIES, AccessMask.CONTROL_ACCESS, AccessMask.SELF_WRITE)
-_CONFINABLE = _OF_CHILDREN | _OF_PROPERTIES | AccessMask.CONTROL_ACCESS | AccessMask.SELF_WRITE
-_PROPERTIES = (Subject.ATTRIBUTE, Subject.PROPERTY_SET)
-_CHILD_VERBS = {
-    AccessMask.CREATE_CHILD: "Create",
-    AccessMask.DELETE_CHILD: "Delete",
-    _OF_CHILDREN: "Create and delete",
-}
 
 
 def _own_name(meaning: ObjectType, rights: AccessMask) -> str:
@@ -223,7 +225,7 @@ def _own_name(meaning: ObjectType, rights: AccessMask) -> str:
 
 
 def _plural(object_class: str | None) -> str:
-    return _PLURALS.get(object_class or "", f"{object_class} objects")
+    return _PLURALS.get(object_class or "", f"{object_class or 'unknown'} objects")
 
 
 def _add(tasks: dict[str, list[Ace]], name: str, ace: Ace) -> None:

@@ -100,7 +100,7 @@ class _Place:
             owned = replace(ace, sid=self.stands_for(ace.sid))
             given[_default_key(owned)] |= map_generic(ace.mask)
         return [
-            Grant(ace, _NO_RIGHTS if _protects(ace) else map_generic(ace.mask) & ~given[_default_key(ace)])
+            Grant(ace, _NO_RIGHTS if _protects(ace) else _beyond(map_generic(ace.mask), given[_default_key(ace)]))
             for ace in self.entries(inherited=False)
         ]
 
@@ -188,6 +188,12 @@ def _defaults(client: Client, object_class: str) -> tuple[Ace, ...]:
             continue
         return descriptor.dacl.aces if descriptor.dacl else ()
     return ()
+
+
+def _beyond(rights: AccessMask, given: AccessMask) -> AccessMask:
+    """The rights that were not given anyway; full control stays what it is, if only a part of it was."""
+    more = rights & ~given
+    return rights if more and FULL_CONTROL in rights else more
 
 
 def _protects(ace: Ace) -> bool:

@@ -196,6 +196,9 @@ def test_more_than_the_default_is_shown_without_it(
     assert [item["principal"]["name"] for item in answer.body["items"]] == ["Authenticated Users"]
     assert tasks_of(answer, "Authenticated Users") == {"Write all properties": "allow"}
     assert "read-property" in answer.body["items"][0]["tasks"][0]["entries"][0]["rights"]
+    directory.set_access_control(organizational_unit, pack("D:AI(A;;GA;;;DA)(A;;GA;;;AU)", domain_sid=domain_sid)[0])
+    answer = read(integration, directory, organizational_unit)
+    assert tasks_of(answer, "Authenticated Users") == {"Full control": "allow"}
 
 
 def test_what_comes_from_above_has_its_source(
