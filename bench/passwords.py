@@ -1,4 +1,4 @@
-"""Resets through the gateway against raw modifies of unicodePwd, in turn; medians count (`python -m bench.passwords`)."""
+"""Resets through the gateway against raw modifies of unicodePwd, in turn: `python -m bench.passwords`."""
 
 import statistics
 import uuid
