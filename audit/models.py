@@ -32,6 +32,14 @@ class Reversible(models.TextChoices):
     NONE = "none"
 
 
+class SealedAs(models.TextChoices):
+    """How far a record is sealed. A record that is not the gateway's is refused a seal."""
+
+    OPEN = "open"
+    FINAL = "final"
+    REFUSED = "refused"
+
+
 def new_record_id() -> UUID:
     return new_identifier()[0]
 
@@ -48,6 +56,7 @@ class OperationRecord(models.Model):
     No foreign keys: a record outlives the persons, keys, directories and change requests it names.
     `evidence` tells a settler how to find out later whether the write was applied. `settle_at` is when a settler may
     take the record up (next): a deadline for the writer, then a lease of the settler. Neither leaves the gateway.
+    `mac`, `seal` and `sealed_as` show tampering (see `audit.chain`); `seal` is the number of the last seal it is in.
     """
 
     id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
@@ -79,6 +88,9 @@ class OperationRecord(models.Model):
     evidence = models.JSONField(null=True)
     settle_at = models.DateTimeField(null=True)
     settle_attempts = models.PositiveIntegerField(default=0)
+    mac = models.CharField(max_length=64, default="")
+    seal = models.BigIntegerField(null=True, db_index=True)
+    sealed_as = models.CharField(max_length=8, choices=SealedAs, null=True)
 
     class Meta:
         ordering = ["-id"]
@@ -102,6 +114,9 @@ class OperationRecord(models.Model):
                 condition=Q(change_request_id__isnull=False),
             ),
             models.Index(fields=["settle_at"], name="audit_to_settle", condition=Q(outcome__in=OPEN_OUTCOMES)),
+            models.Index(
+                fields=["id"], name="audit_to_seal", condition=Q(sealed_as__isnull=True) | Q(sealed_as=SealedAs.OPEN)
+            ),
         ]
         constraints = [
             # An approved change is carried out once, whatever workers do: a second intent for it cannot be recorded,
@@ -119,3 +134,22 @@ class OperationRecord(models.Model):
     def may_be_written(self) -> bool:
         """Whether a write sent now is over before a settler looks. A writer that was held up must not send any more."""
         return self.settle_at is not None and timezone.now() + timedelta(seconds=seconds_of_a_write()) < self.settle_at
+
+
+class LogSeal(models.Model):
+    """One link of the chain: the records sealed together, bound to the seal before by its code (see `audit.chain`).
+
+    `records` counts the entries of all seals up to this one.
+    """
+
+    number = models.BigIntegerField(primary_key=True)
+    sealed_at = models.DateTimeField()
+    records = models.PositiveBigIntegerField()
+    entries = models.BinaryField()
+    mac = models.CharField(max_length=64)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"seal {self.number} of {self.sealed_at:%Y-%m-%d %H:%M:%S}"

@@ -24,6 +24,8 @@ try:
             os.environ, "GATEWAY_ENCRYPTION_KEYS", DATA_DIR / "encryption-keys", single_machine=_single
         ).split(",")
     ]
+    # What the operations log is sealed with. The first key seals; each of them is good for verifying.
+    LOG_KEYS = [key for key in os.environ.get("GATEWAY_LOG_KEYS", "").split(",") if key] or ENCRYPTION_KEYS
 except BadConfiguration as error:
     sys.exit(f"The gateway cannot start: {error}")
 

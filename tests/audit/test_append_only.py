@@ -9,8 +9,9 @@ from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
 from audit import log
-from audit.append_only import TABLE
+from audit.append_only import SEALS, TABLE
 from audit.models import OperationRecord
+from audit.sealing import seal_records
 from gateway.core.call import Surface
 from tests.audit.calls import make_call
 
@@ -79,7 +80,7 @@ def other_value(record: OperationRecord, name: str) -> Any:
         return "[1]"
     if kind == "DateTimeField":
         return "2001-01-01 00:00:00+00:00"
-    return 99 if "Integer" in kind else f"other {uuid4().hex[:6]}"
+    return 99 if "Integer" in kind else f"o{uuid4().hex[:6]}"
 
 
 COLUMNS = [field.column for field in apps.get_model("audit", "OperationRecord")._meta.local_concrete_fields]
@@ -118,6 +119,29 @@ def test_a_queued_record_is_closed() -> None:
         make_call(), operation="users.delete", target=TARGET, changes=CHANGES, change_request_id=uuid4()
     )
     assert refused(f"UPDATE {TABLE} SET outcome = 'succeeded' WHERE id = %s", key_of(record))
+
+
+def test_sealing_is_noted_once(pending: OperationRecord) -> None:
+    sql = f"UPDATE {TABLE} SET seal = %s, sealed_as = %s WHERE id = %s"
+    assert refused(sql, 1, "other", key_of(pending))
+    assert refused(f"UPDATE {TABLE} SET seal = 1, sealed_as = 'open', reason = 'x' WHERE id = %s", key_of(pending))
+    assert execute(sql, 1, "open", key_of(pending)) == 1
+    assert refused(sql, 2, "open", key_of(pending))
+    assert execute(sql, 2, "final", key_of(pending)) == 1
+    assert refused(sql, None, None, key_of(pending))
+
+
+def test_seals_stay(closed: OperationRecord) -> None:
+    assert seal_records() == 1
+    for sql in (f"DELETE FROM {SEALS}", f"UPDATE {SEALS} SET records = 0", f"UPDATE {SEALS} SET mac = 'x'"):
+        with pytest.raises(DatabaseError, match="append-only"):
+            execute(sql)
+    again = f"{SEALS} SELECT number, sealed_at, 0, entries, mac FROM {SEALS}"
+    with pytest.raises(DatabaseError, match=r"append-only|duplicate key"):
+        execute(f"INSERT OR REPLACE INTO {again}" if connection.vendor == "sqlite" else f"INSERT INTO {again}")
+    if connection.vendor == "postgresql":
+        with pytest.raises(DatabaseError, match="append-only"):
+            execute(f"TRUNCATE {SEALS}")
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="only SQLite replaces rows")

@@ -1,0 +1,54 @@
+"""`manage.py verify_operations_log`: whether anybody tampered with the operations log."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from audit.sealing import Head
+from audit.verification import Progress, find_tampering
+
+SHOWN = 20
+
+
+class Command(BaseCommand):
+    """Check every record and seal; exits 1 and names the first record tampered with, then further ones."""
+
+    help = (
+        "Check every record and seal of the operations log. Exits 1 and names what was tampered with, the first first. "
+        "With a head exported earlier, seals cut off the end are missed too."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--head", type=Path, help="a file written by export_log_head")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        progress = Progress()
+        findings = find_tampering(_read_head(options["head"]), progress)
+        first = next(findings, None)
+        if first is None:
+            self.stdout.write(
+                f"The operations log is as it was written: {progress.records} records in {progress.seals} seals, "
+                f"{progress.unsealed} not sealed yet."
+            )
+            return
+        more = [next(findings, None) for _ in range(SHOWN - 1)]
+        lines = [f"The operations log was tampered with: {first}.", *(f"Also: {item}." for item in more if item)]
+        if next(findings, None):
+            lines.append("There is more.")
+        raise CommandError("\n".join(lines))
+
+
+def _read_head(file: Path | None) -> Head | None:
+    if file is None:
+        return None
+    try:
+        found: Head = json.loads(file.read_text())
+        if not isinstance(found["seal"], int) or not isinstance(found["mac"], str):
+            raise TypeError
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise CommandError(f"{file}: is no head of the operations log") from None
+    return found

@@ -1,0 +1,97 @@
+"""Sealing the operations log: every two seconds by a worker, beside the writers and not in their way."""
+
+import json
+import os
+import syslog
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import structlog
+from django.db import IntegrityError, transaction
+from django.db.models import Q
+from django.utils import timezone
+from typing_extensions import TypedDict
+
+from audit.chain import FINAL, OPEN, Entry, entry_of, is_authentic, seal_after
+from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
+from gateway.core.shapes import render_timestamp
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+RECORDS_OF_A_SEAL: Final = 1000
+
+
+class Head(TypedDict):
+    """The end of the chain, to be kept where who can change the database cannot reach."""
+
+    seal: int
+    records: int
+    mac: str
+    sealedAt: str
+
+
+def seal_records() -> int:
+    """Seal what is not sealed yet, or was sealed while open and is complete now; how many records were sealed.
+
+    Any number of processes may seal at once: a seal's number is taken once, and who comes second leaves it at that.
+    """
+    sealed = 0
+    try:
+        while found := _seal_some():
+            sealed += found
+    except IntegrityError:
+        _logger.debug("another process is sealing")
+    return sealed
+
+
+def _seal_some() -> int:
+    is_due = Q(sealed_as__isnull=True) | (Q(sealed_as=SealedAs.OPEN) & ~Q(outcome__in=OPEN_OUTCOMES))
+    with transaction.atomic():
+        records = list(OperationRecord.objects.filter(is_due).order_by("id")[:RECORDS_OF_A_SEAL])
+        if not records:
+            return 0
+        entries: list[Entry] = []
+        forged: list[OperationRecord] = []
+        for record in records:
+            if is_authentic(record):
+                entries.append(entry_of(record))
+            else:
+                forged.append(record)
+        if entries:
+            seal = seal_after(LogSeal.objects.order_by("-number").first(), entries, at=timezone.now())
+            seal.save(force_insert=True)
+            for phase, state in ((OPEN, SealedAs.OPEN), (FINAL, SealedAs.FINAL)):
+                ids = [entry.record_id for entry in entries if entry.phase == phase]
+                OperationRecord.objects.filter(id__in=ids).update(seal=seal.number, sealed_as=state)
+        for record in forged:
+            _logger.error("a record of the operations log is not the gateway's", record=str(record.id))
+        OperationRecord.objects.filter(id__in=[record.id for record in forged]).update(sealed_as=SealedAs.REFUSED)
+    return len(records)
+
+
+def head() -> Head | None:
+    """The newest seal; None when nothing has been sealed."""
+    newest = LogSeal.objects.order_by("-number").defer("entries").first()
+    if newest is None:
+        return None
+    return {
+        "seal": newest.number,
+        "records": newest.records,
+        "mac": newest.mac,
+        "sealedAt": render_timestamp(newest.sealed_at) or "",
+    }
+
+
+def write_head(found: Head, file: Path) -> None:
+    """Put the head in a file, whole or not at all."""
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
+        json.dump(found, new)
+        new.write("\n")
+    os.replace(new.name, file)
+
+
+def log_head(found: Head) -> None:
+    """Give the head to syslog, whose messages usually leave the machine."""
+    syslog.openlog("directory-management-gateway", 0, syslog.LOG_AUTHPRIV)
+    syslog.syslog(syslog.LOG_NOTICE, f"operations log head {json.dumps(found)}")
