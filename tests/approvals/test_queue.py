@@ -76,6 +76,7 @@ class TestHolding:
             "arguments": {"id": str(held.target_id)},
             "query": {},
             "document": {"replace": {"mail": ["new@example.test"]}},
+            "versions": None,
         }
 
     def test_the_answer(self) -> None:
