@@ -7,13 +7,19 @@ from typing import Any
 
 import structlog
 from celery import bootsteps
+from django.conf import settings
 from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 logger = structlog.get_logger(__name__)
 
-EVERY_SECONDS = 10
-SWEEPS = ("gateway.tasks.sweep", "directory.tasks.sweep_runs")
+SWEEPS = {
+    "gateway.tasks.sweep": 10,
+    "directory.tasks.sweep_runs": 10,
+    "gateway.tasks.seal_log": 2,
+    "gateway.tasks.keep_log_head": settings.CONFIGURATION.OperationsLog.HeadMinutes * 60,
+}
+"""Each task, and every how many seconds."""
 
 
 class SweepStep(bootsteps.StartStopStep):
@@ -23,21 +29,20 @@ class SweepStep(bootsteps.StartStopStep):
 
     def __init__(self, consumer: Any, **options: Any) -> None:
         super().__init__(consumer, **options)
-        self._timer: Any = None
+        self._timers: list[Any] = []
 
     def start(self, consumer: Any) -> None:
-        self._ask(consumer.app)
-        self._timer = consumer.timer.call_repeatedly(EVERY_SECONDS, self._ask, (consumer.app,))
+        for name, seconds in SWEEPS.items():
+            self._ask(consumer.app, name, seconds)
+            self._timers.append(consumer.timer.call_repeatedly(seconds, self._ask, (consumer.app, name, seconds)))
 
     def stop(self, consumer: Any) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        while self._timers:
+            self._timers.pop().cancel()
 
-    def _ask(self, app: Any) -> None:
-        """Ask for each sweep. One that no worker gets to before the next is dropped, so none pile up."""
+    def _ask(self, app: Any, name: str, seconds: int) -> None:
+        """Ask for a sweep. One that no worker gets to before the next is dropped, so none pile up."""
         try:
-            for name in SWEEPS:
-                app.send_task(name, expires=EVERY_SECONDS)
+            app.send_task(name, expires=seconds)
         except (OperationalError, RedisError, OSError) as error:
-            logger.warning("no sweep could be asked for", reason=str(error))
+            logger.warning("no sweep could be asked for", sweep=name, reason=str(error))

@@ -3,13 +3,15 @@
 Every task may run twice, late, or in several workers at once: what it works on is claimed in the database.
 """
 
+from pathlib import Path
 from uuid import UUID
 
 import structlog
 from celery import shared_task
+from django.conf import settings
 
 from approvals import queue, secrets
-from audit import log
+from audit import log, sealing
 from audit.models import OperationRecord
 from directory.connection import get_client
 from directory.ldap import LdapError
@@ -37,6 +39,28 @@ def sweep() -> None:
     queue.settle_applying()
     secrets.wipe_overdue()
     forget_old_answers()
+
+
+@shared_task(name="gateway.tasks.seal_log")
+def seal_log() -> None:
+    """Seal what was logged since the last time."""
+    sealing.seal_records()
+
+
+@shared_task(name="gateway.tasks.keep_log_head")
+def keep_log_head() -> None:
+    """Keep the head of the log's chain where the configuration says, outside the database."""
+    configuration = settings.CONFIGURATION.OperationsLog
+    head = sealing.head()
+    if head is None:
+        return
+    if configuration.HeadFile:
+        try:
+            sealing.write_head(head, Path(configuration.HeadFile))
+        except OSError:
+            logger.exception("the head of the operations log cannot be kept", file=configuration.HeadFile)
+    if configuration.HeadToSyslog:
+        sealing.log_head(head)
 
 
 def _find_outcome(record: OperationRecord) -> bool | None:

@@ -88,6 +88,12 @@ class TokensSection(Section):
     AccessTokenMinutes: PositiveInt = Field(15, description="Life of a platform access token.")
 
 
+class OperationsLogSection(Section):
+    HeadFile: str = Field("", description="File that the head of the log's chain is written to; none when empty.")
+    HeadToSyslog: bool = Field(False, description="Whether the head of the log's chain is given to syslog.")
+    HeadMinutes: PositiveInt = Field(60, description="How often the head is written.")
+
+
 class MetricsSection(Section):
     AllowedAddresses: tuple[Network, ...] = Field(
         ("127.0.0.0/8", "::1/128"), description="Who may read /metrics and the details of /health/ready."
@@ -106,6 +112,7 @@ class Configuration(BaseModel):
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
     Tokens: TokensSection = TokensSection()
+    OperationsLog: OperationsLogSection = OperationsLogSection()
     Metrics: MetricsSection = MetricsSection()
 
 

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.apps import apps
+from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import override_settings
@@ -18,6 +19,8 @@ from audit import log, sealing
 from audit.append_only import SEALS, TABLE, release_records
 from audit.models import LogSeal, OperationRecord
 from audit.verification import Finding, find_tampering
+from gateway import tasks
+from gateway.core.configuration import OperationsLogSection
 from tests.audit.calls import CALL
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
@@ -264,3 +267,19 @@ def test_keys_can_be_exchanged() -> None:
         assert not list(find_tampering())
     with override_settings(LOG_KEYS=["new"]):
         assert list(find_tampering())
+
+
+def test_a_worker_seals_and_keeps_the_head(tmp_path: Path) -> None:
+    file = tmp_path / "head.json"
+    kept = OperationsLogSection(HeadFile=str(file))
+    with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"OperationsLog": kept})):
+        tasks.keep_log_head()
+        assert not file.exists()
+        write_change()
+        tasks.seal_log()
+        tasks.keep_log_head()
+    assert json.loads(file.read_text()) == sealing.head()
+    lost = OperationsLogSection(HeadFile=str(tmp_path / "missing" / "head.json"))
+    with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"OperationsLog": lost})):
+        tasks.keep_log_head()
+    assert list(tmp_path.iterdir()) == [file]
