@@ -13,13 +13,15 @@ from redis.exceptions import RedisError
 
 logger = structlog.get_logger(__name__)
 
-SWEEPS = {
-    "gateway.tasks.sweep": 10,
-    "directory.tasks.sweep_runs": 10,
-    "gateway.tasks.seal_log": 2,
-    "gateway.tasks.keep_log_head": settings.CONFIGURATION.OperationsLog.HeadMinutes * 60,
-}
-"""Each task, and every how many seconds."""
+
+def _sweeps() -> dict[str, int]:
+    """Each task, and every how many seconds. The settings are not there yet when Celery imports this module."""
+    return {
+        "gateway.tasks.sweep": 10,
+        "directory.tasks.sweep_runs": 10,
+        "gateway.tasks.seal_log": 2,
+        "gateway.tasks.keep_log_head": settings.CONFIGURATION.OperationsLog.HeadMinutes * 60,
+    }
 
 
 class SweepStep(bootsteps.StartStopStep):
@@ -32,7 +34,7 @@ class SweepStep(bootsteps.StartStopStep):
         self._timers: list[Any] = []
 
     def start(self, consumer: Any) -> None:
-        for name, seconds in SWEEPS.items():
+        for name, seconds in _sweeps().items():
             self._ask(consumer.app, name, seconds)
             self._timers.append(consumer.timer.call_repeatedly(seconds, self._ask, (consumer.app, name, seconds)))
 
