@@ -1,33 +1,40 @@
-"""How a search is run: conditions, scopes, order, pages (contract section 4).
+"""How a search is run: conditions, scopes, order, pages, streams (contract section 4).
 
-Paging is stateless. A first pass collects identifiers and sort keys of all matches with the fewest attributes, orders
-them and finds the page; a second one reads the page's records. So a cursor works on every process and domain
-controller, holds nothing open, and yields each object that exists throughout exactly once.
+A small result is read in one pass. For a larger one a first pass collects the identifiers of all matches, with what
+they are sorted by; their records are read as they are needed. So each object that exists throughout comes exactly
+once, whatever is created, renamed or deleted meanwhile, and a cursor works on every process and domain controller:
+what is still to come is kept in Redis (`search_snapshots`), and found anew, behind the last place, when it is not.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import total_ordering
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import Annotated, Literal, cast
 from uuid import UUID
 
 from pydantic import Field
 
+from directory import search_snapshots
 from directory.access import client_of
+from directory.errors import translated
 from directory.filter_input import read_filter
-from directory.ldap import And, Anr, AttributeType, Client, Entry, Filter, Schema, Scope, Syntax
-from directory.ldap.codecs import decode
-from directory.policy import SHOWN_AGE, protected_among
+from directory.ldap import And, Anr, Client, Entry, Filter, Scope
 from directory.search_area import Area, area_of
+from directory.search_order import Match, Order
+from directory.search_records import RecordMaker
+from directory.search_snapshots import Snapshot
 from directory.searches import Search
-from directory.shapes.record import DirectoryObject, Selection, readable_name, render, select
+from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind
+from directory.shapes.record import DirectoryObject, Selection, select
 from gateway.core.call import Call
-from gateway.core.paging import CursorInvalid, Page, PageQuery, open_cursor, seal_cursor
-from gateway.core.shapes import CommaList, parse_guid
+from gateway.core.errors import FieldError, InvalidRequest
+from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
+from gateway.core.shapes import CommaList
+from gateway.core.streams import RecordStream, StreamFormat
 
 _SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
-_NUMBERS = frozenset({Syntax.INTEGER, Syntax.LARGE_INTEGER})
+_STREAMED_AT_ONCE = 250
+"""Records of a stream that are in memory."""
 
 
 class SearchQuery(PageQuery):
@@ -44,84 +51,41 @@ class SearchQuery(PageQuery):
 
 
 def run_search(call: Call, search: Search, query: SearchQuery) -> Page[DirectoryObject]:
-    """One page of a search.
+    """One page of a search, or all of it as a RecordStream where the call asks for one.
 
     Raises FilterMalformed, FilterUnsupported, AttributeUnknown, AttributeNotReadable, CursorInvalid, and ObjectNotFound
     for the base.
     """
-    running = _Running.of(call, search, query)
+    if call.stream_as is not None:
+        # A surface that asks for a stream takes one; nobody else gets anything but the page that the type promises.
+        return cast(Page[DirectoryObject], _stream(_Running.of(call, search, query), call.stream_as))
     cursor = None if query.cursor is None else _Cursor.opened(call, search, query)
-    matches = running.matches()
-    start = 0 if cursor is None else bisect_right(matches, running.order.place(cursor.last), key=running.order.place)
-    page = matches[start : start + query.page_size]
-    total = len(matches) if cursor is None else cursor.total
-    next_cursor = None
-    if start + query.page_size < len(matches):
-        next_cursor = _Cursor(page[-1], total).sealed(call, search, query)
-    return {"items": list(running.records(page)), "nextCursor": next_cursor, "total": total, "truncated": False}
-
-
-@dataclass(frozen=True, slots=True)
-class _Match:
-    """A found object, reduced to what its place in the result needs; `value` is None when it has none to sort by."""
-
-    guid: UUID
-    value: int | str | None
-
-
-@total_ordering
-@dataclass(frozen=True, slots=True)
-class _Descending:
-    value: int | str
-
-    def __lt__(self, other: "_Descending") -> bool:
-        return other.value < self.value  # type: ignore[operator]  # values of one attribute are of one type
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """By an attribute's first value without regard to case, missing ones last either way; then by objectGUID."""
-
-    attribute: AttributeType | None = None
-    descending: bool = False
-
-    @classmethod
-    def of(cls, sort: str | None, schema: Schema) -> "_Order":
-        if sort is None:
-            return cls()
-        name = readable_name(schema, sort.removeprefix("-"), parameter="sort")
-        return cls(schema.attribute(name), sort.startswith("-"))
-
-    def match(self, entry: Entry) -> _Match:
-        if self.attribute is None or not (values := entry.values(self.attribute.name)):
-            return _Match(entry.guid, None)
-        if self.attribute.syntax in _NUMBERS:
-            return _Match(entry.guid, int(values[0]))
-        return _Match(entry.guid, decode(self.attribute, values[:1])[0].casefold())
-
-    def place(self, match: _Match) -> tuple[bool, Any, bytes]:
-        if match.value is None:
-            return (True, 0, match.guid.bytes)
-        return (False, _Descending(match.value) if self.descending else match.value, match.guid.bytes)
+    running = _Running.of(call, search, query)
+    if cursor is not None:
+        return _next_page(running, cursor)
+    if (items := running.read_few(query.page_size)) is not None:
+        return _page(items, len(items))
+    matches = running.order.sorted(running.identify())
+    return _page_of(running, matches, len(matches))
 
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where a page ended, and how many matches there were when the first was read."""
+    """Where a page ended, at `last` and `offset` matches into a snapshot; `total` is of the first page's matches."""
 
-    last: _Match
+    last: Match
+    snapshot: Snapshot
+    offset: int
     total: int
 
     @classmethod
     def opened(cls, call: Call, search: Search, query: SearchQuery) -> "_Cursor":
         position = open_cursor(call, query, query.cursor or "", bound_to=_bound_to(call, search))
-        guid = parse_guid(position["id"])
-        if guid is None:
-            raise CursorInvalid
-        return cls(_Match(guid, position["value"]), position["total"])
+        value, guid, name, left, offset, total = position
+        return cls(Match(value, bytes.fromhex(guid)), Snapshot(name, left), offset, total)
 
     def sealed(self, call: Call, search: Search, query: SearchQuery) -> str:
-        position = {"id": str(self.last.guid), "value": self.last.value, "total": self.total}
+        position = [self.last.value, self.last.guid.hex(), *self.snapshot, self.offset, self.total]
         return seal_cursor(call, query, position, bound_to=_bound_to(call, search))
 
 
@@ -129,17 +93,81 @@ def _bound_to(call: Call, search: Search) -> str:
     return f"{search.name} of {call.directory.id if call.directory else None}"
 
 
+def _page(items: list[DirectoryObject], total: int, following: str | None = None) -> Page[DirectoryObject]:
+    # Nothing cuts a result: a limit of the directory that stands in the way is an error.
+    return {"items": items, "nextCursor": following, "total": total, "truncated": False}
+
+
+def _next_page(running: "_Running", cursor: _Cursor) -> Page[DirectoryObject]:
+    """The page behind a cursor. One whose objects are all gone is passed over: an empty page looks like the end."""
+    size = running.query.page_size
+    while True:
+        excerpt = search_snapshots.find(cursor.snapshot, cursor.offset, size)
+        if excerpt is None:
+            matches = running.order.sorted(running.identify())
+            return _page_of(running, running.order.after(matches, cursor.last), cursor.total)
+        items = running.read(excerpt.guids)
+        if cursor.offset + size >= cursor.snapshot.left:
+            return _page(items, cursor.total)
+        cursor = replace(cursor, last=excerpt.last, offset=cursor.offset + size)
+        if items:
+            return _page(items, cursor.total, running.sealed(cursor))
+
+
+def _page_of(running: "_Running", matches: list[Match], total: int) -> Page[DirectoryObject]:
+    """The first page of matches in order; the others are kept for the next ones."""
+    size = running.query.page_size
+    page, rest = matches[:size], matches[size:]
+    following = None
+    if rest:
+        following = running.sealed(_Cursor(page[-1], search_snapshots.keep(rest, size), 0, total))
+    return _page(running.read([match.guid for match in page]), total, following)
+
+
+def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
+    """All records, read a few at a time; a failure before the first of them is raised here."""
+    kinds, selection = running.search.kinds, running.selection
+    if form is StreamFormat.CSV and selection.everything:
+        detail = "* has no columns that could be known beforehand: name the attributes"
+        raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="attributes")])
+    if (items := running.read_few(_STREAMED_AT_ONCE)) is not None:
+        parts = iter([items])
+    else:
+        found: Iterable[Match] = running.identify()
+        if running.order.attribute is not None:
+            found = running.order.sorted(found)
+        # 16 octets each: a list of so many small objects would take several times as much.
+        parts = running.read_parts(b"".join(match.guid for match in found))
+    absent = {"account": ACCOUNT_KINDS, "group": {Kind.GROUP}}
+    first = next(parts, [])
+    return RecordStream(
+        parts=chain([first], parts),
+        attributes=_names_shown(selection, kinds),
+        absent=frozenset(name for name, having in absent.items() if not having & kinds),
+    )
+
+
+def _names_shown(selection: Selection, kinds: Iterable[Kind]) -> tuple[str, ...] | None:
+    if selection.everything:
+        return None
+    if selection.shown is not None:
+        return selection.shown
+    return tuple(sorted({name for kind in kinds for name in DEFAULT_ATTRIBUTES[kind]}))
+
+
 @dataclass(frozen=True, slots=True)
 class _Running:
     """A search with everything about it looked up."""
 
+    call: Call
     search: Search
+    query: SearchQuery
     client: Client
-    schema: Schema
     condition: Filter
-    order: _Order
+    order: Order
     selection: Selection
     area: Area
+    maker: RecordMaker
 
     @classmethod
     def of(cls, call: Call, search: Search, query: SearchQuery) -> "_Running":
@@ -151,46 +179,66 @@ class _Running:
         if query.filter is not None:
             conditions.append(read_filter(query.filter, schema))
         selection = select(schema, query.attributes, search.kinds)
-        order = _Order.of(query.sort, schema)
-        scope = _SCOPES[query.scope]
+        order = Order.of(query.sort, schema)
+        area = area_of(call, query.base, _SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
         return cls(
+            call=call,
             search=search,
+            query=query,
             client=client,
-            schema=schema,
             condition=And(*conditions),
             order=order,
             selection=selection,
-            area=area_of(call, query.base, scope, fixed_base=search.base, show_deleted=search.show_deleted),
+            area=area,
+            maker=RecordMaker(client, search, selection, needs=(*order.needs, *area.needs)),
         )
 
-    def matches(self) -> list[_Match]:
-        """All matches in order."""
-        wanted = dict.fromkeys(("objectGUID", *self.area.needs))
-        if self.order.attribute is not None:
-            wanted[self.order.attribute.name] = None
-        accept = self.search.accept
-        if accept is not None:
-            wanted.update(dict.fromkeys(self.search.needs))
-        found = [
-            self.order.match(entry)
-            for base in self.area.bases
-            for entry in self.client.search(
-                base, self.area.scope, self.condition, tuple(wanted), deleted=self.search.show_deleted
-            )
-            if self.area.holds(entry) and (accept is None or accept(entry))
-        ]
-        return sorted(found, key=self.order.place)
+    def sealed(self, cursor: _Cursor) -> str:
+        return cursor.sealed(self.call, self.search, self.query)
 
-    def records(self, matches: Sequence[_Match]) -> Iterator[DirectoryObject]:
-        """The records of some matches, without those deleted or moved away meanwhile."""
-        names = tuple(dict.fromkeys((*self.selection.to_read, *self.area.needs, *self.search.needs)))
-        entries = self.client.read_many((match.guid for match in matches), names, deleted=self.search.show_deleted)
-        protected = protected_among(self.client, entries.values(), max_age=SHOWN_AGE) if entries else set()
-        for match in matches:
-            entry = entries.get(match.guid)
-            if entry is None or not self.area.holds(entry):
-                continue
-            record = render(entry, self.schema, self.selection, protected=match.guid in protected)
-            if self.search.extend is not None:
-                record.update(self.search.extend(entry))  # type: ignore[typeddict-item]  # what a search adds is its own
-            yield record
+    def read_few(self, limit: int) -> list[DirectoryObject] | None:
+        """All records in order, in one pass; None when there are more than `limit`, or it would be no good way.
+
+        Where `accept` decides, many may be found that are no matches: too many to read all that a record needs.
+        """
+        if self.search.accept is not None:
+            return None
+        entries = list(islice(self._find(self.maker.to_read, limit=limit + 1), limit + 1))
+        if len(entries) > limit:
+            return None
+        by_guid = {entry.values("objectGUID")[0]: entry for entry in entries}
+        matches = self.order.sorted(map(self.order.match, entries))
+        return self.maker.records([by_guid[match.guid] for match in matches])
+
+    def identify(self) -> Iterator[Match]:
+        """All matches, in the order the directory finds them."""
+        needs = self.search.needs if self.search.accept is not None else ()
+        return map(self.order.match, self._find(tuple(dict.fromkeys((*self.order.needs, *self.area.needs, *needs)))))
+
+    def read(self, guids: Iterable[bytes]) -> list[DirectoryObject]:
+        """The records of matches, in their order, without those deleted or moved out of sight meanwhile."""
+        wanted = [UUID(bytes_le=guid) for guid in guids]
+        entries = self.client.read_many(wanted, self.maker.to_read, deleted=self.search.show_deleted)
+        found = (entries.get(guid) for guid in wanted)
+        return self.maker.records([entry for entry in found if entry is not None and self.area.holds(entry)])
+
+    def read_parts(self, guids: bytes) -> Iterator[list[DirectoryObject]]:
+        """The same of many matches, packed, a part at a time. No connection is held in between."""
+        size = 16 * _STREAMED_AT_ONCE
+        for start in range(0, len(guids), size):
+            part = guids[start : start + size]
+            with translated():
+                records = self.read(part[position : position + 16] for position in range(0, len(part), 16))
+            yield records
+
+    def _find(self, attributes: tuple[str, ...], *, limit: int | None = None) -> Iterator[Entry]:
+        """The matches; with a limit, at least so many if there are so many."""
+        accept, deleted = self.search.accept, self.search.show_deleted
+        if self.area.refines:
+            limit = None
+        for base in self.area.bases:
+            for entry in self.client.search(
+                base, self.area.scope, self.condition, attributes, limit=limit, deleted=deleted
+            ):
+                if self.area.holds(entry) and (accept is None or accept(entry)):
+                    yield entry

@@ -8,6 +8,7 @@ from directory.ldap import DistinguishedName, Entry, Scope
 from gateway.core.call import Call
 
 LAST_KNOWN_PARENT = "lastKnownParent"
+_IS_DELETED = "isDeleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,19 @@ class Area:
     @property
     def needs(self) -> tuple[str, ...]:
         """The attributes `holds` looks at."""
-        return () if self.of_deleted is None else (LAST_KNOWN_PARENT,)
+        return () if self.of_deleted is None else (LAST_KNOWN_PARENT, _IS_DELETED)
+
+    @property
+    def refines(self) -> bool:
+        """Whether what is found in the bases may not belong to the answer."""
+        return self.confined_to is not None or self.of_deleted is not None
 
     def holds(self, entry: Entry) -> bool:
         """Whether an entry, perhaps moved since it was found, lies inside the caller's scopes and the part meant."""
         if self.of_deleted is None:
             return self.confined_to is None or is_inside(entry.dn, self.confined_to)
+        if not entry.boolean(_IS_DELETED):  # restored since it was found
+            return False
         base, scope = self.of_deleted
         parent = entry.text(LAST_KNOWN_PARENT)
         if parent is None:

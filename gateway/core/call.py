@@ -9,6 +9,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from gateway.core.errors import GatewayError
+from gateway.core.streams import StreamFormat
 
 
 class Surface(StrEnum):
@@ -72,7 +73,8 @@ class Call:
     `directory` is None when none could be chosen; then `directory_refusal` says what to answer to an operation that
     needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header.
     `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
-    place of the item that the call is for in its batch.
+    place of the item that the call is for in its batch. With `stream_as` an operation that lists directory objects
+    returns all of them as a `RecordStream` in place of a page.
     """
 
     surface: Surface
@@ -91,6 +93,7 @@ class Call:
     if_match: frozenset[str] | None = None
     change_request_id: UUID | None = None
     batch_index: int | None = None
+    stream_as: StreamFormat | None = None
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions
