@@ -8,7 +8,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from directory import errors
-from directory.access import client_of, require_inside_scopes
+from directory.access import client_of, is_within_any, require_inside_scopes
 from directory.ldap import Client, DistinguishedName, Entry, Equals, NotFound, Schema, decode, make_rdn
 from directory.policy import SHOWN_AGE, is_protected
 from directory.searches import Search
@@ -64,10 +64,13 @@ def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entr
     if entry.guid == container.guid or not _is_in(entry, container):
         raise errors.ObjectNotFound
     parent = entry.text("lastKnownParent")
-    if parent is not None:
-        require_inside_scopes(call, parent)
-    elif call.scopes:
-        raise Forbidden
+    if parent is None:
+        if call.scopes:
+            raise Forbidden
+        return entry
+    if not is_within_any(parent, (client.settings.base_dn,)):
+        raise errors.ObjectNotFound
+    require_inside_scopes(call, parent)
     return entry
 
 

@@ -138,3 +138,16 @@ def test_permission_and_secrets(connection: Any, ada: UUID, directory: Directory
     assert allowed.get(f"{PATH}/{ada}?attributes=unicodePwd").code == "AD.Attributes.NotReadable"
     assert allowed.get(f"{PATH}?sort=unicodePwd").code == "AD.Attributes.NotReadable"
     assert "unicodePwd" not in allowed.get(f"{PATH}/{ada}?attributes=*").body["attributes"]
+
+
+def test_a_connection_to_a_part_of_the_domain(
+    db: None, domain: Domain, ada: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    inner = directory.add_unit("Inner", parent=organizational_unit)
+    inside = directory.add_user(parent=inner)
+    directory.delete(inside)
+    directory.delete(ada)
+    part = make_integration(make_connection(domain, base_dn=inner))
+    assert part.get(f"{PATH}/{inside}").status == 200
+    assert part.get(f"{PATH}/{ada}").status == 404
+    assert [item["id"] for item in part.get(PATH).body["items"]] == [str(inside)]
