@@ -127,13 +127,18 @@ def _walk(document: Any, check_text: Callable[[str], None] | None) -> None:
         level += 1
 
 
-def read_versions(header: str | None) -> frozenset[str] | None:
-    """The versions of an If-Match or If-None-Match header (`"a", W/"b"`, `*`), None without the header."""
+def read_versions(header: str | None, *, strong: bool = False) -> frozenset[str] | None:
+    """The versions of an If-Match or If-None-Match header (`"a", W/"b"`, `*`), None without the header.
+
+    Compared strongly, as If-Match asks for, a weak one never matches (RFC 9110 sections 8.8.3.2 and 13.1.1).
+    """
     if header is None:
         return None
     if header.strip() == "*":
         return frozenset({"*"})
-    return frozenset(re.findall(r'(?:W/)?"([^"]*)"', header))
+    found = re.findall(r'(W/)?"([^"]*)"', header)
+    # A version in quotes is never the wildcard.
+    return frozenset(version for weak, version in found if version != "*" and not (strong and weak))
 
 
 def wants_async(headers: Mapping[str, str]) -> bool:

@@ -84,7 +84,7 @@ def _handler(operation: Operation) -> Callable[..., HttpResponse]:
         identified: Any = request.auth  # MachineAuthentication and SessionAuthentication put the call here
         call: Call = replace(
             identified,
-            if_match=read_versions(raw.headers.get("If-Match")),
+            if_match=read_versions(raw.headers.get("If-Match"), strong=True),
             respond_async=wants_async(raw.headers),
         )
         inputs = pipeline.Inputs(

@@ -90,6 +90,10 @@ def test_versions_of_a_header() -> None:
     assert read_versions(None) is None
     assert read_versions("*") == {"*"}
     assert read_versions('"a", W/"b"') == {"a", "b"}
+    assert read_versions('"a", W/"b"', strong=True) == {"a"}
+    assert read_versions("*", strong=True) == {"*"}
+    for nothing in ("", "a", '"*"', "W/*", '"'):
+        assert read_versions(nothing) == frozenset()
 
 
 def test_preferences() -> None:
