@@ -61,7 +61,7 @@ class PlanAccounts(Query):
     """Which accounts a run would be over."""
 
     action: Action
-    kinds: Annotated[tuple[AccountKind, ...], COMMA_SEPARATED, MinLen(1)] = DEFAULT_KINDS
+    kinds: Annotated[tuple[AccountKind, ...], MinLen(1), COMMA_SEPARATED] = DEFAULT_KINDS
     scope: SelectionScope = DEFAULT_SCOPE
 
 

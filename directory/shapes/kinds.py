@@ -46,11 +46,12 @@ KINDS_OF_NOUN: dict[str, frozenset[Kind]] = {
 }
 """Which kinds the objects under a path may be of."""
 
-_NOT_SERVICE_ACCOUNT = tuple(Not(Equals("objectClass", name)) for name in sorted(_SERVICE_ACCOUNT_CLASSES))
 FILTER_OF_NOUN: dict[str, Filter] = {
     "users": And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer"))),
     "groups": Equals("objectClass", "group"),
-    "computers": And(Equals("objectClass", "computer"), *_NOT_SERVICE_ACCOUNT),
+    # By category, not by leaving out the classes of service accounts: Windows has no answer to `objectClass` of a class
+    # that its schema does not know, nor to the negation of that ([MS-ADTS] 3.1.1.3.1.3.1), and so would find nothing.
+    "computers": And(Equals("objectClass", "computer"), Equals("objectCategory", "computer")),
     "organization-units": Equals("objectClass", "organizationalUnit"),
     "objects": ANYTHING,
 }
