@@ -1,6 +1,6 @@
 """The proposal to add members to a group and to remove others from it, all in one atomic modify."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 from uuid import UUID
 
@@ -13,8 +13,8 @@ from directory.nesting import (
     MEMBER_ATTRIBUTES,
     NESTING_ATTRIBUTES,
     complaint_about_scopes,
-    is_primary_group,
     require_no_cycle,
+    those_with_primary_group,
 )
 from directory.policy import is_protected
 from directory.proposal import AttributeChange, Proposal
@@ -54,14 +54,16 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         if guid not in found:
             raise refusal(errors.ObjectNotFound, where, f"there is no object {guid}")
 
-    members, fixed = _members_among(group, found.values())
+    fixed = those_with_primary_group(group, found.values())
     for guid in fixed & removing.keys():
         raise refusal(errors.PrimaryGroup, removing[guid], f"it is the primary group of {found[guid].dn}")
+    listed = frozenset(group.values("member"))  # the directory spells a name in one way wherever it occurs
+    members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed}
     added = [found[guid] for guid in adding if guid not in members]
     removed = [found[guid] for guid in removing if guid in members]
-    for member in added:
-        if complaint := complaint_about_scopes(group, member):
-            raise refusal(errors.DirectoryRejected, adding[member.guid], complaint)
+    if complaint := complaint_about_scopes(group, added):
+        member, reason = complaint
+        raise refusal(errors.DirectoryRejected, adding[member.guid], reason)
     require_no_cycle(client, group, added)
 
     write = _write(group, added, removed)
@@ -103,18 +105,6 @@ def _pointers(name: str, guids: Sequence[UUID]) -> dict[UUID, str]:
     for index, guid in enumerate(guids):
         found.setdefault(guid, f"#/{name}/{index}")
     return found
-
-
-def _members_among(group: Entry, entries: Iterable[Entry]) -> tuple[set[UUID], set[UUID]]:
-    """Which of these belong to the group, and which of them because it is their primary group."""
-    listed = frozenset(group.values("member"))
-    members, by_primary_group = set(), set()
-    for entry in entries:
-        if is_primary_group(group, entry):
-            by_primary_group.add(entry.guid)
-        elif entry.dn.encode() in listed:  # the directory spells a name in one way wherever it occurs
-            members.add(entry.guid)
-    return members | by_primary_group, by_primary_group
 
 
 def _write(group: Entry, added: Sequence[Entry], removed: Sequence[Entry]) -> Modify | None:

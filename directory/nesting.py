@@ -6,6 +6,7 @@ on Samba, and tokenGroups knows neither distribution groups nor, on Samba, the g
 
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from uuid import UUID
 
 from directory import errors
 from directory.ldap import And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
@@ -76,8 +77,8 @@ def require_no_cycle(client: Client, group: Entry, members: Collection[Entry]) -
             raise errors.GroupCycle(f"The group is a member of {holder.dn} already, directly or through others.")
 
 
-def complaint_about_scopes(group: Entry, member: Entry) -> str | None:
-    """Why a security group cannot hold a member by their scopes, or None: Samba takes any.
+def complaint_about_scopes(group: Entry, members: Iterable[Entry]) -> tuple[Entry, str] | None:
+    """The first of the members that a security group cannot hold by their scopes, and why, or None: Samba takes any.
 
     Distribution groups are left to the directory, which is not so strict with them.
     """
@@ -86,27 +87,33 @@ def complaint_about_scopes(group: Entry, member: Entry) -> str | None:
     if allowed is None or not holder & GroupType.SECURITY_ENABLED:
         return None
     described = f"A {_NAMED[holder & _SCOPES]} group cannot have"
-    if is_foreign(member):
-        return f"{described} a member from another domain or a well-known principal."
-    held = GroupType.from_directory(member.integer("groupType") or 0)
-    if is_group(member) and held & GroupType.SECURITY_ENABLED and not held & _SCOPES & allowed:
-        return f"{described} a {_NAMED.get(held & _SCOPES, 'local')} group as a member."
+    for member in members:
+        if is_foreign(member):
+            return member, f"{described} a member from another domain or a well-known principal."
+        if not is_group(member):
+            continue
+        held = GroupType.from_directory(member.integer("groupType") or 0)
+        if held & GroupType.SECURITY_ENABLED and not held & _SCOPES & allowed:
+            return member, f"{described} a {_NAMED.get(held & _SCOPES, 'local')} group as a member."
     return None
 
 
 def is_group(entry: Entry) -> bool:
-    return "group" in (name.lower() for name in entry.object_classes)
+    return b"group" in entry.values("objectClass")
 
 
 def is_foreign(entry: Entry) -> bool:
     """Whether an entry stands for somebody of another domain, or for a well-known principal such as Everyone."""
-    return "foreignsecurityprincipal" in (name.lower() for name in entry.object_classes)
+    return b"foreignSecurityPrincipal" in entry.values("objectClass")
 
 
-def is_primary_group(group: Entry, account: Entry) -> bool:
-    """Whether the account has the group for its primary group: then it belongs to it without being listed."""
-    number = account.integer("primaryGroupID")
-    return number is not None and number == relative_id(group)
+def those_with_primary_group(group: Entry, accounts: Iterable[Entry]) -> set[UUID]:
+    """Which of the accounts have the group for their primary group: they belong to it without being listed."""
+    number = relative_id(group)
+    if number is None:
+        return set()
+    wanted = [str(number).encode()]
+    return {account.guid for account in accounts if account.values("primaryGroupID") == wanted}
 
 
 def relative_id(group: Entry) -> int | None:

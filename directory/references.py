@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 from directory import errors
 from directory.access import client_of, require_inside_scopes
 from directory.ldap import Client, DistinguishedName, Entry, Equals, Or, Scope
-from directory.nesting import MEMBER_ATTRIBUTES, complaint_about_scopes, is_primary_group, require_no_cycle
+from directory.nesting import MEMBER_ATTRIBUTES, complaint_about_scopes, require_no_cycle, those_with_primary_group
 from directory.shapes.modifications import Delta, Step, referenced_names, refusal
 from gateway.core.call import Call
 
@@ -33,16 +33,16 @@ def require_members_allowed(call: Call, group: Entry, delta: Delta) -> None:
     require_inside_scopes(call, *(name.decode() for step in steps for name in step.values))
     client = client_of(call)
     names = [name.decode() for step in steps if step.op != "delete" for name in step.values]
-    added = list(_entries(client, names, MEMBER_ATTRIBUTES))
-    for member in added:
-        if is_primary_group(group, member):
-            raise errors.PrimaryGroup(f"It is the primary group of {member.dn}.")
-        if complaint := complaint_about_scopes(group, member):
-            raise errors.DirectoryRejected(complaint)
+    added = list(find_named(client, names, MEMBER_ATTRIBUTES))
+    if those_with_primary_group(group, added):
+        raise errors.PrimaryGroup("It is the primary group of one of the members added.")
+    if complaint := complaint_about_scopes(group, added):
+        raise errors.DirectoryRejected(complaint[1])
     require_no_cycle(client, group, added)
 
 
-def _entries(client: Client, names: Sequence[str], attributes: Sequence[str]) -> Iterator[Entry]:
+def find_named(client: Client, names: Sequence[str], attributes: Sequence[str]) -> Iterator[Entry]:
+    """The objects of the domain that have some of these names."""
     for start in range(0, len(names), _NAMES_IN_ONE_FILTER):
         condition = Or(*(Equals("distinguishedName", name) for name in names[start : start + _NAMES_IN_ONE_FILTER]))
         yield from client.search(client.default_naming_context, Scope.SUBTREE, condition, attributes)
@@ -50,6 +50,6 @@ def _entries(client: Client, names: Sequence[str], attributes: Sequence[str]) ->
 
 def existing(client: Client, names: Collection[DistinguishedName]) -> set[DistinguishedName]:
     """Those of some names that objects have."""
-    found = {DistinguishedName.parse(entry.dn) for entry in _entries(client, [*map(str, names)], ("objectGUID",))}
+    found = {DistinguishedName.parse(entry.dn) for entry in find_named(client, [*map(str, names)], ("objectGUID",))}
     # What is in another naming context, such as the configuration, is not found from the domain's root.
     return found | {name for name in names if name not in found and client.find(str(name), ("cn",)) is not None}
