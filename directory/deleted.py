@@ -9,7 +9,19 @@ from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, is_within_any, require_inside_scopes
-from directory.ldap import Client, DistinguishedName, Entry, Equals, NotFound, Schema, decode, make_rdn
+from directory.ldap import (
+    And,
+    AnyGuid,
+    Client,
+    DistinguishedName,
+    Entry,
+    Equals,
+    Not,
+    NotFound,
+    Schema,
+    decode,
+    make_rdn,
+)
 from directory.policy import SHOWN_AGE, is_protected
 from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion
@@ -33,9 +45,9 @@ def deleted_search(call: Call) -> Search:
     return Search(
         name="deleted-objects",
         kinds=frozenset(Kind),
-        condition=Equals("isDeleted", "TRUE"),
+        # The container itself carries the mark too.
+        condition=And(Equals("isDeleted", "TRUE"), Not(AnyGuid([container.guid]))),
         needs=DELETION_ATTRIBUTES,
-        accept=lambda entry: entry.boolean("isDeleted") and entry.guid != container.guid,
         extend=lambda entry: _deletion(entry, schema, recycle_bin=recycle_bin),
         show_deleted=True,
         base=container.dn,

@@ -4,18 +4,18 @@ A tombstone keeps its identity and little else ([MS-ADTS] 3.1.1.5.5.1); the reco
 Never a password, and nothing that the directory maintains itself. Pure but for looking at what values refer to.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from directory.access import client_of, is_within_any, scope_bases
-from directory.ldap import Client, Entry, Equals, Modification, Modify, Or, Scope, decode, encode, guid_reference
+from directory.ldap import Client, Entry, Equals, Modification, Modify, Scope, decode, encode, guid_reference
 from directory.ldap.codecs import is_credential
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue
 from directory.ldap.schema import AttributeType, Syntax
 from directory.policy import is_protected
 from directory.proposal import AttributeChange, FollowUp
-from directory.references import existing
+from directory.references import existing, find_named
 from directory.settle import evidence_of
 from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.value_rules import MAINTAINED_BY_DIRECTORY, NAMING
@@ -29,6 +29,16 @@ _NOT_REFILLED = (
     | NAMING
     | {"useraccountcontrol", "samaccountname", "grouptype", "primarygroupid", "pwdlastset", "lockouttime"}
 )
+# Rights over others and second identities: given back to nobody who did not ask for them. (Windows lets only a
+# privilege of its own write the first, and nobody the last.)
+_TO_BE_GIVEN_ANEW = frozenset(
+    {
+        *("msds-allowedtodelegateto", "msds-allowedtoactonbehalfofotheridentity", "msds-keycredentiallink"),
+        *("altsecurityidentities", "sidhistory"),
+    }
+)
+# Domain Users, Guests, Computers ([MS-DTYP] 2.4.2.4)
+_DEFAULT_PRIMARY_GROUPS = frozenset({"513", "514", "515"})
 _SHOWN = 20
 
 
@@ -46,14 +56,26 @@ def refill_from(call: Call, image: Mapping[str, Sequence[str]], entry: Entry, ne
     """What an image from the log gives back to a tombstone that is to live again as `new_dn`."""
     client = client_of(call)
     refill = Refill()
+    left_out = []
     for name, texts in sorted(image.items()):
         attribute = client.schema.attribute(name)
-        if attribute is None or not texts or name in entry or not _is_refilled(attribute):
+        if attribute is None or not texts or name in entry:
             continue
-        _refill_attribute(call, client, refill, attribute, texts)
+        if _is_left_out(name, texts):
+            left_out.append(attribute.name)
+        elif _is_refilled(attribute):
+            _refill_attribute(call, client, refill, attribute, texts)
+    if left_out:
+        refill.warnings.append(f"Not given back, to be given anew where it is wanted: {', '.join(left_out)}.")
     if groups := image.get("memberOf"):
         _refill_memberships(call, client, refill, groups, new_dn)
     return refill
+
+
+def _is_left_out(name: str, texts: Sequence[str]) -> bool:
+    if name.lower() == "primarygroupid":
+        return not _DEFAULT_PRIMARY_GROUPS.issuperset(texts)
+    return name.lower() in _TO_BE_GIVEN_ANEW
 
 
 def _is_refilled(attribute: AttributeType) -> bool:
@@ -112,7 +134,11 @@ def _refill_memberships(call: Call, client: Client, refill: Refill, groups: Sequ
         refill.warnings.append(f"Its memberships stay lost, the caller may not change members: {_shown(groups)}.")
         return
     bases = scope_bases(call)
-    found = {DistinguishedName.parse(group.dn): group for group in _groups(client, groups)}
+    found = {
+        DistinguishedName.parse(group.dn): group
+        for group in find_named(client, groups, TARGET_ATTRIBUTES)
+        if kind_of(group.object_classes) is Kind.GROUP
+    }
     refused = []
     for name in groups:
         group = found.get(DistinguishedName.parse(name))
@@ -134,13 +160,6 @@ def _may_change(call: Call, client: Client, group: Entry, bases: Collection[str]
     if bases is not None and not is_within_any(group.dn, bases):
         return False
     return call.may("directory.manage_protected") or not is_protected(client, group)
-
-
-def _groups(client: Client, names: Sequence[str]) -> Iterator[Entry]:
-    condition = Or(*(Equals("distinguishedName", name) for name in names))
-    for group in client.search(client.default_naming_context, Scope.SUBTREE, condition, TARGET_ATTRIBUTES):
-        if kind_of(group.object_classes) is Kind.GROUP:
-            yield group
 
 
 def _membership(client: Client, group: Entry, new_dn: str) -> FollowUp:

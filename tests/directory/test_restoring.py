@@ -7,6 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from audit.models import OperationRecord
+from directory.ldap import Client, ServerSettings
+from directory.ldap.reanimation import reanimate
+from directory.settle import evidence_of, find_outcome
 from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve, just_before_the_write, lose_the_answer
 from tests.support.cast import Integration, all_permissions, make_connection, make_integration
@@ -275,6 +278,18 @@ class TestTombstones:
         assert all(record.changes == [{"attribute": "member", "before": [], "after": [dn]}] for record in memberships)
         assert {change["attribute"] for change in dry["changes"]} == set(shown)
 
+    def test_rights_over_others_are_not_given_back(
+        self, everything: Integration, grace: UUID, other_directory: Directory
+    ) -> None:
+        other_directory.modify(grace, **{"msDS-AllowedToDelegateTo": "CIFS/files", "altSecurityIdentities": "X509:x"})
+        assert everything.delete(f"/api/ad/users/{grace}").status == 204
+        warnings = restore(everything, grace, query="?dryRun=true").body["warnings"]
+        assert any("altSecurityIdentities, msDS-AllowedToDelegateTo" in text for text in warnings if "anew" in text), (
+            warnings
+        )
+        assert restore(everything, grace).status == 200
+        assert "msDS-AllowedToDelegateTo" not in other_directory.read(grace)
+
     def test_a_group_and_its_members(
         self, everything: Integration, grace: UUID, other_directory: Directory, unit: str
     ) -> None:
@@ -392,3 +407,21 @@ class TestTombstones:
         assert other_directory.exists(grace)
         assert OperationRecord.objects.get(operation="deleted-objects.restore").outcome == "succeeded"
         proxy.close()
+
+    def test_the_evidence(
+        self, everything: Integration, grace: UUID, other_directory: Directory, domain_without_recycle_bin: Domain
+    ) -> None:
+        domain = domain_without_recycle_bin
+        client = Client(
+            ServerSettings((domain.url,), domain.base_dn, domain.bind_dn, domain.bind_password, domain.ca_pem)
+        )
+        dn = other_directory.dn(grace)
+        other_directory.delete(grace)
+        entry = client.read(grace, ("objectGUID",), deleted=True)
+        evidence = evidence_of(reanimate(entry.dn, dn), entry=entry)
+        assert find_outcome(client, evidence) is False
+        assert restore(everything, grace).status == 200
+        assert find_outcome(client, evidence) is True
+        other_directory.rename(grace, "Amazing Grace")
+        assert find_outcome(client, evidence) is None, "restored, but perhaps by somebody else"
+        client.close()
