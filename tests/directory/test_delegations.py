@@ -271,6 +271,17 @@ def test_the_same_delegation_twice_has_two_sources(
     assert found in ([middle], [middle, organizational_unit])  # the domain controller may merge what is the same
 
 
+def test_what_goes_one_level_down_is_no_source_further_below(
+    integration: Integration, directory: Directory, organizational_unit: str, delegate: Delegate
+) -> None:
+    middle = directory.add_unit("Middle", parent=organizational_unit)
+    bottom = directory.add_unit("Bottom", parent=directory.add_unit("Lower", parent=middle))
+    delegate(organizational_unit, "(A;CI;WD;;)")
+    delegate(middle, "(A;CINP;WD;;)")
+    (item,) = read(integration, directory, bottom, inherited=True).body["items"]
+    assert [task["source"]["distinguishedName"] for task in item["tasks"]] == [organizational_unit]
+
+
 def test_a_delegation_on_the_domain_comes_down(
     integration: Integration, directory: Directory, organizational_unit: str, domain_sid: str, delegate: Delegate
 ) -> None:
@@ -322,3 +333,7 @@ def test_what_the_gateways_account_may_not_read_is_never_an_empty_list(
     assert read(integration, directory, inner, inherited=True).code == "AD.Directory.Denied"
     answer = read(integration, directory, organizational_unit)
     assert (answer.status, answer.code) == (502, "AD.Directory.Denied")
+    # Where nothing comes down, nothing above needs to be read.
+    (blocked,) = pack("D:PAI(A;;GA;;;DA)(A;;GR;;;AU)", domain_sid=domain_sid)
+    directory.set_access_control(inner, blocked)
+    assert read(integration, directory, inner, inherited=True).status == 200
