@@ -29,6 +29,7 @@ from directory.run_assessment import (
 from directory.run_models import Plan
 from directory.runs import RunResult
 from directory.shapes.kinds import Kind
+from directory.shapes.record import version_of
 from gateway.core import operation as core
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
@@ -201,7 +202,7 @@ def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk:
 
     before, after = ("disabled", "enabled") if action == "enable" else ("enabled", "disabled")
     return Proposal(
-        target=Target(unit_id, Kind.ORGANIZATIONAL_UNIT, unit.dn, unit.text("uSNChanged")),
+        target=Target(unit_id, Kind.ORGANIZATIONAL_UNIT, unit.dn, version_of(unit)),
         # For the person who approves: each account by its name.
         changes=tuple(
             AttributeChange(account.distinguished_name or "", (before,), (after,))
