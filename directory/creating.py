@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from directory import errors
 from directory.access import Reference, client_of, find_parent, require_inside_scopes
-from directory.ldap import Add, Client, Schema, Scope, quoted_password
+from directory.ldap import Add, Client, Entry, Schema, Scope, quoted_password
 from directory.ldap.codecs import datetime_to_filetime, decode
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.filters import Equals, Or
 from directory.ldap.flags import GroupType, UserAccountControl
+from directory.password_policy import PolicyReader
+from directory.passwords import explain_refusal, require_acceptable
 from directory.proposal import SECRET, AttributeChange, Proposal, Target
 from directory.reading import read_created
 from directory.references import require_references
@@ -63,7 +66,7 @@ def propose_create(
     """The Add of an object of a structural class below a parent.
 
     Raises InvalidRequest for a class or name that cannot be, PasswordRequired, ObjectNotFound for the parent,
-    AlreadyExists when the name, the sAMAccountName or the userPrincipalName is taken.
+    AlreadyExists when the name, the sAMAccountName or the userPrincipalName is taken, PasswordPolicyViolation.
     """
     client = client_of(call)
     schema = client.schema
@@ -84,6 +87,11 @@ def propose_create(
     require_inside_scopes(call, *_members(steps))
     new = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
     _require_free(client, new, values)
+    policy = None
+    if account is not None and account.password is not None:
+        policy = PolicyReader(client).of_domain()
+        planned = Entry(str(new), {attribute: list(encoded) for attribute, encoded in values.items()})
+        require_acceptable(policy, planned, account.password, pointer="#/password")
 
     write = Add(str(new), {"objectClass": (object_class.encode(),), **values})
     return Proposal(
@@ -95,6 +103,7 @@ def propose_create(
         attributes=frozenset(step.attribute.name for step in steps),
         risk=risk,
         evidence=evidence_of(write),
+        explain=partial(explain_refusal, policy),
     )
 
 

@@ -62,7 +62,7 @@ def propose_reset(
         names = {"account_name": entry.text("sAMAccountName"), "display_name": entry.text("displayName")}
         new_password = generated = generate_password(policy, **names)
     else:
-        _require_acceptable(policy, entry, new_password)
+        require_acceptable(policy, entry, new_password)
     setting = Modification("replace", "unicodePwd", (quoted_password(new_password),))
     delta = Delta([setting], [_NEW_PASSWORD])
     if must_change:
@@ -87,7 +87,7 @@ def propose_reset(
         # The password alone tells: its version grows with every new one, that of a 0 written over a 0 does not.
         evidence=evidence_of(Modify(target, (setting,)), entry=entry, schema=schema),
         secret=generated,
-        explain=partial(_explain, policy),
+        explain=partial(explain_refusal, policy),
     )
 
 
@@ -105,7 +105,7 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
     if call.directory is not None and call.change_request_id is None:  # an approved one was counted when it was asked
         count_password_change(call.directory.id, entry.guid)
     policy = policy_of(client, entry)
-    _require_acceptable(policy, entry, new)
+    require_acceptable(policy, entry, new)
     write = Modify(
         guid_reference(entry.guid),
         (
@@ -122,16 +122,19 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
         protected=is_protected(client, entry),
         warnings=(*_warnings(policy, entry, new), *([too_early] if too_early else [])),
         evidence=evidence_of(write, entry=entry, schema=client.schema),
-        explain=partial(_explain, policy, hint=too_early),
+        explain=partial(explain_refusal, policy, hint=too_early),
     )
 
 
-def _require_acceptable(policy: PasswordPolicy | None, entry: Entry, password: str) -> None:
+def require_acceptable(
+    policy: PasswordPolicy | None, entry: Entry, password: str, *, pointer: str = "#/newPassword"
+) -> None:
+    """Raise PasswordPolicyViolation for what the policy certainly refuses; the directory decides about the rest."""
     if policy is None or is_exempt(entry):
         return
     if violation := find_violation(policy, password):
         detail = f"The password does not meet the policy: {violation}."
-        named = FieldError(errors.PasswordPolicyViolation.code, detail, pointer="#/newPassword")
+        named = FieldError(errors.PasswordPolicyViolation.code, detail, pointer=pointer)
         raise errors.PasswordPolicyViolation(detail, errors=[named], policy=policy.as_json())
 
 
@@ -174,8 +177,8 @@ def _too_early(policy: PasswordPolicy | None, entry: Entry) -> str | None:
     return f"The password was changed less than the minimum age ago and cannot be changed again before {until}."
 
 
-def _explain(policy: PasswordPolicy | None, refusal: GatewayError, *, hint: str | None = None) -> GatewayError:
-    """What the directory's refusal means for this account."""
+def explain_refusal(policy: PasswordPolicy | None, refusal: GatewayError, *, hint: str | None = None) -> GatewayError:
+    """What the directory's refusal of a write with a password means for this account, with the policy."""
     if isinstance(refusal, errors.PasswordPolicyViolation):
         asked = f" It asks for {policy.describe()}." if policy else ""
         detail = f"{refusal.title}.{asked}{f' {hint}' if hint else ''}"

@@ -21,7 +21,7 @@ from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
 from keys.models import Person
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import PASSWORD, Directory
+from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
 
 pytestmark = pytest.mark.sqlite
@@ -71,8 +71,8 @@ def take(approver: Console, held: str, **headers: str) -> Any:
     return approver.post(f"/rest/change-requests/{held}/secret", **headers)
 
 
-def stored(held: str) -> Iterator[str]:
-    """Everything the database holds of it, as it is stored."""
+def stored() -> Iterator[str]:
+    """Everything that the database holds, as it is stored."""
     for table in ("approvals_changerequest", "audit_operationrecord", "gateway_keptanswer"):
         with database.cursor() as cursor:
             cursor.execute(f"SELECT * FROM {table}")  # noqa: S608 - names of our own
@@ -89,7 +89,7 @@ def test_it_works(careful: Integration, approver: Console, directory: Directory,
     assert answer.status == 200
     password = answer.body["generatedPassword"]
     assert directory.can_sign_in(ada, password)
-    assert not any(password in text for text in stored(held))
+    assert not any(password in text for text in stored())
     record = OperationRecord.objects.get(operation="change-requests.reveal-secret")
     assert (record.outcome, record.owner, str(record.target_id)) == ("succeeded", approver.person.username, held)
 
@@ -103,7 +103,7 @@ def test_it_is_given_once(careful: Integration, approver: Console, ada: UUID) ->
     again = take(approver, held)
     assert (again.status, again.code) == (404, "Request.NotFound")
     assert "given already" in again.body["detail"]
-    assert not any(password in text for text in stored(held))
+    assert not any(password in text for text in stored())
     assert ChangeRequest.objects.get().secret == ""
 
 
@@ -240,6 +240,21 @@ def test_a_password_set_meanwhile_makes_it_stale(
     assert directory.can_sign_in(ada, "Chosen-By-Ada-1")
 
 
+def test_the_password_of_a_new_account_is_hidden_and_wiped(
+    careful: Integration, approver: Console, directory: Directory, organizational_unit: str
+) -> None:
+    body = {"name": "Grace", "parent": organizational_unit, "samAccountName": random_name("g"), "password": PASSWORD}
+    answer = careful.post("/api/ad/users", body)
+    assert answer.status == 202
+    held = answer.body["changeRequest"]["id"]
+    shown = json.dumps([careful.get(f"/api/change-requests/{held}").body, approver.get("/rest/change-requests").body])
+    assert "<secret>" in shown
+    assert PASSWORD not in shown
+    assert not any(PASSWORD in text for text in stored())
+    assert approver.post(f"/rest/change-requests/{held}/reject", {"comment": "Not now"}).status == 200
+    assert ChangeRequest.objects.get().input == ""
+
+
 @pytest.mark.parametrize(
     ("verb", "body"),
     [
@@ -255,7 +270,7 @@ def test_given_passwords_are_hidden_and_wiped(
     shown = [careful.get(f"/api/change-requests/{held}").body, approver.get(f"/rest/change-requests/{held}").body]
     for secret in body.values():
         assert secret not in json.dumps(shown)
-        assert not any(secret in text for text in stored(held))
+        assert not any(secret in text for text in stored())
     approve(approver, held)
     pipeline.apply_change_request(UUID(held))
     assert ChangeRequest.objects.get().status == "applied"

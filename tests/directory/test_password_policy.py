@@ -134,6 +134,20 @@ def test_it_decides_about_resets(
     assert directory.can_sign_in(ada, generated)
 
 
+def test_a_new_account_is_under_the_domains(
+    integration: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    body = {"name": random_name("u"), "parent": organizational_unit, "password": "abcdefghij", "enabled": True}
+    for query in ("", "?dryRun=true"):
+        refused = integration.post(f"/api/ad/users{query}", body)
+        assert (refused.status, refused.code) == (422, "AD.Password.PolicyViolation")
+        assert refused.body["policy"]["source"] == directory.base_dn
+        assert refused.body["errors"][0]["pointer"] == "#/password"
+    # Whose type or options leave it alone is the directory's to judge.
+    computer = {**body, "name": random_name("pc")[:15], "enabled": False}
+    assert integration.post("/api/ad/computers?dryRun=true", computer).status == 200
+
+
 def test_what_cannot_be_read_is_left_to_the_directory(client: Client, directory: Directory, ada: UUID) -> None:
     """By default only administrators may read fine-grained policies in Windows."""
     hidden = Entry("CN=Ada", {RESULTANT_POLICY: [f"CN=hidden,{directory.base_dn}".encode()]})
