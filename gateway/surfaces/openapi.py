@@ -6,6 +6,7 @@ Shapes describe themselves through pydantic; nothing is written twice. One docum
 import json
 import re
 from functools import cache
+from inspect import cleandoc
 from typing import Any, get_args, get_origin
 
 from drf_spectacular.openapi import AutoSchema
@@ -210,7 +211,7 @@ class OperationSchema(_Described):
         }
         if operation.body is not None:
             described["requestBody"] = {
-                "required": True,
+                "required": any(member.is_required() for member in operation.body.model_fields.values()),
                 "content": {"application/json": {"schema": self.refer(operation.body)}},
             }
         return described
@@ -269,7 +270,7 @@ class OperationSchema(_Described):
 
 
 def _description(operation: Operation) -> str:
-    text = (operation.function.__doc__ or "").strip()
+    text = cleandoc(operation.function.__doc__ or "")
     if operation.permission == {SIGNED_IN}:
         return text + "\n\nPermission: any valid credential."
     joined = " or ".join(f"`{name}`" for name in sorted(operation.permission))
