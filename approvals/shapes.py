@@ -43,9 +43,9 @@ class ChangeRequestJson(TypedDict):
 
 
 class GivenSecret(TypedDict):
-    """A password that the gateway generated while it applied the change."""
+    """A password that the gateway generated while it applied the change; null when an idempotency key is replayed."""
 
-    generatedPassword: str
+    generatedPassword: str | None
 
 
 def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:

@@ -96,7 +96,8 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
 
     History and minimum age hold. A wrong present password counts towards the account's lock-out (badPwdCount grows by
     one for each, measured on Samba 4.17), and this must be no way to guess either: so each try is counted for the
-    account, however it was named, and from the fourth in five minutes on refused before the directory hears of it.
+    account, however it was named, and over the limit (three in five minutes by default) the directory does not hear
+    of it.
     A disabled or expired account may change its password, one that is locked out may not.
     Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
