@@ -142,6 +142,7 @@ def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
     first = next(parts, [])
     return RecordStream(
         parts=chain([first], parts),
+        form=form,
         attributes=_names_shown(selection, kinds),
         absent=frozenset(name for name, having in absent.items() if not having & kinds),
     )

@@ -33,6 +33,7 @@ class RecordStream:
     """
 
     parts: Iterator[Part]
+    form: StreamFormat
     attributes: tuple[str, ...] | None = None
     absent: frozenset[str] = frozenset()
     failed: Callable[[GatewayError], None] = _nobody

@@ -18,6 +18,7 @@ from directory.proposal import ChangeJson
 from directory.runs import RunResult
 from gateway.core.call import Surface
 from gateway.core.operation import SIGNED_IN, Effect, Operation
+from gateway.surfaces.streams import record_shape
 
 REF = "#/components/schemas/{model}"
 
@@ -222,6 +223,7 @@ class OperationSchema(_Described):
             responses: dict[str, Any] = {success: {"description": "Done."}}
         else:
             responses = {success: self.json_response("Done.", operation.output)}
+            self._describe_stream(operation, responses[success])
         if operation.effect is Effect.CHANGE:
             self._describe_change(operation, responses)
         responses |= {
@@ -251,6 +253,19 @@ class OperationSchema(_Described):
                 "504": self.problem("It is not known whether the change was made; the log will tell."),
             }
         return dict(sorted(responses.items()))
+
+    def _describe_stream(self, operation: Operation, done: dict[str, Any]) -> None:
+        shape = record_shape(operation.output)
+        if shape is None:
+            return
+        done["description"] = (
+            "A page; or the whole result, one record a line, with `Accept: application/x-ndjson` or `text/csv`, which"
+            " take no `pageSize` and no `cursor`. A last line that is not finished tells what broke a stream off."
+        )
+        done["content"] |= {
+            "application/x-ndjson": {"schema": _clean(self.refer(shape))},
+            "text/csv": {"schema": {"type": "string"}},
+        }
 
     def _describe_change(self, operation: Operation, responses: dict[str, Any]) -> None:
         dry_run = self.refer(DryRun)

@@ -3,15 +3,15 @@
 Nothing here knows an operation by name: request in, pipeline, response out.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from posixpath import commonpath
 from typing import Any, ClassVar
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import include, path
+from pydantic_core import to_json
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
@@ -22,10 +22,12 @@ from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Effect, Operation, operations
+from gateway.core.streams import RecordStream
 from gateway.idempotency import answer_once, key_of
 from gateway.surfaces.openapi import OperationSchema
 from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import read_document, read_query, read_versions, refuse_encoding, wants_async
+from gateway.surfaces.streams import require_no_page, stream_response, wanted_format
 from keys.authentication import identify_machine, identify_session
 
 
@@ -78,28 +80,34 @@ class OperationViewSet(ViewSet):
         return view
 
 
-def _handler(operation: Operation) -> Callable[..., HttpResponse]:
-    def handle(_: OperationViewSet, request: Request, **arguments: str) -> HttpResponse:
+def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
+    def handle(_: OperationViewSet, request: Request, **arguments: str) -> HttpResponseBase:
         raw = request._request
         identified: Any = request.auth  # MachineAuthentication and SessionAuthentication put the call here
         call: Call = replace(
             identified,
             if_match=read_versions(raw.headers.get("If-Match"), strong=True),
             respond_async=wants_async(raw.headers),
+            stream_as=wanted_format(operation, raw.headers.get("Accept")),
         )
         inputs = pipeline.Inputs(
-            arguments=arguments, query=lambda: read_query(raw), document=lambda: read_document(raw)
+            arguments=arguments,
+            query=lambda: read_query(raw) if call.stream_as is None else require_no_page(read_query(raw)),
+            document=lambda: read_document(raw),
         )
 
-        def respond() -> HttpResponse:
+        def run() -> pipeline.Answer:
             refuse_encoding(raw)
-            return render(operation, raw, pipeline.run(operation, call, inputs))
+            return pipeline.run(operation, call, inputs)
 
         key = key_of(raw)
         if key is None:
-            return respond()
+            answer = run()
+            if isinstance(answer.body, RecordStream):
+                return stream_response(operation, raw, answer.body)
+            return render(operation, raw, answer)
         pipeline.require_admission(operation, call, inputs)
-        return answer_once(raw, call, key, lambda: rendered(raw, respond))
+        return answer_once(raw, call, key, lambda: rendered(raw, lambda: render(operation, raw, run())))
 
     handle.__name__ = operation.verb.replace("-", "_")
     handle.__doc__ = operation.function.__doc__
@@ -127,8 +135,7 @@ def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) 
         headers.setdefault("Location", f"{request.path}/{body['id']}")
     if body is None:
         return HttpResponse(status=answer.status, headers=headers)
-    content = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-    return HttpResponse(content, status=answer.status, headers=headers, content_type="application/json")
+    return HttpResponse(to_json(body), status=answer.status, headers=headers, content_type="application/json")
 
 
 def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[OperationViewSet]]:

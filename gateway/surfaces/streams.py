@@ -1,0 +1,219 @@
+"""Lists as NDJSON and CSV: what Accept asks for, and how the records of a stream are written.
+
+A stream that breaks off must not look complete. Granian ends a chunked transfer properly whatever the application does
+(2.8, seen with raw sockets), so the text itself says it: its last line is never finished, which makes every strict
+reader fail, and tells the code of the problem.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import cache
+from threading import BoundedSemaphore
+from typing import Any, get_args, get_origin
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from pydantic_core import to_json
+from typing_extensions import get_type_hints, is_typeddict
+
+from directory.shapes.record import DirectoryObject
+from gateway.core.errors import FieldError, InvalidRequest, ServiceUnavailable
+from gateway.core.operation import Operation
+from gateway.core.paging import Page
+from gateway.core.streams import Part, RecordStream, StreamFormat
+from gateway.surfaces.problems import error_of, problem_of
+
+_JSON = "application/json"
+_CONTENT_TYPES = {
+    StreamFormat.NDJSON: "application/x-ndjson",
+    StreamFormat.CSV: "text/csv; charset=utf-8; header=present",
+}
+_STREAMS_AT_ONCE = 4
+"""In one process. Each keeps one of its eight threads for as long as the client takes to read; the others go on."""
+_free = BoundedSemaphore(_STREAMS_AT_ONCE)
+# What makes a spreadsheet take a cell for a formula.
+_RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@cache
+def record_shape(output: Any) -> Any:
+    """The shape of the records where an operation's answer is a page of directory objects, else None."""
+    if get_origin(output) is not Page:
+        return None
+    (shape,) = get_args(output)
+    is_of_objects = is_typeddict(shape) and get_type_hints(shape).keys() >= get_type_hints(DirectoryObject).keys()
+    return shape if is_of_objects else None
+
+
+def wanted_format(operation: Operation, accept: str | None) -> StreamFormat | None:
+    """The format of a stream where the operation has one and Accept prefers it to a page of JSON (RFC 9110 12.5.1).
+
+    Of equally wanted types the one named more exactly wins, then JSON. What nobody offers gets JSON, too.
+    """
+    if not accept or record_shape(operation.output) is None:
+        return None
+    ranges = _ranges(accept)
+    best = max((_JSON, *StreamFormat), key=lambda offered: _preference(offered, ranges))
+    return None if best == _JSON else StreamFormat(best)
+
+
+def _ranges(accept: str) -> dict[str, float]:
+    """The media ranges of an Accept header with their qualities; what cannot be read is left out."""
+    found: dict[str, float] = {}
+    for item in accept.lower().split(","):
+        name, *parameters = (part.strip() for part in item.split(";"))
+        quality = next((text[2:].strip() for text in parameters if text.startswith("q=")), "1")
+        if re.fullmatch(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?", quality):
+            found[name] = float(quality)
+    return found
+
+
+def _preference(offered: str, ranges: Mapping[str, float]) -> tuple[float, int]:
+    """How much a type is wanted, and how exactly it was named."""
+    for exactness, name in ((2, offered), (1, f"{offered.partition('/')[0]}/*"), (0, "*/*")):
+        if name in ranges:
+            return ranges[name], exactness if ranges[name] else 0
+    return 0.0, 0
+
+
+def require_no_page(query: Mapping[str, str]) -> Mapping[str, str]:
+    """The query of a stream, which has no pages; raises InvalidRequest naming the parameter."""
+    for name in ("pageSize", "cursor"):
+        if name in query:
+            detail = "has no meaning where the whole result is streamed"
+            error = FieldError(InvalidRequest.code, detail, parameter=name)
+            raise InvalidRequest(f"{name}: {detail}", errors=[error])
+    return query
+
+
+def stream_response(operation: Operation, request: HttpRequest, stream: RecordStream) -> HttpResponseBase:
+    """The response that writes a stream as it comes; raises ServiceUnavailable when too many are being written."""
+    if request.method == "HEAD":
+        return HttpResponse(content_type=_CONTENT_TYPES[stream.form])
+    if not _free.acquire(blocking=False):
+        raise ServiceUnavailable("Too many lists are being streamed; try again, or ask for pages.")
+    writer = _Ndjson() if stream.form is StreamFormat.NDJSON else _Csv(record_shape(operation.output), stream)
+    return StreamingHttpResponse(_Written(request, stream, writer), content_type=_CONTENT_TYPES[stream.form])
+
+
+class _Written:
+    """The octets of a stream. Whether it is read to its end or closed before, its place is free again once."""
+
+    def __init__(self, request: HttpRequest, stream: RecordStream, writer: "_Ndjson | _Csv") -> None:
+        self._octets = _write(request, stream, writer)
+        self._is_open = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        return next(self._octets)
+
+    def close(self) -> None:
+        self._octets.close()
+        if self._is_open:
+            self._is_open = False
+            _free.release()
+
+    __del__ = close  # a response that never got to be sent
+
+
+def _write(request: HttpRequest, stream: RecordStream, writer: "_Ndjson | _Csv") -> Generator[bytes, None, None]:
+    try:
+        yield writer.head()
+        for part in stream.parts:
+            yield writer.lines(part)
+    except Exception as exception:  # noqa: BLE001 - the answer has begun: only here can its reader be told
+        error = error_of(exception)
+        stream.failed(error)
+        yield writer.broken(problem_of(request, error))
+
+
+class _Ndjson:
+    """One record a line."""
+
+    def head(self) -> bytes:
+        return b""
+
+    def lines(self, part: Part) -> bytes:
+        return b"".join(to_json(record) + b"\n" for record in part)
+
+    def broken(self, problem: Mapping[str, Any]) -> bytes:
+        return to_json(problem).removesuffix(b"}")
+
+
+class _Csv:
+    """RFC 4180: a header, then one record a row.
+
+    Members of `account` and `group` are columns such as `account.enabled`, each attribute is one of its own. Several
+    values stand in one cell, each on a line; what is neither text nor a list of texts is JSON.
+    """
+
+    def __init__(self, shape: Any, stream: RecordStream) -> None:
+        self._columns = _columns(shape, stream)
+
+    def head(self) -> bytes:
+        return _rows([list(self._columns)])
+
+    def lines(self, part: Part) -> bytes:
+        return _rows([[_cell(value(record)) for value in self._columns.values()] for record in part])
+
+    def broken(self, problem: Mapping[str, Any]) -> bytes:
+        detail = str(problem["detail"]).replace('"', "'")
+        return f'"{problem["code"]}: {detail}'.encode()
+
+
+_Value = Callable[[Mapping[str, Any]], Any]
+
+
+def _columns(shape: Any, stream: RecordStream) -> dict[str, _Value]:
+    """How to find the value of each column in a record, by the column's name."""
+    columns: dict[str, _Value] = {}
+    for member, hint in get_type_hints(shape).items():
+        if member in stream.absent:
+            continue
+        if member == "attributes":
+            for name in stream.attributes or ():
+                columns.setdefault(name, _inner("attributes", name))  # `name` has a column already, and so on
+            continue
+        inner = _record_in(hint)
+        if inner is None:
+            columns[member] = _outer(member)
+        else:
+            columns |= {f"{member}.{name}": _inner(member, name) for name in get_type_hints(inner)}
+    return columns
+
+
+def _record_in(hint: Any) -> Any:
+    """The shape of a member that is a record, perhaps null; None for any other member."""
+    choices = [hint] if get_origin(hint) is list else [hint, *get_args(hint)]
+    return next((choice for choice in choices if is_typeddict(choice)), None)
+
+
+def _outer(member: str) -> _Value:
+    return lambda record: record[member]
+
+
+def _inner(member: str, name: str) -> _Value:
+    return lambda record: (record[member] or {}).get(name)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        text = "true" if value else "false"
+    elif isinstance(value, str | int):
+        text = str(value)
+    elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+        text = "\n".join(value)
+    else:
+        text = to_json(value).decode()
+    return f"'{text}" if text.startswith(_RUN_BY_SPREADSHEETS) else text
+
+
+def _rows(rows: list[list[str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode()
