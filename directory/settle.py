@@ -31,6 +31,9 @@ SECONDS_OF_ABSENCE = 2.0
 
 _ATTID_OF_NAME = 0x90001  # attributeID 1.2.840.113556.1.4.1, by [MS-DRSR] 5.16.4
 
+_WITNESSES = 16
+"""How many of a link's values are kept as evidence: a modify is applied all or none, so some tell of all."""
+
 EVIDENCE_ATTRIBUTES = ("objectGUID", "replPropertyMetaData")
 """What an entry must have been read with for the evidence of a modify."""
 
@@ -98,7 +101,7 @@ def await_outcomes(client: Client, evidences: Sequence[dict[str, Any]]) -> list[
 
 
 def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, Any]:
-    """Versions by attid, or for links (which are replicated value by value and have none) the names added and removed.
+    """Versions by attid, or for links (which are replicated value by value and have none) names added and removed.
 
     Every change of an attribute raises its version in replPropertyMetaData, of a password too ([MS-ADTS] 3.1.1.1.9).
     """
@@ -111,7 +114,7 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, A
         if attribute is None:
             continue
         if attribute.linked and attribute.syntax is Syntax.DN:
-            texts = [value.decode() for value in step.values]
+            texts = [value.decode() for value in step.values[:_WITNESSES]]
             (removed if step.op == "delete" else added).setdefault(attribute.name, []).extend(texts)
         elif attribute.attid is not None:
             versions[str(attribute.attid)] = known.get(attribute.attid, 0)
@@ -127,7 +130,9 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
         return None  # the gateway's account may not read it here
     now = entry.versions
     # A modify is applied all or none, so one version that did not grow is proof enough that it was not.
-    signs = [now.get(int(attid), 0) > before for attid, before in evidence["versions"].items()]
+    if not all(now.get(int(attid), 0) > before for attid, before in evidence["versions"].items()):
+        return False
+    signs = []
     for name in links:
         attribute = client.schema.attribute(name)
         if attribute is None:
@@ -135,7 +140,10 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
         present = {comparison_key(attribute, value) for value in entry.values(name)}
         signs += [_key(attribute, text) in present for text in evidence["added"].get(name, ())]
         signs += [_key(attribute, text) not in present for text in evidence["removed"].get(name, ())]
-    return all(signs) if signs else None
+    if not signs:
+        return True if evidence["versions"] else None
+    # Some of each: somebody else has changed these links since, and what was ours cannot be told any more.
+    return all(signs) if all(signs) or not any(signs) else None
 
 
 def _key(attribute: AttributeType, text: str) -> object:

@@ -77,6 +77,30 @@ def test_members(client: Client, ada: UUID, directory: Directory, organizational
     prove(client, modify(group, Modification("delete", "member", member)), group)
 
 
+def test_members_of_whom_others_took_some_away(
+    client: Client, ada: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    group = directory.add_group(parent=organizational_unit)
+    names = [directory.dn(ada), directory.dn(directory.add_user(parent=organizational_unit))]
+    write = modify(group, Modification("add", "member", tuple(name.encode() for name in names)))
+    evidence = evidence_of(write, entry=client.read(group, EVIDENCE_ATTRIBUTES), schema=client.schema)
+    client.write(write)
+    directory.remove_values(group, member=names[0])
+    assert find_outcome(client, evidence) is None
+    directory.remove_values(group, member=names[1])
+    assert find_outcome(client, evidence) is False  # as far as the directory can tell
+
+
+def test_a_thousand_members_leave_little_evidence(
+    client: Client, ada: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    group = directory.add_group(parent=organizational_unit)
+    members = tuple(f"CN={number},{organizational_unit}".encode() for number in range(1000))
+    write = modify(group, Modification("add", "member", members))
+    evidence = evidence_of(write, entry=client.read(group, EVIDENCE_ATTRIBUTES), schema=client.schema)
+    assert len(json.dumps(evidence)) < 2000
+
+
 def test_a_name_and_a_place(client: Client, ada: UUID, directory: Directory, organizational_unit: str) -> None:
     prove(client, Rename(directory.dn(ada), "CN=Countess"), ada)
     inner = directory.add_unit("Inner", parent=organizational_unit)
