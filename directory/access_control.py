@@ -29,17 +29,18 @@ def read_access_control(call: Call, id: UUID) -> AccessControl:
     descriptor = descriptor_of(client.read(guid, (), descriptor=True))
     aces = descriptor.dacl.aces if descriptor.dacl is not None else ()
     names = Names.of(client, (descriptor.owner, descriptor.group, *(ace.sid for ace in aces)))
-    return {
+    answer: AccessControl = {
         "owner": names.principals[descriptor.owner] if descriptor.owner else None,
         "group": names.principals[descriptor.group] if descriptor.group else None,
         "inheritanceBlocked": descriptor.inheritance_blocked,
-        "nullDacl": descriptor.dacl is None,
         "sddl": _sddl(client, descriptor),
         "entries": [names.entry(ace) for ace in aces if ace.allows or ace.denies],
-        "unreadEntries": [
-            _unread(position, ace) for position, ace in enumerate(aces) if not (ace.allows or ace.denies)
-        ],
     }
+    if descriptor.dacl is None:
+        answer["nullDacl"] = True
+    if unread := [_unread(position, ace) for position, ace in enumerate(aces) if not (ace.allows or ace.denies)]:
+        answer["unreadEntries"] = unread
+    return answer
 
 
 def descriptor_of(entry: Entry) -> SecurityDescriptor:
@@ -72,7 +73,7 @@ class Names:
     def entry(self, ace: Ace) -> AccessControlEntry:
         """An entry that grants or denies, as it is shown."""
         assert ace.sid is not None  # entries that grant or deny have an account
-        return {
+        entry: AccessControlEntry = {
             "type": "deny" if ace.denies else "allow",
             "principal": self.principals[ace.sid],
             "rights": right_names(ace.mask),
@@ -81,8 +82,10 @@ class Names:
             "inheritedObjectType": self._class_name(ace.inherited_object_type) if ace.inherited_object_type else None,
             "inherited": ace.inherited,
             "flags": flag_names(ace.flags),
-            "condition": ace.body.hex() if ace.conditional else None,
         }
+        if ace.conditional:
+            entry["condition"] = ace.body.hex()
+        return entry
 
     def _applies_to(self, guid: UUID, mask: AccessMask) -> AppliesTo:
         meaning = self.types.resolve(guid, mask)

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from pydantic import Field
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from directory.ldap.rights import Subject
 from gateway.core.shapes import Flag, Query
@@ -37,8 +37,8 @@ class ObjectClassName(TypedDict):
 class AccessControlEntry(TypedDict):
     """One entry of the access control list.
 
-    `rights` are those of `mask`, generic ones as what they stand for. `condition` is null for an entry that always
-    holds; else the entry holds under a condition, given in hexadecimal as the directory keeps it.
+    `rights` are those of `mask`, generic ones as what they stand for. An entry that holds under a condition only has
+    `condition`: the condition in hexadecimal, as the directory keeps it.
     """
 
     type: EntryType
@@ -49,7 +49,7 @@ class AccessControlEntry(TypedDict):
     inheritedObjectType: ObjectClassName | None
     inherited: bool
     flags: list[str]
-    condition: str | None
+    condition: NotRequired[str]
 
 
 class UnreadEntry(TypedDict):
@@ -64,17 +64,18 @@ class UnreadEntry(TypedDict):
 class AccessControl(TypedDict):
     """Who may do what with an object. Auditing is not included: reading it needs a privilege of its own.
 
-    `nullDacl` is true when the object has no list at all, so that everybody may do everything; with an empty list
-    nobody may do anything. `sddl` is null when an entry has no form in that language.
+    `sddl` is null when an entry has no form in that language. `nullDacl` is there, and true, when the object has no
+    list at all, so that everybody may do everything; with an empty list nobody may do anything. `unreadEntries` is
+    there when the list has entries of types that are not understood.
     """
 
     owner: Principal | None
     group: Principal | None
     inheritanceBlocked: bool
-    nullDacl: bool
     sddl: str | None
     entries: list[AccessControlEntry]
-    unreadEntries: list[UnreadEntry]
+    nullDacl: NotRequired[bool]
+    unreadEntries: NotRequired[list[UnreadEntry]]
 
 
 class Source(TypedDict):

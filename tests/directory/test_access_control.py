@@ -62,7 +62,8 @@ def test_it_works(
     }
     shown = answer.body
     assert (shown["owner"], shown["group"]) == (admins, admins)
-    assert (shown["inheritanceBlocked"], shown["nullDacl"], shown["unreadEntries"]) == (False, False, [])
+    assert set(shown) == {"owner", "group", "inheritanceBlocked", "sddl", "entries"}
+    assert shown["inheritanceBlocked"] is False
     assert next(entry for entry in shown["entries"] if entry["principal"]["sid"] == sid) == {
         "type": "allow",
         "principal": {"sid": sid, "name": "Helpdesk", "id": str(helpdesk)},
@@ -72,7 +73,6 @@ def test_it_works(
         "inheritedObjectType": None,
         "inherited": False,
         "flags": ["container-inherit"],
-        "condition": None,
     }
 
 
@@ -268,7 +268,7 @@ def with_dacl(*aces: tuple[int, bytes]) -> bytes:
 def test_no_list_is_told_from_an_empty_one(integration: Integration, ada: UUID, altered: Any) -> None:
     altered(with_dacl())
     shown = read(integration, ada).body
-    assert (shown["nullDacl"], shown["entries"], shown["sddl"]) == (False, [], "D:")
+    assert ("nullDacl" in shown, shown["entries"], shown["sddl"]) == (False, [], "D:")
     assert (shown["owner"], shown["group"]) == (None, None)
     altered(struct.pack("<BBHIIII", 1, 0, 0x8004, 0, 0, 0, 0))
     shown = read(integration, ada).body
@@ -280,7 +280,7 @@ def test_entries_beyond_allow_and_deny_are_never_left_out(integration: Integrati
     altered(with_dacl((0x0A, conditional), (0x42, b"\x01\x02"), (0x00, struct.pack("<I", 0x20) + EVERYONE)))
     shown = read(integration, ada).body
     assert shown["sddl"] is None
-    assert [(entry["type"], entry["rights"], entry["condition"]) for entry in shown["entries"]] == [
+    assert [(entry["type"], entry["rights"], entry.get("condition")) for entry in shown["entries"]] == [
         ("deny", ["read-property"], "6172747800"),
         ("allow", ["write-property"], None),
     ]

@@ -79,7 +79,6 @@ def test_it_works(
         "inheritedObjectType": {"guid": USER, "name": "user"},
         "inherited": False,
         "flags": ["container-inherit", "inherit-only"],
-        "condition": None,
     }
     right = {"kind": "extended-right", "guid": RESET_PASSWORD, "name": "User-Force-Change-Password"}
     attribute = {"kind": "attribute", "guid": PWD_LAST_SET, "name": "pwdLastSet"}
