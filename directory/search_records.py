@@ -65,6 +65,8 @@ class RecordMaker:
             if self._search.extend is not None:
                 record.update(self._search.extend(entry))  # type: ignore[typeddict-item]  # what a search adds is its own
             records.append(record)
+        if self._search.complete is not None:
+            self._search.complete(records)
         return records
 
     def _compute(self, entries: Sequence[Entry]) -> dict[bytes, int]:

@@ -1,6 +1,6 @@
 """The searches the gateway offers, each a record of a few lines. How one is run is in `search`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ class Search:
     """What a search is confined to, before anything the caller asks for. May be made for one call.
 
     `needs` are attributes read besides the record's own, for `accept` (refines what a filter cannot say, such as
-    computed attributes) and `extend` (members the record gets besides; they win over its own). `base` takes the place
-    of the directory's base. With `show_deleted` objects are found in the container of deleted objects too; their place,
-    for scopes and for the caller's base, is then their last known parent.
+    computed attributes) and `extend` (members the record gets besides; they win over its own). `complete` finishes many
+    records together, where one look-up does for all of them. `base` takes the place of the directory's base. With
+    `show_deleted` objects are found in the container of deleted objects too; their place, for scopes and for the
+    caller's base, is then their last known parent.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Search:
     needs: tuple[str, ...] = ()
     accept: Callable[[Entry], bool] | None = None
     extend: Callable[[Entry], Mapping[str, Any]] | None = None
+    complete: Callable[[Sequence[Any]], None] | None = None
     show_deleted: bool = False
     base: str | None = None
 

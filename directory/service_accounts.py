@@ -1,6 +1,7 @@
 """Accounts that services run under (contract section 3): how each type is found, and what its record says besides."""
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 
 from directory.account_filters import DELEGATED_MANAGED, GROUP_MANAGED, MANAGED, user_accounts
 from directory.ldap import (
@@ -34,10 +35,7 @@ _CLASS_OF_TYPE: dict[ServiceAccountType, str] = {
 
 
 def search_for(client: Client, types: Collection[ServiceAccountType]) -> Search:
-    """The search for service accounts of these types.
-
-    Its records carry `serviceAccount`, whose `passwordReaders` are named by `name_readers`.
-    """
+    """The search for service accounts of these types, whose records carry `serviceAccount`."""
     filters: dict[ServiceAccountType, Filter] = {
         "managed": MANAGED,
         "group-managed": GROUP_MANAGED,
@@ -50,10 +48,11 @@ def search_for(client: Client, types: Collection[ServiceAccountType]) -> Search:
         condition=Or(*(filters[name] for name in dict.fromkeys(types))),
         needs=(_SPN, _HOSTS, _READERS, _INTERVAL),
         extend=lambda entry: {"serviceAccount": _part(entry)},
+        complete=partial(_name_readers, client),
     )
 
 
-def name_readers(client: Client, records: Sequence[ServiceAccount]) -> None:
+def _name_readers(client: Client, records: Sequence[ServiceAccount]) -> None:
     """Name those who may fetch the passwords of these accounts, all of them at once."""
     readers = [reader for record in records for reader in record["serviceAccount"]["passwordReaders"]]
     principals = find_principals(client, (reader["sid"] for reader in readers))

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from directory.access import client_of
 from directory.search import SearchQuery, run_search
-from directory.service_accounts import name_readers, search_for
+from directory.service_accounts import search_for
 from directory.shapes.service_account import ServiceAccount, ServiceAccountType
 from gateway.core.call import Call
 from gateway.core.operation import RateCategory, operation
@@ -36,7 +36,4 @@ class ServiceAccountQuery(SearchQuery):
 )
 def search_service_accounts(call: Call, *, query: ServiceAccountQuery) -> Page[ServiceAccount]:
     """List managed service accounts and the users that services run under."""
-    client = client_of(call)
-    page = cast(Page[ServiceAccount], run_search(call, search_for(client, query.types), query))
-    name_readers(client, page["items"])
-    return page
+    return cast(Page[ServiceAccount], run_search(call, search_for(client_of(call), query.types), query))
