@@ -1,0 +1,233 @@
+"""What bags mean, as laws: against a plain model of a modify, and against what the directory then holds."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from directory.errors import AttributeSingleValued
+from directory.ldap import AttributeType, Entry, Modification, Schema, Syntax, decode
+from directory.shapes.bags import Bags
+from directory.shapes.kinds import Kind
+from directory.shapes.modifications import Delta, combine, read_bags
+from gateway.core.shapes import load_body
+from tests.support.cast import Integration
+from tests.support.directory import Directory
+
+PHONES = AttributeType("otherTelephone", Syntax.UNICODE_STRING, 64, "1.2.3", single_valued=False)
+TITLE = AttributeType("title", Syntax.UNICODE_STRING, 64, "1.2.4", single_valued=True)
+NOTES = AttributeType("notes", Syntax.OCTET_STRING, 4, "1.2.5", single_valued=False)
+MEMBERS = AttributeType("seeAlso", Syntax.DN, 127, "1.2.6", single_valued=False, link_id=2)
+SCHEMA = Schema({kind.name.lower(): kind for kind in (PHONES, TITLE, NOTES, MEMBERS)}, {})
+
+VALUES: Mapping[str, st.SearchStrategy[str]] = {
+    PHONES.name: st.sampled_from(["1", "22", "a", "A", "b", "B", "é", "É"]),
+    TITLE.name: st.sampled_from(["x", "X", "y"]),
+    NOTES.name: st.sampled_from(["AQ==", "Ag==", "AwQ="]),
+    MEMBERS.name: st.sampled_from(["CN=a,DC=b", "cn=A,dc=b", "CN=c\\, d,DC=b", "CN=e,DC=b"]),
+}
+
+
+@st.composite
+def bags(draw: st.DrawFn, names: Sequence[str]) -> dict[str, Any]:
+    """Bags that name each attribute in ways that do not exclude each other."""
+    made: dict[str, Any] = {"replace": {}, "add": {}, "remove": {}, "clear": []}
+    for name in names:
+        values = st.lists(VALUES[name], min_size=1, max_size=1 if name == TITLE.name else 3)
+        match draw(st.sampled_from(["replace", "clear", "add", "remove", "both", "nothing"])):
+            case "replace":
+                made["replace"][name] = draw(values)
+            case "clear":
+                made["clear"].append(name)
+            case "both" if name != TITLE.name:
+                made["add"][name] = added = draw(values)
+                if removed := [value for value in draw(values) if value not in added]:
+                    made["remove"][name] = removed
+            case "add" | "remove" as bag:
+                made[bag][name] = draw(values)
+    return made
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    """Entries whose values differ as the directory compares them."""
+    values: dict[str, list[bytes]] = {"objectGUID": [uuid4().bytes_le]}
+    for name, strategy in VALUES.items():
+        most = 1 if name == TITLE.name else 3
+        texts = draw(st.lists(strategy, max_size=most, unique_by=lambda text: text.casefold()))
+        if texts:
+            values[name] = [_octets(name, text) for text in texts]
+    return Entry("CN=x,DC=b", values)
+
+
+def _octets(name: str, text: str) -> bytes:
+    return base64.b64decode(text) if name == NOTES.name else text.encode()
+
+
+def _key(name: str, value: bytes) -> object:
+    """What two values of these attributes are compared by: all but the octets without regard to case."""
+    return value if name == NOTES.name else value.decode().casefold()
+
+
+def modified(entry: Entry, modifications: Sequence[Modification]) -> Entry:
+    """What a directory makes of a modify: it refuses to remove what is absent and to add what is present."""
+    held = {name: {_key(name, value): value for value in entry.values(name)} for name in VALUES}
+    for step in modifications:
+        values = held[step.attribute]
+        for value in step.values:
+            key = _key(step.attribute, value)
+            assert (key in values) == (step.op == "delete"), f"refused: {step}"
+            if step.op == "delete":
+                del values[key]
+            else:
+                values[key] = value
+    return Entry(entry.dn, {"objectGUID": [entry.guid.bytes_le], **{n: list(v.values()) for n, v in held.items() if v}})
+
+
+def wanted(name: str, given: Mapping[str, Any], before: Sequence[bytes]) -> set[object]:
+    """The keys of the values that bags ask for, in words as plain as the contract's."""
+    keys = {_key(name, value) for value in before}
+    if name in given["clear"]:
+        return set()
+    if name in given["replace"]:
+        return {_key(name, _octets(name, text)) for text in given["replace"][name]}
+    keys -= {_key(name, _octets(name, text)) for text in given["remove"].get(name, ())}
+    return keys | {_key(name, _octets(name, text)) for text in given["add"].get(name, ())}
+
+
+def delta_of(given: Mapping[str, Any], entry: Entry) -> Delta | None:
+    """What the bags make of an entry; None when they ask for two values where one may be."""
+    try:
+        return combine(read_bags(load_body(Bags, given), SCHEMA, kind=Kind.CONTACT), entry, kind=Kind.CONTACT)
+    except AttributeSingleValued:
+        return None
+
+
+class TestLaws:
+    @given(bags(tuple(VALUES)), entries())
+    def test_the_modify_leads_to_what_was_asked_for(self, given: dict[str, Any], entry: Entry) -> None:
+        delta = delta_of(given, entry)
+        if delta is None:
+            return
+        after = modified(entry, delta.modifications)
+        for name in VALUES:
+            assert {_key(name, value) for value in after.values(name)} == wanted(name, given, entry.values(name))
+
+    @given(bags(tuple(VALUES)), entries())
+    def test_what_is_as_asked_for_is_not_changed_again(self, given: dict[str, Any], entry: Entry) -> None:
+        delta = delta_of(given, entry)
+        if delta is None:
+            return
+        again = delta_of(given, modified(entry, delta.modifications))
+        assert again is not None
+        assert (again.modifications, again.changes) == ([], [])
+
+    @given(bags(tuple(VALUES)), entries())
+    def test_the_changes_tell_what_the_modify_does(self, given: dict[str, Any], entry: Entry) -> None:
+        delta = delta_of(given, entry)
+        if delta is None:
+            return
+        after = modified(entry, delta.modifications)
+        told = {change.attribute: change for change in delta.changes}
+        assert told.keys() == {step.attribute for step in delta.modifications}
+        for name in VALUES:
+            kind = SCHEMA.attributes[name.lower()]
+            before_text, after_text = decode(kind, entry.values(name)), decode(kind, after.values(name))
+            if name not in told:
+                assert before_text == after_text
+            elif name == MEMBERS.name:  # recorded as what was removed and what was added
+                assert set(told[name].before) == set(before_text) - set(after_text)
+                assert set(told[name].after) == set(after_text) - set(before_text)
+            else:
+                assert list(told[name].before) == before_text
+                assert set(told[name].after) == set(after_text)
+
+    @given(bags(tuple(VALUES)), entries())
+    def test_values_that_nobody_named_are_left_alone(self, given: dict[str, Any], entry: Entry) -> None:
+        """Not even removed and added again: somebody else may be changing them at this moment."""
+        delta = delta_of({**given, "replace": {}, "clear": []}, entry)
+        if delta is None:
+            return
+        named = {
+            (name, _key(name, _octets(name, text)))
+            for bag in ("add", "remove")
+            for name, texts in given[bag].items()
+            for text in texts
+        }
+        for step in delta.modifications:
+            assert all((step.attribute, _key(step.attribute, value)) in named for value in step.values)
+
+    @given(bags(tuple(VALUES)), entries(), st.sampled_from(list(VALUES)))
+    def test_the_order_of_attributes_and_the_case_of_their_names_mean_nothing(
+        self, given: dict[str, Any], entry: Entry, first: str
+    ) -> None:
+        turned: dict[str, Any] = {"clear": [name.upper() for name in reversed(given["clear"])]}
+        for bag in ("replace", "add", "remove"):
+            turned[bag] = {
+                name.upper(): given[bag][name] for name in sorted(given[bag], key=lambda name: name != first)
+            }
+        one, other = delta_of(given, entry), delta_of(turned, entry)
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert sorted(map(repr, one.modifications)) == sorted(map(repr, other.modifications))
+
+
+PHONE_VALUES = st.sampled_from(["1", "+44 20", "a", "A", "é", "É", "x" * 64, "a,b\\c", "ß", "数"])
+DESCRIPTIONS = st.sampled_from(["Analyst", "ANALYST", "Ünïcode", " padded", "two\nlines"])
+
+
+@st.composite
+def updates(draw: st.DrawFn) -> dict[str, Any]:
+    """Updates of a user: a multi-valued attribute, a single-valued one, and one that is single-valued on accounts."""
+    made: dict[str, Any] = draw(
+        st.sampled_from(
+            [
+                lambda values: {"replace": {"otherTelephone": values}},
+                lambda values: {"add": {"otherTelephone": values}},
+                lambda values: {"remove": {"otherTelephone": values}},
+                lambda values: {"add": {"otherTelephone": values[:1]}, "remove": {"otherTelephone": values[1:]}},
+                lambda _: {"clear": ["otherTelephone"]},
+            ]
+        )
+    )(draw(st.lists(PHONE_VALUES, min_size=1, max_size=4, unique_by=lambda text: text.casefold())))
+    for name in ("title", "description"):
+        if draw(st.booleans()):
+            made.setdefault("replace", {})[name] = draw(DESCRIPTIONS)
+    return made
+
+
+@settings(
+    max_examples=40,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(update=updates())
+def test_the_directory_holds_what_the_dry_run_said(
+    integration: Integration, ada: UUID, directory: Directory, update: dict[str, Any]
+) -> None:
+    """One update after the other, each on what the one before left."""
+    path = f"/api/ad/users/{ada}"
+    before = directory.read(ada)
+    promised = integration.patch(f"{path}?dryRun=true", update)
+    assert promised.status == 200, promised.body
+    assert directory.read(ada) == before
+    for change in promised.body["changes"]:
+        held = {value.decode() for value in before.get(change["attribute"], [])}
+        assert set(change["before"]) == held
+    done = integration.patch(path, update)
+    assert done.status == 200, done.body
+    after = directory.read(ada)
+    for change in promised.body["changes"]:
+        held = {value.decode() for value in after.get(change["attribute"], [])}
+        assert set(change["after"]) == held
+    for name in {"otherTelephone", "title", "description"} - {
+        change["attribute"] for change in promised.body["changes"]
+    }:
+        assert after.get(name) == before.get(name)
+    again = integration.patch(f"{path}?dryRun=true", update)
+    assert again.body["changes"] == [], "an update of what is so already changes nothing"
