@@ -157,12 +157,10 @@ class Client:
         base = self.default_naming_context
         names = _names(None if attributes is None else [*attributes, "objectGUID"], descriptor=False)
         controls = tuple(reading_controls(deleted=deleted, descriptor=False))
-        filters = [
-            str(AnyGuid(wanted[start : start + _GUIDS_PER_SEARCH]))
-            for start in range(0, len(wanted), _GUIDS_PER_SEARCH)
-        ]
+        parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
 
         def operation(connection: Connection, seconds: float) -> dict[UUID, Entry]:
+            filters = (str(AnyGuid(part)) for part in parts)  # made while the server is at work on those before
             queries = (Query(base, Scope.SUBTREE, text, names, controls, None, None, seconds) for text in filters)
             return {entry.guid: entry for entry in stream_each(connection, queries)}
 
