@@ -4,7 +4,6 @@ Nothing here knows an operation by name. What a batch does is in `gateway.batche
 """
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -171,7 +170,7 @@ def _result(request: HttpRequest, item: Item) -> BatchResult:
         "changeRequestId": None,
     }
     if isinstance(item.result, Exception):
-        problem: Any = problem_of(request, _located(error_of(item.result), item.index))
+        problem: Any = _located(problem_of(request, error_of(item.result)), item.index)
         result["problem"], result["status"] = problem, problem["status"]
     elif item.result is not None:
         body: Any = item.result.body or {}
@@ -185,14 +184,10 @@ def _result(request: HttpRequest, item: Item) -> BatchResult:
     return result
 
 
-def _located(error: GatewayError, index: int) -> GatewayError:
-    """The error of an item as one of the whole body, whose members it names."""
-    place = f"#/items/{index}"
-    errors, detail = [], error.detail
-    for item in error.errors:
-        where = item.pointer.removeprefix("#") if item.pointer is not None else f"/{item.parameter}"
-        errors.append(replace(item, pointer=place + where, parameter=None))
-        detail = detail.replace(f"{item.pointer}: ", f"{place}{where}: ")
-    located = copy(error)
-    located.errors, located.detail = tuple(errors), detail
-    return located
+def _located(problem: dict[str, Any], index: int) -> dict[str, Any]:
+    """The problem of an item in terms of the whole body, whose members it names."""
+    for error in problem.get("errors", ()):
+        within = error.get("pointer", f"#/{error.pop('parameter', '')}")
+        error["pointer"] = f"#/items/{index}{within.removeprefix('#')}"
+        problem["detail"] = problem["detail"].replace(f"{within}: ", f"{error['pointer']}: ")
+    return problem

@@ -1,0 +1,44 @@
+"""What the tests of batches share: a connection, keys, and users to be changed."""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from directory.models import DirectoryConnection
+from gateway.core.call import SupervisionLevel
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+
+
+@pytest.fixture(autouse=True)
+def _without_rate_limits(settings: Any) -> None:
+    """All requests of the tests come from one address."""
+    configuration = settings.CONFIGURATION
+    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
+    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
+
+
+@pytest.fixture
+def connection(db: None, domain: Domain) -> DirectoryConnection:
+    return make_connection(domain)
+
+
+@pytest.fixture
+def integration(connection: DirectoryConnection) -> Integration:
+    """May do everything, without asking."""
+    return make_integration(connection)
+
+
+@pytest.fixture
+def careful(connection: DirectoryConnection) -> Integration:
+    """May do everything; destructive and security changes are held."""
+    return make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+
+
+@pytest.fixture
+def users(directory: Directory, organizational_unit: str) -> Callable[[int], list[UUID]]:
+    """Makes so many users with the title Analyst."""
+    return lambda count: [directory.add_user(parent=organizational_unit, title="Analyst") for _ in range(count)]
