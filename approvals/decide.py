@@ -5,6 +5,7 @@ from functools import partial
 from typing import NoReturn
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
@@ -27,14 +28,39 @@ def find_request(request_id: UUID) -> ChangeRequest:
 def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | None = None) -> ChangeRequest:
     """Approve a pending request of somebody else, which must be the one that was shown, and tell a worker.
 
+    Where two have to approve, the first approval is kept and the request stays pending.
     Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed, looked for in this order.
     """
     change_request = _find_undecided(person, request_id)
+    if needs_two(change_request) and change_request.first_approved_by_id == person.id:
+        raise AlreadyDecided("You approved it already: somebody else has to approve it too.")
     if not hmac.compare_digest(change_request.digest.encode(), digest.encode()):
         raise Changed
+    if needs_two(change_request) and change_request.first_approved_by_id is None:
+        if _approve_first(person, request_id, comment):
+            return find_request(request_id)
+        return approve(person, request_id, digest=digest, comment=comment)  # somebody else was faster
     decided = _decide(person, change_request, Status.APPROVED, comment)
     transaction.on_commit(partial(nudge, request_id))
     return decided
+
+
+def needs_two(change_request: ChangeRequest) -> bool:
+    """Whether two different people have to approve it."""
+    return change_request.protected and settings.CONFIGURATION.Approvals.ProtectedNeedsTwo
+
+
+def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> bool:
+    """Keep the first of two approvals; False when there is one already, or the request is not pending any more."""
+    undecided = ChangeRequest.objects.filter(id=request_id, status=Status.PENDING, first_approved_by_id__isnull=True)
+    kept = undecided.update(
+        first_approved_by_id=person.id,
+        first_approved_by=person.username,
+        first_approved_at=timezone.now(),
+        first_comment=comment,
+        to_announce=True,
+    )
+    return kept == 1
 
 
 def reject(person: PersonRef, request_id: UUID, *, comment: str) -> ChangeRequest:

@@ -27,3 +27,7 @@ class NotApplied(GatewayError):
     def __init__(self, code: str | None = None) -> None:
         super().__init__()
         self.code = code or type(self).code
+
+
+class NotAppliedInTime(GatewayError):
+    status, code, title = 409, "Approvals.NotAppliedInTime", "The approved change could not be applied in time"

@@ -41,12 +41,18 @@ class ChangeRequest(models.Model):
     when the request ends. `changes` is what people see, without secrets. `attempt` counts the workers that took the
     approved change up, and `lease_until` is how long the last one has for it. `secret` is a password generated while
     it was applied, encrypted, for the approver to take before `secret_until` (`approvals.secrets`).
+
+    `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
+    and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notices`' notes of what people are
+    still to be told.
     """
 
     id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)
     status = models.CharField(max_length=16, choices=Status, default=Status.PENDING)
     operation = models.CharField(max_length=100)
     risk = models.CharField(max_length=16, choices=[(risk.value, risk.value) for risk in Risk])
+    risk_reasons = models.JSONField(default=list)
+    protected = models.BooleanField(default=False)
     target_id = models.UUIDField(null=True)
     target_kind = models.CharField(max_length=64)
     target_dn = models.TextField("target's distinguished name")
@@ -65,6 +71,10 @@ class ChangeRequest(models.Model):
     if_match = models.JSONField(null=True)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
+    first_approved_by_id = models.BigIntegerField(null=True)
+    first_approved_by = models.CharField(max_length=255, null=True)
+    first_approved_at = models.DateTimeField(null=True)
+    first_comment = models.TextField(null=True)
     decided_by_id = models.BigIntegerField(null=True)
     decided_by = models.CharField(max_length=255, null=True)
     decided_at = models.DateTimeField(null=True)
@@ -74,6 +84,8 @@ class ChangeRequest(models.Model):
     lease_until = models.DateTimeField(null=True)
     secret = EncryptedTextField(blank=True)
     secret_until = models.DateTimeField(null=True)
+    to_announce = models.BooleanField(default=True)
+    expiry_announced = models.BooleanField(default=False)
 
     class Meta:
         ordering = ["-id"]
@@ -84,10 +96,17 @@ class ChangeRequest(models.Model):
             models.Index(fields=["requester_id", "id"], name="approvals_by_requester"),
             models.Index(fields=["expires_at"], name="approvals_to_expire", condition=Q(status="pending")),
             models.Index(fields=["secret_until"], name="approvals_to_wipe", condition=Q(secret_until__isnull=False)),
+            models.Index(fields=["id"], name="approvals_to_announce", condition=Q(to_announce=True)),
+            models.Index(fields=["decided_at"], name="approvals_by_decision"),
         ]
 
     def __str__(self) -> str:
         return f"{self.operation} on {self.target_dn}"
+
+    @property
+    def approvers(self) -> str:
+        """Whoever approved it, as the operations log has room for."""
+        return ", ".join(name for name in (self.first_approved_by, self.decided_by) if name)[:255]
 
     def kept_input(self) -> dict[str, Any]:
         """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).
@@ -120,3 +139,31 @@ class ChangeRequest(models.Model):
         ]
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hmac.new(_digest_key(encryption_key), canonical.encode(), hashlib.sha256).hexdigest()
+
+
+class Audience(models.TextChoices):
+    """Who is told: people who may decide, or the person behind the request."""
+
+    APPROVER = "approver"
+    REQUESTER = "requester"
+
+
+class Notice(models.Model):
+    """Something that one person is still to be told about a change request; gone when it was sent (`approvals.mail`).
+
+    `claim` marks those that a worker is sending, until `claimed_until`: then it was lost, and another one sends them.
+    """
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    change_request = models.ForeignKey(ChangeRequest, on_delete=models.CASCADE, related_name="+")
+    audience = models.CharField(max_length=16, choices=Audience)
+    due_at = models.DateTimeField(db_index=True)
+    attempts = models.PositiveIntegerField(default=0)
+    claim = models.UUIDField(null=True)
+    claimed_until = models.DateTimeField(null=True)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.audience} {self.person_id} about {self.change_request_id}"

@@ -17,10 +17,11 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 from typing_extensions import TypedDict
 
-from approvals.errors import Changed, NotApplied
+from approvals.errors import Changed, NotApplied, NotAppliedInTime
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import ChangeTargetJson, target_as_json
 from approvals.states import move
+from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
 from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, redacted
@@ -28,7 +29,6 @@ from directory.proposal import SECRET, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden
-from gateway.core.operation import Risk
 from gateway.core.shapes import render_timestamp
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -66,7 +66,7 @@ def hold(
     query: Mapping[str, str],
     document: Any,
     proposal: Proposal,
-    risk: Risk,
+    assessment: Assessment,
 ) -> ChangeRequest:
     """Keep a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
 
@@ -78,7 +78,9 @@ def hold(
     change_request = ChangeRequest(
         id=identifier,
         operation=operation,
-        risk=risk.value,
+        risk=assessment.risk.value,
+        risk_reasons=list(assessment.reasons),
+        protected=proposal.protected,
         target_id=proposal.target.id,
         target_kind=proposal.target.kind,
         target_dn=proposal.target.distinguished_name,
@@ -141,8 +143,11 @@ def find_waiting(*, limit: int = 100) -> list[UUID]:
 def claim(request_id: UUID) -> ChangeRequest | None:
     """Take an approved change up, for this worker alone; None when there is nothing (more) to do.
 
-    A row whose input does not fit its digest any more, or cannot be decrypted, is not what was approved: it fails.
+    One that was approved too long ago fails, and so does a row whose input does not fit its digest any more, or cannot
+    be decrypted: it is not what was approved.
     """
+    if fail_late(request_id):
+        return None
     lease = timezone.now() + LEASE
     if not move(request_id, Status.APPROVED, Status.APPLYING, lease_until=lease, attempt=F("attempt") + 1):
         return None
@@ -156,10 +161,34 @@ def claim(request_id: UUID) -> ChangeRequest | None:
     return None
 
 
+def fail_late(request_id: UUID | None = None) -> int:
+    """End the approved changes that no worker applied in time (or this one, if it is late); how many.
+
+    Whoever approved a change has forgotten it after days, and nobody expects it any more.
+    """
+    within = timedelta(hours=settings.CONFIGURATION.Approvals.ApplyWithinHours)
+    late = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=timezone.now() - within)
+    if request_id is not None:
+        late = late.filter(id=request_id)
+    problem = NotAppliedInTime(f"It was to be applied within {within // timedelta(hours=1)} hours.").as_problem()
+    failed = [
+        id for id in late.values_list("id", flat=True) if move(id, Status.APPROVED, Status.FAILED, problem=problem)
+    ]
+    for id in failed:
+        _logger.error("an approved change was not applied in time", request=str(id))
+    return len(failed)
+
+
 def has_drifted(change_request: ChangeRequest, proposal: Proposal) -> bool:
-    """Whether the attributes concerned have changed since the request: then it is not what was approved any more."""
+    """Whether the attributes concerned have changed since the request: then it is not what was approved any more.
+
+    It is not either when its target has become one whose changes two people approve.
+    """
     now = redacted(change.as_json() for change in proposal.changes)
-    if _seen(now) != _seen(change_request.changes):
+    seen = _seen(change_request.changes, place=change_request.target_dn)
+    if _seen(now, place=proposal.target.distinguished_name) != seen:
+        return True
+    if proposal.protected and not change_request.protected and settings.CONFIGURATION.Approvals.ProtectedNeedsTwo:
         return True
     return change_request.kept_input().get("versions") != _versions_of_secrets(proposal)
 
@@ -172,9 +201,37 @@ def _versions_of_secrets(proposal: Proposal) -> dict[str, int] | None:
     return versions
 
 
-def _seen(changes: list[ChangeJson]) -> dict[str, tuple[list[str], list[str]]]:
-    """By attribute the values before and after; the directory gives no order to the values of an attribute."""
-    return {item["attribute"].lower(): (sorted(item["before"]), sorted(item["after"])) for item in changes}
+_NOT_CONCERNED = frozenset({"lastlogontimestamp", "memberof", "admincount"})
+"""Shown with a deletion, but kept by the directory: a sign-in or the renaming of a group does not change what goes."""
+
+
+def _seen(changes: list[ChangeJson], *, place: str) -> dict[str, tuple[list[str], list[str]]]:
+    """By attribute the values before and after; the directory gives no order to the values of an attribute.
+
+    The target may be moved or renamed meanwhile, and what is below it with it: unless the change is about its place,
+    names count as they are relative to it.
+    """
+    seen = {item["attribute"].lower(): (item["before"], item["after"]) for item in changes}
+    _, new_name = seen.get("distinguishedname", ([], []))
+    if new_name:
+        place = ""
+    elif "distinguishedname" in seen:
+        seen = {name: values for name, values in seen.items() if name not in _NOT_CONCERNED}
+    return {
+        _relative(name, place): (
+            sorted(_relative(value, place) for value in before),
+            sorted(_relative(value, place) for value in after),
+        )
+        for name, (before, after) in seen.items()
+    }
+
+
+def _relative(text: str, place: str) -> str:
+    """A name at or below a place by its way from there; anything else as it is."""
+    at = len(text) - len(place)
+    if not place or text[at:].lower() != place.lower() or (at > 0 and text[at - 1] != ","):
+        return text
+    return f"{text[:at]}<target>"
 
 
 def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any] | None = None) -> None:

@@ -84,28 +84,31 @@ _TRUSTS_AND_DOMAIN_CONTROLLERS = """
     msDS-RevealOnDemandGroup msDS-NeverRevealGroup msDS-KrbTgtLink msDS-SecondaryKrbTgtNumber serverReference dnsRecord
 """
 
-SECURITY_ATTRIBUTES = frozenset(
-    name.lower()
-    for group in (
-        _ACCOUNT_CONTROL,
-        _SIGN_IN_NAMES,
-        _KEYS_AND_CERTIFICATES,
-        _DELEGATION,
-        _MEMBERSHIP_AND_RIGHTS,
-        _UNIX,
-        _SERVICE_ACCOUNTS,
-        _RUN_AT_SIGN_IN,
-        _DOMAIN_AND_LOCKOUT_POLICY,
-        _AUTHENTICATION_POLICIES,
-        _CLAIMS_AND_CENTRAL_ACCESS,
-        _CERTIFICATE_SERVICES,
-        _TRUSTS_AND_DOMAIN_CONTROLLERS,
-    )
-    for name in group.split()
-)
-"""In lower case: attribute names do not differ by case."""
+_MEANINGS = {
+    _ACCOUNT_CONTROL: "which decides whether and how an account signs in",
+    _SIGN_IN_NAMES: "by which an account is found when it signs in",
+    _KEYS_AND_CERTIFICATES: "with which an account signs in",
+    _DELEGATION: "which lets somebody act for others or manage them",
+    _MEMBERSHIP_AND_RIGHTS: "which grants membership or rights",
+    _UNIX: "which gives identity or membership on Unix hosts",
+    _SERVICE_ACCOUNTS: "which decides who may use a service account",
+    _RUN_AT_SIGN_IN: "which decides what runs at sign-in or on the machine",
+    _DOMAIN_AND_LOCKOUT_POLICY: "a part of the domain's security policy",
+    _AUTHENTICATION_POLICIES: "a part of an authentication policy",
+    _CLAIMS_AND_CENTRAL_ACCESS: "from which access is decided",
+    _CERTIFICATE_SERVICES: "which decides what certificates are issued or trusted",
+    _TRUSTS_AND_DOMAIN_CONTROLLERS: "on which trusts or domain controllers rest",
+}
+
+SECURITY_ATTRIBUTES = {name.lower(): meaning for group, meaning in _MEANINGS.items() for name in group.split()}
+"""What each of them is for, by its name in lower case: attribute names do not differ by case."""
 
 
-def is_security_attribute(name: str) -> bool:
-    """Whether the attribute is on the list, or a credential. Options (`userCertificate;binary`) do not matter."""
-    return name.partition(";")[0].strip().lower() in SECURITY_ATTRIBUTES or is_credential(name)
+def meaning_of(name: str) -> str | None:
+    """What makes an attribute security, in words; None for one that is not on the list.
+
+    A credential always is. Options (`userCertificate;binary`) do not matter.
+    """
+    if is_credential(name):
+        return "a credential"
+    return SECURITY_ATTRIBUTES.get(name.partition(";")[0].strip().lower())

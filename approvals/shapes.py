@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest
 from gateway.core.shapes import render_timestamp
@@ -24,7 +24,17 @@ class ProposedChangeJson(TypedDict):
     proposed: list[str]
 
 
+class FirstApprovalJson(TypedDict):
+    """The first of two approvals (`Approvals:ProtectedNeedsTwo`)."""
+
+    by: str | None
+    at: str | None
+    comment: str | None
+
+
 class ChangeRequestJson(TypedDict):
+    """`firstApproval` is there only for a request that two people have to approve, once one has."""
+
     id: str
     status: str
     operation: str
@@ -40,6 +50,7 @@ class ChangeRequestJson(TypedDict):
     decidedAt: str | None
     comment: str | None
     problem: dict[str, Any] | None
+    firstApproval: NotRequired[FirstApprovalJson]
 
 
 class GivenSecret(TypedDict):
@@ -54,7 +65,7 @@ def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:
 
 
 def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
-    return {
+    record: ChangeRequestJson = {
         "id": str(change_request.id),
         "status": change_request.status,
         "operation": change_request.operation,
@@ -74,3 +85,10 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         "comment": change_request.comment,
         "problem": change_request.problem,
     }
+    if change_request.first_approved_by_id is not None:
+        record["firstApproval"] = {
+            "by": change_request.first_approved_by,
+            "at": render_timestamp(change_request.first_approved_at),
+            "comment": change_request.first_comment,
+        }
+    return record

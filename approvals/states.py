@@ -8,7 +8,8 @@ from approvals.secrets import deadline_from_now
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
-    Status.APPROVED: frozenset({Status.APPLYING}),
+    # Failed: no worker took it up in time.
+    Status.APPROVED: frozenset({Status.APPLYING, Status.FAILED}),
     # Back to approved: the worker was lost before it recorded an intent, so nothing can have been written.
     Status.APPLYING: frozenset({Status.APPLIED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED}),
     # Settled with the record of the write.
@@ -24,6 +25,9 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING})
 """While the change may still be made. In every other state its input, secrets included, is gone."""
 
+ANNOUNCED = frozenset({Status.APPROVED, Status.REJECTED, Status.APPLIED, Status.FAILED, Status.STALE, Status.EXPIRED})
+"""What the requester is told of (`approvals.notices`)."""
+
 WITHDRAWN = frozenset({Status.CANCELLED, Status.EXPIRED})
 """Ended without a decision."""
 
@@ -38,6 +42,8 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
         raise ValueError(f"a change request does not go from {from_} to {to}")
     if to not in NEEDS_INPUT:
         fields["input"] = ""
+    if to in ANNOUNCED:
+        fields["to_announce"] = True
     if to is Status.APPLIED:
         fields["secret_until"] = deadline_from_now()
     elif to is Status.FAILED:  # what was generated for it opens nothing

@@ -1,8 +1,12 @@
-"""Which changes wait for a person (contract section 7): the risk of a change, and the levels that hold it."""
+"""Which changes wait for a person (contract section 7): the risk of a change, why, and the levels that hold it.
 
-from collections.abc import Callable
+The reasons are for people: the dry run warns of them, the approver reads them, and no decision rests on them.
+"""
 
-from approvals.security_attributes import is_security_attribute
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from approvals.security_attributes import meaning_of
 from directory.proposal import Proposal
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Operation, Risk
@@ -17,17 +21,55 @@ _ORDER = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 """Of several risks of one change the last one counts."""
 
 
-def risk_of(operation: Operation, proposal: Proposal, is_confidential: Callable[[str], bool]) -> Risk:
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The risk of a change, and in sentences why it is no smaller; an ordinary one has no reasons."""
+
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+
+
+def risk_of(
+    operation: Operation,
+    proposal: Proposal,
+    *,
+    is_confidential: Callable[[str], bool],
+    why_protected: Callable[[], str | None],
+) -> Assessment:
     """The risk of a change: the greatest of what its operation, its input, its target and its attributes say.
 
-    `is_confidential` tells whether the directory's schema marks an attribute confidential.
+    `is_confidential` tells whether the directory's schema marks an attribute confidential. `why_protected` tells what
+    protects the target, and is asked for a protected one only.
     """
-    risks = [operation.risk, proposal.risk]
+    grounds = list(_grounds(operation, proposal, is_confidential, why_protected))
+    greatest = max((risk for risk, _ in grounds), key=_ORDER.index, default=Risk.ORDINARY)
+    return Assessment(
+        greatest, tuple(f"This is a {risk} change: {ground}." for risk, ground in grounds if risk is greatest)
+    )
+
+
+def _grounds(
+    operation: Operation,
+    proposal: Proposal,
+    is_confidential: Callable[[str], bool],
+    why_protected: Callable[[], str | None],
+) -> Iterator[tuple[Risk, str]]:
+    """Everything that makes a change more than an ordinary one."""
+    own = max(operation.risk, proposal.risk, key=_ORDER.index)
+    if own is not Risk.ORDINARY:
+        yield own, proposal.risk_reason or _in_a_sentence(operation.summary)
     if proposal.protected:
-        risks.append(Risk.SECURITY)
-    if any(is_security_attribute(name) or is_confidential(name) for name in proposal.attributes):
-        risks.append(Risk.SECURITY)
-    return max(risks, key=_ORDER.index)
+        detail = why_protected()
+        yield Risk.SECURITY, "the target is a protected object" + (f" ({detail})" if detail else "")
+    for name in sorted(proposal.attributes):
+        if meaning := meaning_of(name):
+            yield Risk.SECURITY, f"it writes {name}, {meaning}"
+        elif is_confidential(name):
+            yield Risk.SECURITY, f"it writes {name}, which the schema marks confidential"
+
+
+def _in_a_sentence(summary: str) -> str:
+    return f"{summary[:1].lower()}{summary[1:]}".rstrip(".")
 
 
 def must_wait(level: SupervisionLevel | None, risk: Risk) -> bool:

@@ -58,7 +58,7 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
         entry,
         write,
         new_dn=f"{rdn},{container.dn}",
-        risk=Risk.DESTRUCTIVE if kind is Kind.ORGANIZATIONAL_UNIT else Risk.ORDINARY,
+        risk_reason="it moves an organizational unit" if kind is Kind.ORGANIZATIONAL_UNIT else None,
         warnings=warnings,
     )
 
@@ -113,7 +113,7 @@ def _propose(
     *,
     new_dn: str,
     requires: Collection[str] = (),
-    risk: Risk = Risk.ORDINARY,
+    risk_reason: str | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Proposal:
     client = client_of(call)
@@ -126,7 +126,8 @@ def _propose(
         answer=lambda: _read_at(call, entry.guid, new_dn if write else None),
         requires=frozenset(requires),
         protected=is_protected(client, entry) or (_has_children(client, entry) and holds_protected(client, entry.dn)),
-        risk=risk,
+        risk=Risk.DESTRUCTIVE if risk_reason else Risk.ORDINARY,
+        risk_reason=risk_reason,
         warnings=warnings,
         evidence=evidence_of(write, entry=entry, schema=client.schema) if write else {},
     )

@@ -7,6 +7,7 @@ Whether a caller may write a protected object is the pipeline's business.
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from threading import Lock
 from time import monotonic
 from uuid import UUID
@@ -142,23 +143,27 @@ def _is_protected_now(client: Client, entry: Entry) -> bool:
         return True
     if sids and (sids[0] in wanted or sids[0] in _account_sids(domain_sid)):
         return True
-    above: list[Filter] = [Equals("distinguishedName", name) for name in entry.texts("memberOf")]
-    primary = entry.integer("primaryGroupID")
+    return bool(path_to_administrators(client, entry))
+
+
+def _groups_above(client: Client, entry: Entry) -> Iterator[tuple[Entry, tuple[str, ...]]]:
+    """The groups an entry belongs to, the nearest first, each with the names of the groups on the way to it."""
+    sids, primary = entry.values("objectSid"), entry.integer("primaryGroupID")
+    ways: dict[str, tuple[str, ...]] = dict.fromkeys(entry.texts("memberOf"), ())
+    above: list[Filter] = [Equals("distinguishedName", name) for name in ways]
     if sids and primary is not None:  # which memberOf does not show
         above.append(Equals("objectSid", _sibling(sids[0], primary)))
-    seen = set(entry.texts("memberOf"))
     while above:
         higher: list[Filter] = []
         for some in _chunks(above):
             groups = client.search(client.default_naming_context, Scope.SUBTREE, Or(*some), ("objectSid", "memberOf"))
             for group in groups:
-                if not wanted.isdisjoint(group.values("objectSid")):
-                    return True
-                fresh = set(group.texts("memberOf")) - seen
-                seen |= fresh
+                way = ways.setdefault(group.dn, ())
+                yield group, way
+                fresh = [name for name in group.texts("memberOf") if name not in ways]
+                ways.update(dict.fromkeys(fresh, (*way, group.dn)))
                 higher += [Equals("distinguishedName", name) for name in fresh]
         above = higher
-    return False
 
 
 def protected_among(client: Client, entries: Iterable[Entry], *, max_age: float = 0) -> set[UUID]:
@@ -176,16 +181,21 @@ def is_protected_by_itself(entry: Entry) -> bool:
     return (
         entry.boolean("isCriticalSystemObject")
         or entry.integer("adminCount") == 1
-        or bool((entry.integer("systemFlags") or 0) & _IMMOVABLE)
-        or bool((entry.integer("userAccountControl") or 0) & _CONTROLLER_BITS)
+        or bool((entry.integer("systemFlags") or 0) & _IMMOVABLE.value)
+        or bool((entry.integer("userAccountControl") or 0) & _CONTROLLER_BITS.value)
     )
 
 
 def holds_protected(client: Client, dn: str) -> bool:
     """Whether the object of this name or anything below it, however deep, is protected."""
-    groups = administrative_groups(client)
-    if dn.lower().endswith(groups.configuration):
+    if dn.lower().endswith(client.configuration_naming_context.lower()):
         return True
+    return find_protected_below(client, dn) is not None
+
+
+def find_protected_below(client: Client, dn: str, attributes: Sequence[str] = ("objectGUID",)) -> Entry | None:
+    """One protected object of those that are this one or below it, if there is any."""
+    groups = administrative_groups(client)
     relative_ids = [_relative_id(sid) for sid in groups.sids]
     own_marks: list[Filter] = [
         Equals("isCriticalSystemObject", "TRUE"),
@@ -200,9 +210,31 @@ def holds_protected(client: Client, dn: str) -> bool:
         *(Equals("primaryGroupID", relative_id) for relative_id in relative_ids),
     ]
     for some in (own_marks, *_chunks(memberships)):
-        if any(True for _ in client.search(dn, Scope.SUBTREE, Or(*some), ("objectGUID",), limit=1)):
-            return True
-    return False
+        for found in client.search(dn, Scope.SUBTREE, Or(*some), attributes, limit=1):
+            return found
+    return None
+
+
+def path_to_administrators(client: Client, entry: Entry) -> list[str]:
+    """The groups by which an entry, read with PROTECTION_ATTRIBUTES, belongs to a built-in administrative group.
+
+    From the entry's own group to the administrative one, one of the shortest ways; empty when there is none.
+    """
+    wanted = _administrative_sids(_cache.domain_sid(client))
+    for group, way in _groups_above(client, entry):
+        if not wanted.isdisjoint(group.values("objectSid")):
+            return [*way, group.dn]
+    return []
+
+
+def is_administrative_group(client: Client, entry: Entry) -> bool:
+    """Whether an entry is one of the built-in administrative groups itself."""
+    return not _administrative_sids(_cache.domain_sid(client)).isdisjoint(entry.values("objectSid"))
+
+
+def is_administrative_account(client: Client, entry: Entry) -> bool:
+    """Whether an entry is the built-in administrator or the account of the Kerberos keys (krbtgt)."""
+    return not _account_sids(_cache.domain_sid(client)).isdisjoint(entry.values("objectSid"))
 
 
 def _administrative_sids(domain_sid: bytes) -> frozenset[bytes]:
@@ -258,6 +290,7 @@ def _relative_id(sid: bytes) -> int:
     return relative_id
 
 
+@lru_cache(maxsize=64)
 def _account_sids(domain_sid: bytes) -> frozenset[bytes]:
     """The built-in administrator and the key of all tickets."""
     return frozenset(_child(domain_sid, rid) for rid in PROTECTED_ACCOUNT_RIDS)

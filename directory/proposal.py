@@ -74,7 +74,8 @@ class Proposal:
     `write` is the one LDAP write that does all of it (or `run`, which a worker does account by account).
     `requires` are permissions that the target or the input asks for besides the operation's own.
     `attributes` are the directory attributes the caller named, for the risk table; `risk` is the least risk the
-    operation itself sees in this input. `evidence` lets a settler find out later whether the write was applied
+    operation itself sees in this input, and `risk_reason` says why it is more than the operation's own ("it enables
+    the account"). `evidence` lets a settler find out later whether the write was applied
     (`directory.settle`). `answer` reads what the caller gets after the write. `secret` was made for this change and
     nobody knows it yet: the answer tells it, or it is kept for the approver. `explain` says in the terms of this change
     what a refusal by the directory means. `follow_ups` are made when the write is done; one that fails takes nothing
@@ -90,6 +91,7 @@ class Proposal:
     attributes: frozenset[str] = frozenset()
     protected: bool = False
     risk: Risk = Risk.ORDINARY
+    risk_reason: str | None = None
     warnings: tuple[str, ...] = ()
     evidence: dict[str, Any] = field(default_factory=dict)
     secret: str | None = field(default=None, repr=False)

@@ -79,13 +79,13 @@ def propose_update(
     require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
     require_members_allowed(call, entry, delta)
-    risk = Risk.ORDINARY
+    why_risky = None
     if account is not None:
         _require_part(kind in ACCOUNT_KINDS, "account")
-        risk = _change_account(delta, schema, entry, account)
+        why_risky = _change_account(delta, schema, entry, account)
     if group is not None:
         _require_part(kind is Kind.GROUP, "group")
-        risk = _change_group(delta, schema, entry, group)
+        why_risky = _change_group(delta, schema, entry, group)
 
     names = attribute_names(bags)
     protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
@@ -98,7 +98,8 @@ def propose_update(
         requires=permissions_for_attributes(names) | {permission_for("update", kind)},
         attributes=_spelled(steps),
         protected=protected,
-        risk=risk,
+        risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
+        risk_reason=why_risky,
         evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
     )
 
@@ -127,8 +128,9 @@ def _require_separate(bags: Bags, account: AccountPart | None, group: GroupPart 
             raise refusal(errors.AttributesConflict, where, f"{name} is also in a bag")
 
 
-def _change_account(delta: Delta, schema: Schema, entry: Entry, account: AccountPart) -> Risk:
-    risk = Risk.ORDINARY
+def _change_account(delta: Delta, schema: Schema, entry: Entry, account: AccountPart) -> str | None:
+    """Add what the part changes to a delta; why that is a security change, if it is."""
+    why_risky = None
     given = account.model_fields_set
     if "expires_at" in given:
         new = FILETIME_NEVER[1] if account.expires_at is None else datetime_to_filetime(account.expires_at)
@@ -138,13 +140,14 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     if "password_never_expires" in given:
         bit = UserAccountControl.DONT_EXPIRE_PASSWD.value
         if change_control(delta, schema, entry, set_bits=bit if account.password_never_expires else 0, clear_bits=bit):
-            risk = Risk.SECURITY
+            why_risky = "it changes whether the password ever expires"
     if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
         change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
-    return risk
+    return why_risky
 
 
-def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) -> Risk:
+def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) -> str | None:
+    """Add what the part changes to a delta; why that is a security change, if it is."""
     bits = GroupType.from_directory(entry.integer("groupType") or 0)
     if "scope" in group.model_fields_set:
         bits = bits & ~ALL_GROUP_SCOPES | GROUP_SCOPE_BITS[group.scope]
@@ -153,7 +156,7 @@ def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) 
         bits = bits | security if group.type == "security" else bits & ~security
     before = len(delta.changes)
     change_integer(delta, schema, entry, "groupType", bits.signed)
-    return Risk.SECURITY if len(delta.changes) > before else Risk.ORDINARY
+    return "it changes the scope or type of the group" if len(delta.changes) > before else None
 
 
 def change_control(delta: Delta, schema: Schema, entry: Entry, *, set_bits: int, clear_bits: int) -> bool:

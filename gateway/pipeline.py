@@ -14,12 +14,14 @@ from django.db import DatabaseError, transaction
 
 from approvals import queue, secrets, supervision
 from approvals.models import ChangeRequest
+from approvals.supervision import Assessment
 from audit import log
 from audit.models import OperationRecord
 from directory import errors as directory_errors
 from directory import runs
 from directory.access import client_of
 from directory.proposal import Proposal
+from directory.protection import why_protected
 from directory.settle import await_outcome
 from directory.shapes.bags import Bags, check_limits
 from gateway import follow_ups
@@ -142,14 +144,14 @@ def attempt(step: Callable[[], _Result]) -> _Result | Exception:
 
 
 def _judge(operation: Operation, call: Call, accepted: _Accepted) -> Answer | Change:
-    proposal, risk = _propose(operation, call, accepted)
-    held = _is_held(call, proposal, risk)
+    proposal, assessment = _propose(operation, call, accepted)
+    held = _is_held(call, proposal, assessment.risk)
     if call.dry_run:
-        return Answer(200, _dry_run(proposal, risk, held=held))
+        return Answer(200, _dry_run(proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
         return Answer(operation.status, proposal.answer())
     if held:
-        return _hold(operation, call, accepted, proposal, risk)
+        return _hold(operation, call, accepted, proposal, assessment)
     return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
 
 
@@ -213,21 +215,24 @@ def _perform(operation: Operation, call: Call, accepted: _Accepted) -> Answer:
     return Answer(operation.status, result)
 
 
-def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Proposal, Risk]:
-    """The proposal with its own permissions, protection and version checked, and its risk."""
+def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Proposal, Assessment]:
+    """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
     proposal: Proposal = operation.function(call, **accepted.given)
     needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())
     if not needed <= call.permissions:
         raise Forbidden
     if call.if_match is not None and "*" not in call.if_match and proposal.target.version not in call.if_match:
         raise directory_errors.VersionMismatch
-    schema = client_of(call).schema
+    client = client_of(call)
 
     def is_confidential(name: str) -> bool:
-        attribute = schema.attribute(name)
+        attribute = client.schema.attribute(name)
         return attribute is not None and attribute.confidential
 
-    return proposal, supervision.risk_of(operation, proposal, is_confidential)
+    def why() -> str | None:
+        return None if proposal.target.id is None else why_protected(client, proposal.target.id)
+
+    return proposal, supervision.risk_of(operation, proposal, is_confidential=is_confidential, why_protected=why)
 
 
 def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
@@ -235,17 +240,17 @@ def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
     return bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
 
 
-def _dry_run(proposal: Proposal, risk: Risk, *, held: bool) -> dict[str, Any]:
+def _dry_run(proposal: Proposal, assessment: Assessment, *, held: bool) -> dict[str, Any]:
     return {
         "dryRun": True,
         "wouldQueue": held,
-        "risk": risk.value,
+        "risk": assessment.risk.value,
         "changes": [change.as_json() for change in proposal.changes],
-        "warnings": list(proposal.warnings),
+        "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
     }
 
 
-def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Proposal, risk: Risk) -> Answer:
+def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Proposal, assessment: Assessment) -> Answer:
     document = accepted.document
     if proposal.run is not None:  # what was selected now is what will be done, not what the unit holds then
         document = {"accounts": [str(account) for account in proposal.run.accounts]}
@@ -257,7 +262,7 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
             query=accepted.query,
             document=document,
             proposal=proposal,
-            risk=risk,
+            assessment=assessment,
         )
         log.record_queued(
             call,
@@ -441,6 +446,6 @@ def _apply(change_request: ChangeRequest) -> str:
         raise
     if queue.has_drifted(change_request, proposal):
         return "stale"
-    approved_by = change_request.decided_by
+    approved_by = change_request.approvers
     carry_out(Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by))
     return "applied"

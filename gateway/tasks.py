@@ -33,6 +33,7 @@ def apply_change_request(change_request_id: str) -> None:
 def sweep() -> None:
     """Everything that must happen even when a nudge was lost or a process was killed."""
     queue.expire_overdue()
+    queue.fail_late()
     for change_request_id in queue.find_waiting():
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome)

@@ -82,6 +82,18 @@ class RunsSection(Section):
 
 class ApprovalsSection(Section):
     ExpireAfterHours: PositiveInt = Field(168, description="After how many hours an undecided change expires.")
+    ApplyWithinHours: PositiveInt = Field(
+        24, description="After how many hours an approved change that no worker could apply ends as failed."
+    )
+    ProtectedNeedsTwo: bool = Field(False, description="Whether changes of protected objects need two approvers.")
+    NotifyByEmail: bool = Field(
+        True, description="Whether approvers and requesters who have an e-mail address are told by e-mail."
+    )
+    BaseUrl: str = Field(
+        "",
+        pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$",
+        description="Where people reach the console, for links in e-mails.",
+    )
 
 
 class TokensSection(Section):

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from approvals import queue
 from approvals.models import ChangeRequest
+from approvals.supervision import Assessment
 from directory.proposal import AttributeChange, Proposal, Target
 from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from gateway.core.operation import Risk
@@ -17,6 +18,7 @@ IN_CONSOLE = make_call(
     credential=CredentialRef(kind=CredentialKind.SESSION, id="session"),
     permissions=frozenset({"approvals.decide_change"}),
 )
+SECURITY = Assessment(Risk.SECURITY, ("This is a security change: it writes mail.",))
 MAIL = AttributeChange("mail", ("old@example.test",), ("new@example.test",))
 
 
@@ -35,5 +37,5 @@ def hold(call: Call = CALL, *, document: Any = None, **fields: Any) -> ChangeReq
         query={},
         document={"replace": {"mail": ["new@example.test"]}} if document is None else document,
         proposal=proposal,
-        risk=Risk.SECURITY,
+        assessment=SECURITY,
     )

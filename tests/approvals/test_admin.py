@@ -12,7 +12,7 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from directory.proposal import AttributeChange
 from keys.models import Person
-from tests.approvals.proposals import hold, make_proposal
+from tests.approvals.proposals import SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 from tests.support.cast import make_person
 
@@ -61,7 +61,7 @@ def test_the_page_shows_both_sides(console: Client) -> None:
         query={},
         document={},
         proposal=make_proposal(AttributeChange("member", ("stays", "<b>goes</b>"), ("stays", "comes"))),
-        risk=queue.Risk.SECURITY,
+        assessment=SECURITY,
     )
     html = console.get(page_of(held)).content.decode()
     assert "The key <strong>crm</strong> of <strong>ada</strong>" in html

@@ -16,7 +16,7 @@ from audit import log
 from audit.models import OperationRecord
 from directory.proposal import AttributeChange
 from gateway.core.call import Surface
-from tests.approvals.proposals import APPROVER, MAIL, hold, make_proposal
+from tests.approvals.proposals import APPROVER, MAIL, SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -94,7 +94,7 @@ class TestHolding:
             query={},
             document={"newPassword": "Pa55word!"},
             proposal=make_proposal(password),
-            risk=queue.Risk.SECURITY,
+            assessment=SECURITY,
         )
         with connection.cursor() as cursor:
             cursor.execute("SELECT * FROM approvals_changerequest")
@@ -290,7 +290,7 @@ class TestDrift:
             query={},
             document={},
             proposal=make_proposal(AttributeChange("member", ("a", "b"), ("c", "d"))),
-            risk=queue.Risk.SECURITY,
+            assessment=SECURITY,
         )
         assert not queue.has_drifted(held, make_proposal(AttributeChange("member", ("b", "a"), ("d", "c"))))
 

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 ALLOWED = {
     ("pending", "approved"), ("pending", "rejected"), ("pending", "expired"), ("pending", "cancelled"),
-    ("approved", "applying"),
+    ("approved", "applying"), ("approved", "failed"),
     ("applying", "applied"), ("applying", "failed"), ("applying", "unknown"), ("applying", "stale"),
     ("applying", "approved"),
     ("unknown", "applied"), ("unknown", "failed"),

@@ -1,9 +1,11 @@
 """Which changes wait for a person."""
 
+from typing import Any
+
 import pytest
 
-from approvals.security_attributes import SECURITY_ATTRIBUTES, is_security_attribute
-from approvals.supervision import must_wait, risk_of
+from approvals.security_attributes import SECURITY_ATTRIBUTES, meaning_of
+from approvals.supervision import Assessment, must_wait, risk_of
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Effect, Operation, Risk
 from tests.approvals.proposals import make_proposal
@@ -50,6 +52,15 @@ def an_operation(risk: Risk) -> Operation:
     )
 
 
+def assess(operation: Risk, **proposal: Any) -> Assessment:
+    return risk_of(
+        an_operation(operation),
+        make_proposal(**proposal),
+        is_confidential=lambda name: name == "corpBadgeSecret",
+        why_protected=lambda: "member of Domain Admins",
+    )
+
+
 @pytest.mark.parametrize(
     ("operation", "proposal", "expected"),
     [
@@ -66,8 +77,24 @@ def an_operation(risk: Risk) -> Operation:
     ],
 )
 def test_of_several_risks_the_greatest_counts(operation: Risk, proposal: dict, expected: Risk) -> None:
-    found = risk_of(an_operation(operation), make_proposal(**proposal), lambda name: name == "corpBadgeSecret")
-    assert found is expected
+    found = assess(operation, **proposal)
+    assert found.risk is expected
+    assert bool(found.reasons) is (expected is not ORDINARY)
+    assert all(reason.startswith(f"This is a {expected} change: ") for reason in found.reasons)
+
+
+def test_the_reasons_are_those_of_the_risk_that_counts() -> None:
+    found = assess(
+        DESTRUCTIVE, protected=True, attributes=frozenset({"mail", "servicePrincipalName", "corpBadgeSecret"})
+    )
+    assert found.reasons == (
+        "This is a security change: the target is a protected object (member of Domain Admins).",
+        "This is a security change: it writes corpBadgeSecret, which the schema marks confidential.",
+        "This is a security change: it writes servicePrincipalName, by which an account is found when it signs in.",
+    )
+    assert assess(ORDINARY, risk=SECURITY, risk_reason="it enables the account").reasons == (
+        "This is a security change: it enables the account.",
+    )
 
 
 OF_THE_CONTRACT = """
@@ -90,14 +117,13 @@ HARMLESS = """
 
 @pytest.mark.parametrize("name", OF_THE_CONTRACT.split() + ITS_KIN.split())
 def test_security_attributes(name: str) -> None:
-    assert is_security_attribute(name)
-    assert is_security_attribute(name.upper())
-    assert is_security_attribute(f"{name};x-option")
+    assert meaning_of(name)
+    assert meaning_of(name.upper()) == meaning_of(f"{name};x-option") == meaning_of(name)
 
 
 @pytest.mark.parametrize("name", HARMLESS.split())
 def test_harmless_attributes(name: str) -> None:
-    assert not is_security_attribute(name)
+    assert meaning_of(name) is None
 
 
 def test_the_list_holds_names_and_nothing_else() -> None:
