@@ -119,7 +119,7 @@ class _Batch:
         It ends early with a change that has to be done alone, and before an object that is still being changed.
         """
         upcoming = list(islice(self._waiting, self._size))
-        under_way = {entry.item.id for entry in self._sent}
+        under_way = {entry.item.id for entry in (*self._sent, *self._overtaken)}
         ready: list[tuple[Item, pipeline.Change]] = []
         with self._look.look([item.id for item in upcoming if item.id is not None]):
             for item in upcoming:

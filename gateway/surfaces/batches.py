@@ -8,12 +8,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from rest_framework.request import Request
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
-from directory.proposal import ChangeJson
 from gateway import pipeline
 from gateway.batch_shapes import batch_shape, load_batch, path_of
 from gateway.batches import Item, carry_out_batch
@@ -22,17 +21,17 @@ from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.operation import Operation, operations
 from gateway.core.shapes import load_query
 from gateway.idempotency import answer_once, key_of
-from gateway.surfaces.openapi import OperationSchema, Problem
+from gateway.surfaces.openapi import DryRun, OperationSchema, Problem
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_document, read_query
-from gateway.surfaces.viewsets import OperationViewSet, authentication_of, rendered
+from gateway.surfaces.viewsets import OperationViewSet, authentication_of, render, rendered
 
 LEASE = timedelta(minutes=10)
 """For how long an idempotency key is a running batch's: longer than a slow domain controller takes for all items."""
 
 
 class BatchResult(TypedDict):
-    """What came of one item: the status of the single call, null if it was skipped. The last five with `dryRun` only.
+    """What came of one item: the status of the single call, null if it was skipped.
 
     Pointers in `problem` begin at the request's body: `#/items/3/replace/mail`.
     """
@@ -42,11 +41,10 @@ class BatchResult(TypedDict):
     id: str | None
     problem: Problem | None
     changeRequestId: str | None
-    dryRun: NotRequired[bool]
-    wouldQueue: NotRequired[bool]
-    risk: NotRequired[str]
-    changes: NotRequired[list[ChangeJson]]
-    warnings: NotRequired[list[str]]
+
+
+class BatchPreview(BatchResult, DryRun):
+    """What an item would do, with `dryRun`; one that fails has no more than its problem."""
 
 
 class BatchAnswer(TypedDict):
@@ -57,7 +55,7 @@ class BatchAnswer(TypedDict):
     failed: int
     queued: int
     skipped: int
-    results: list[BatchResult]
+    results: list[BatchResult | BatchPreview]
 
 
 class BatchSchema(OperationSchema):
@@ -72,7 +70,7 @@ class BatchSchema(OperationSchema):
         return {
             **described,
             "operationId": f"{operation.noun}.batch-{operation.verb}",
-            "summary": f"{operation.summary.removesuffix('.')}: many in one request.",
+            "summary": f"Many in one request: {operation.summary[:1].lower()}{operation.summary[1:]}",
             "description": "Each item is a change of its own, with its own checks, hold, log record and result.\n\n"
             + described["description"],
             "parameters": [item for item in described["parameters"] if item["name"] in _PARAMETERS],
@@ -114,12 +112,14 @@ def _viewset(operation: Operation, surface: Surface) -> type[OperationViewSet]:
     )
 
 
+_NOTHING_READ = pipeline.Inputs(arguments={}, query=dict, document=dict)
+
+
 def _handler(operation: Operation) -> Callable[..., HttpResponse]:
     def handle(_: OperationViewSet, request: Request) -> HttpResponse:
         raw = request._request
         call: Any = request.auth
-        inputs = pipeline.Inputs(arguments={}, query=lambda: read_query(raw), document=lambda: read_document(raw))
-        pipeline.require_admission(operation, call, inputs)
+        pipeline.require_admission(operation, call, _NOTHING_READ)
         key = key_of(raw)
         if key is None:
             return _answer(operation, call, raw)
@@ -138,7 +138,7 @@ def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpRespo
         raise
     items = carry_out_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
     body = _counted([_result(request, item) for item in items])
-    return JsonResponse(body, status=200 if body["succeeded"] == body["total"] else 207)
+    return render(operation, request, pipeline.Answer(200 if body["succeeded"] == body["total"] else 207, body))
 
 
 def _refuse_if_match(request: HttpRequest) -> None:
@@ -149,7 +149,7 @@ def _refuse_if_match(request: HttpRequest) -> None:
         )
 
 
-def _counted(results: Sequence[BatchResult]) -> BatchAnswer:
+def _counted(results: Sequence[BatchResult | BatchPreview]) -> BatchAnswer:
     statuses = [result["status"] for result in results]
     return {
         "total": len(statuses),
@@ -161,7 +161,7 @@ def _counted(results: Sequence[BatchResult]) -> BatchAnswer:
     }
 
 
-def _result(request: HttpRequest, item: Item) -> BatchResult:
+def _result(request: HttpRequest, item: Item) -> BatchResult | BatchPreview:
     result: BatchResult = {
         "index": item.index,
         "status": None,
@@ -178,7 +178,7 @@ def _result(request: HttpRequest, item: Item) -> BatchResult:
         if item.result.status == 202:
             result["changeRequestId"] = body["changeRequest"]["id"]
         elif "dryRun" in body:
-            result |= body
+            return {**result, **body}
         else:
             result["id"] = body.get("id", result["id"])
     return result
