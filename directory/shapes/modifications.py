@@ -174,23 +174,37 @@ def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
 
 
 def _resulting(steps: Sequence[Step], before: Sequence[bytes]) -> list[bytes]:
-    """The values after all steps on one attribute: what is removed goes first, so that a value can change its case."""
+    """The values after all steps on one attribute: what is removed goes first, so that a value can change its case.
+
+    A directory may hold values that are compared as one here (Samba takes `a` beside `A`): all of them stay unless they
+    are named, and one that is named exactly goes alone.
+    """
     attribute = steps[0].attribute
-    values = {comparison_key(attribute, value): value for value in before}
+    values = present = _grouped(attribute, before)
     for step in sorted(steps, key=lambda step: step.bag != "remove"):
         if step.bag == "replace":
             # An exact replacement: what differs in case only is a change.
-            values = {comparison_key(attribute, value): value for value in step.values}
-        elif step.bag == "remove":
-            for value in step.values:
-                values.pop(comparison_key(attribute, value), None)
-        else:
-            for value in step.values:
-                values.setdefault(comparison_key(attribute, value), value)
+            values = {comparison_key(attribute, value): [value] for value in step.values}
+            continue
+        values = dict(values)
+        for value in step.values:
+            key = comparison_key(attribute, value)
+            held = values.get(key, [])
+            if step.bag == "add":
+                values[key] = held or [value]
+            else:
+                values[key] = [other for other in held if other != value] if value in held else []
     if attribute.syntax is Syntax.DN:  # the same object in another spelling is no change
-        spelled = {comparison_key(attribute, value): value for value in before}
-        values = {key: spelled.get(key, value) for key, value in values.items()}
-    return list(values.values())
+        values = {key: present.get(key, held) for key, held in values.items() if held}
+    return [value for held in values.values() for value in held]
+
+
+def _grouped(attribute: AttributeType, values: Sequence[bytes]) -> dict[object, list[bytes]]:
+    """Values by what they are compared by."""
+    found: dict[object, list[bytes]] = {}
+    for value in values:
+        found.setdefault(comparison_key(attribute, value), []).append(value)
+    return found
 
 
 def _writable(schema: Schema, name: str, where: str) -> AttributeType:

@@ -175,6 +175,24 @@ class TestLaws:
             assert sorted(map(repr, one.modifications)) == sorted(map(repr, other.modifications))
 
 
+def test_values_that_only_the_gateway_takes_for_one_are_not_lost() -> None:
+    """Samba takes `a` beside `A`, and both Samba and Windows `ß` beside `ss`."""
+    entry = Entry("CN=x,DC=b", {"otherTelephone": [b"a", b"A", "ß".encode(), b"ss", b"1"]})
+
+    def steps(**bags: Any) -> list[tuple[str, tuple[str, ...]]]:
+        delta = delta_of(bags, entry)
+        assert delta is not None
+        return [(step.op, tuple(value.decode() for value in step.values)) for step in delta.modifications]
+
+    assert steps(add={"otherTelephone": ["2"]}) == [("add", ("2",))]
+    assert steps(add={"otherTelephone": ["A", "SS"]}) == []
+    assert steps(remove={"otherTelephone": ["1"]}) == [("delete", ("1",))]
+    assert steps(remove={"otherTelephone": ["A"]}) == [("delete", ("A",))]
+    assert steps(remove={"otherTelephone": ["ss", "a"]}) == [("delete", ("a", "ss"))]
+    assert steps(remove={"otherTelephone": ["SS"]}) == [("delete", ("ß", "ss"))]
+    assert steps(replace={"otherTelephone": ["a"]}) == [("delete", ("A", "ß", "ss", "1"))]
+
+
 PHONE_VALUES = st.sampled_from(["1", "+44 20", "a", "A", "é", "É", "x" * 64, "a,b\\c", "ß", "数"])
 DESCRIPTIONS = st.sampled_from(["Analyst", "ANALYST", "Ünïcode", " padded", "two\nlines"])
 
