@@ -76,9 +76,9 @@ def propose_create(
     steps = read_bags(bags, schema, kind=kind)
     require_sense(steps, kind=kind, entry=None)
     values = {attribute.name: encoded for attribute, encoded in values_of_new(steps, kind=kind)}
-    risk = Risk.ORDINARY
+    why_risky = None
     if account is not None:
-        risk = _add_account(values, bags, kind, name, account)
+        why_risky = _add_account(values, bags, kind, name, account)
     if group is not None:
         _add_group(values, bags, name, group)
 
@@ -101,7 +101,8 @@ def propose_create(
         answer=lambda: read_created(call, str(new)),
         requires=permissions_for_attributes(attribute_names(bags)) | {permission_for("create", kind)},
         attributes=frozenset(step.attribute.name for step in steps),
-        risk=risk,
+        risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
+        risk_reason=why_risky,
         evidence=evidence_of(write),
         explain=partial(explain_refusal, policy),
     )
@@ -119,7 +120,10 @@ def _class_of_new(schema: Schema, object_class: str) -> tuple[str, Kind]:
     return rdn_attribute or "cn", kind_of(reversed(inherited))
 
 
-def _add_account(values: dict[str, tuple[bytes, ...]], bags: Bags, kind: Kind, name: str, account: NewAccount) -> Risk:
+def _add_account(
+    values: dict[str, tuple[bytes, ...]], bags: Bags, kind: Kind, name: str, account: NewAccount
+) -> str | None:
+    """Add what makes it an account; why that is a security change, if it is."""
     named = attribute_names(bags)
     options = account.options
     given: frozenset[str] = frozenset() if options is None else frozenset(options.model_fields_set)
@@ -150,8 +154,10 @@ def _add_account(values: dict[str, tuple[bytes, ...]], bags: Bags, kind: Kind, n
     enabled = not int(values["userAccountControl"][0]) & UserAccountControl.ACCOUNTDISABLE
     if enabled and account.password is None:
         raise refusal(errors.PasswordRequired, "#/password", "an enabled account needs a password")
-    risky = enabled or (options is not None and options.password_never_expires)
-    return Risk.SECURITY if risky else Risk.ORDINARY
+    if enabled:
+        return "it creates an enabled account"
+    never_expires = options is not None and options.password_never_expires
+    return "it creates an account whose password never expires" if never_expires else None
 
 
 def _set_account_name(

@@ -67,6 +67,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     require_no_cycle(client, group, added)
 
     write = _write(group, added, removed)
+    risk, why_risky = _risk(added, removed)
     answer: MembersChanged = {
         "added": len(added),
         "removed": len(removed),
@@ -78,7 +79,8 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         write=write,
         answer=lambda: answer,
         protected=is_protected(client, group),
-        risk=_risk(added, removed),
+        risk=risk,
+        risk_reason=why_risky,
         evidence=evidence_of(write, entry=group, schema=client.schema) if write else {},
     )
 
@@ -123,7 +125,7 @@ def _change(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[Attribute
     return (AttributeChange("member", *names),)
 
 
-def _risk(added: Sequence[Entry], removed: Sequence[Entry]) -> Risk:
+def _risk(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[Risk, str | None]:
     if added:
-        return Risk.SECURITY
-    return Risk.DESTRUCTIVE if removed else Risk.ORDINARY
+        return Risk.SECURITY, "it adds members to the group"
+    return (Risk.DESTRUCTIVE, "it removes members from the group") if removed else (Risk.ORDINARY, None)
