@@ -11,7 +11,7 @@ import ldap
 from bench.measuring import Gateway, add_users, row, seconds
 from bench.stack import Stack, running_stack
 
-ROUNDS = 5
+ROUNDS = 9
 MEMBERS = 1000
 GLOBAL_SECURITY_GROUP = b"-2147483646"
 

@@ -200,6 +200,28 @@ def test_a_second_value_in_a_guarded_modify_is_a_conflict() -> None:
     assert isinstance(error_from(error, guarded=True), layer.VersionConflict)
 
 
+@pytest.mark.parametrize(
+    ("kind", "result", "info"),
+    [
+        (ldap.ALREADY_EXISTS, 68, "00000562: UpdErr: DSID-031A11E2, problem 6005 (ENTRY_EXISTS), data 0"),
+        (ldap.ALREADY_EXISTS, 68, "00000528: UpdErr: DSID-031A11E2, problem 6005 (ENTRY_EXISTS), data 0"),
+        (ldap.UNWILLING_TO_PERFORM, 53, "00000561: SvcErr: DSID-031A120C, problem 5003 (WILL_NOT_PERFORM), data 0"),
+        (ldap.UNWILLING_TO_PERFORM, 53, "00000529: SvcErr: DSID-031A120C, problem 5003 (WILL_NOT_PERFORM), data 0"),
+    ],
+)
+def test_a_membership_changed_meanwhile_is_a_conflict(kind: type[ldap.LDAPError], result: int, info: str) -> None:
+    error = kind({"result": result, "info": info})
+    assert isinstance(error_from(error, guarded=True), layer.VersionConflict)
+    assert not isinstance(error_from(error), layer.VersionConflict)
+
+
+def test_a_name_in_use_is_no_conflict_of_a_guarded_modify() -> None:
+    taken = ldap.ALREADY_EXISTS({"result": 68, "info": "00002071: samldb: sAMAccountName already in use"})
+    assert isinstance(error_from(taken, guarded=True), layer.AlreadyExists)
+    unwilling = ldap.UNWILLING_TO_PERFORM({"result": 53, "info": "0000001F: SvcErr: problem 5003"})
+    assert isinstance(error_from(unwilling, guarded=True), layer.Refused)
+
+
 @pytest.mark.parametrize("kind", [ldap.SERVER_DOWN, ldap.TIMEOUT])
 def test_losing_the_connection_is_unknown_for_writes_only(kind: type[ldap.LDAPError]) -> None:
     assert type(error_from(kind({"result": -1}), writing=True)) is layer.OutcomeUnknown

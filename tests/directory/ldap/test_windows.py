@@ -133,7 +133,7 @@ def test_a_search_given_up_is_abandoned() -> None:
     assert link.abandoned == [1]
 
 
-@pytest.mark.parametrize("members", [1, 1499, 1500, 1501, 3000, 4000])
+@pytest.mark.parametrize("members", [1, 1499, 1500, 1501, 3000, 10_000])
 def test_ranged_attributes_are_fetched_whole(members: int) -> None:
     link = WindowsLink(3, members)
     client = client_of(link)
