@@ -2,6 +2,7 @@
 
 import statistics
 import uuid
+from functools import partial
 
 import ldap
 
@@ -31,6 +32,6 @@ def measure_batch(stack: Stack) -> tuple[float, float]:
     raw("first"), batch("second")
     raws, batches = [], []
     for number in range(ROUNDS):
-        raws.append(seconds(lambda: raw(f"raw {number}")))
-        batches.append(seconds(lambda: batch(f"batch {number}")))
+        raws.append(seconds(partial(raw, f"raw {number}")))
+        batches.append(seconds(partial(batch, f"batch {number}")))
     return statistics.median(raws), statistics.median(batches)
