@@ -79,7 +79,8 @@ class Proposal:
     (`directory.settle`). `answer` reads what the caller gets after the write. `secret` was made for this change and
     nobody knows it yet: the answer tells it, or it is kept for the approver. `explain` says in the terms of this change
     what a refusal by the directory means. `follow_ups` are made when the write is done; one that fails takes nothing
-    back.
+    back. `operation` and `reason` are what the log says in place of the call's own: a revert is recorded as the change
+    that it is, and tells what it reverts.
     """
 
     target: Target
@@ -97,3 +98,5 @@ class Proposal:
     secret: str | None = field(default=None, repr=False)
     explain: Callable[[GatewayError], GatewayError] | None = None
     follow_ups: tuple[FollowUp, ...] = ()
+    operation: str | None = None
+    reason: str | None = None

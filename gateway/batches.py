@@ -29,6 +29,7 @@ from gateway.core.call import Call
 from gateway.core.errors import GatewayError, ServiceUnavailable
 from gateway.core.operation import Operation
 from gateway.core.shapes import parse_guid
+from gateway.recording import record_refusal, target_named
 
 logger = structlog.get_logger(__name__)
 
@@ -150,7 +151,7 @@ class _Batch:
         try:
             inputs, versions = load_item(self._operation, item.document, dry_run=call.dry_run)
         except GatewayError as refusal:
-            pipeline.record_refusal(self._operation, call, item.arguments, refusal.code)
+            record_refusal(self._operation, call, item.arguments, refusal.code)
             raise
         return pipeline.consider(self._operation, replace(call, if_match=versions), inputs)
 
@@ -270,7 +271,7 @@ class _Batch:
         intents = [
             log.Intent(
                 operation=self._operation.name,
-                target=pipeline.target_named(item.arguments.get("id")),
+                target=target_named(self._operation, item.arguments.get("id")),
                 batch_index=item.index,
             )
             for item in untried

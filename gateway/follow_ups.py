@@ -13,6 +13,7 @@ from directory import errors
 from directory.ldap import Client, LdapError, Unavailable
 from directory.proposal import FollowUp
 from gateway.core.call import Call
+from gateway.recording import intent_of
 
 SECONDS_UNTIL_WRITE = 60.0
 """The first write, and finding out about a lost answer, come before."""
@@ -20,18 +21,7 @@ SECONDS_UNTIL_WRITE = 60.0
 
 def record(call: Call, follow_ups: Sequence[FollowUp], *, approved_by: str | None) -> list[OperationRecord]:
     """The intents, in order. The record of an approved change is the first write's; these are without its id."""
-    intents = [
-        log.Intent(
-            operation=each.operation,
-            target=log.TargetRef(
-                id=each.target.id, kind=each.target.kind, distinguished_name=each.target.distinguished_name
-            ),
-            changes=[dict(change.as_json()) for change in each.changes],
-            evidence=each.evidence,
-            approved_by=approved_by,
-        )
-        for each in follow_ups
-    ]
+    intents = [intent_of(each.operation, each, approved_by=approved_by) for each in follow_ups]
     return log.record_intents(replace(call, change_request_id=None), intents, seconds_until_write=SECONDS_UNTIL_WRITE)
 
 

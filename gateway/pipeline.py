@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
-import structlog
 from django.conf import settings
-from django.db import DatabaseError, transaction
+from django.db import transaction
 
 from approvals import queue, secrets, supervision
 from approvals.models import ChangeRequest
@@ -30,9 +29,8 @@ from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavai
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from gateway.core.streams import RecordStream
+from gateway.recording import intent_of, record_refusal, shown, target_of, target_ref
 from keys.policy import call_for_key
-
-logger = structlog.get_logger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -87,11 +85,9 @@ class Change:
     @property
     def intent(self) -> log.Intent:
         """What the log keeps of it before it is written."""
-        return log.Intent(
-            operation=self.operation.name,
-            target=_target_ref(self.proposal),
-            changes=_changes(self.proposal),
-            evidence=self.proposal.evidence,
+        return intent_of(
+            self.proposal.operation or self.operation.name,
+            self.proposal,
             batch_index=self.call.batch_index,
             approved_by=self.approved_by,
         )
@@ -145,6 +141,7 @@ def attempt(step: Callable[[], _Result]) -> _Result | Exception:
 
 def _judge(operation: Operation, call: Call, accepted: _Accepted) -> Answer | Change:
     proposal, assessment = _propose(operation, call, accepted)
+    call = _with_reason(call, proposal)
     held = _is_held(call, proposal, assessment.risk)
     if call.dry_run:
         return Answer(200, _dry_run(proposal, assessment, held=held))
@@ -202,7 +199,7 @@ def _perform(operation: Operation, call: Call, accepted: _Accepted) -> Answer:
     if operation.effect is Effect.READ:
         result = operation.function(call, **accepted.given)
         if call.surface is not Surface.REST:
-            target = _target_of(result, accepted.arguments, operation)
+            target = target_of(result, accepted.arguments, operation)
             log.record_read(call, operation=operation.name, target=target)
             if isinstance(result, RecordStream):  # what breaks it comes to light after this answer has begun
                 result.failed = lambda error: log.record_read(
@@ -233,6 +230,10 @@ def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Pro
         return None if proposal.target.id is None else why_protected(client, proposal.target.id)
 
     return proposal, supervision.risk_of(operation, proposal, is_confidential=is_confidential, why_protected=why)
+
+
+def _with_reason(call: Call, proposal: Proposal) -> Call:
+    return call if proposal.reason is None else replace(call, reason=proposal.reason)
 
 
 def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
@@ -266,9 +267,9 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
         )
         log.record_queued(
             call,
-            operation=operation.name,
-            target=_target_ref(proposal),
-            changes=_changes(proposal),
+            operation=proposal.operation or operation.name,
+            target=target_ref(proposal.target),
+            changes=shown(proposal.changes),
             change_request_id=change_request.id,
         )
     body = queue.queued_answer(change_request)
@@ -320,7 +321,7 @@ def _write(change: Change) -> Answer:
     try:
         with directory_errors.translated():
             body = proposal.answer()
-        created = _target_of(body, {}, operation) if proposal.target.id is None else None
+        created = target_of(body, {}, operation) if proposal.target.id is None else None
     finally:
         log.complete(record.id, outcome="succeeded", server=server, target=created)
     return Answer(operation.status, body if operation.output is not None else None)
@@ -369,43 +370,6 @@ def _start_run(change: Change) -> Answer:
     return Answer(207 if result["failed"] else 200, result)
 
 
-def _changes(proposal: Proposal) -> list[dict[str, Any]]:
-    return [dict(change.as_json()) for change in proposal.changes]
-
-
-def _target_ref(proposal: Proposal) -> log.TargetRef:
-    target = proposal.target
-    return log.TargetRef(id=target.id, kind=target.kind, distinguished_name=target.distinguished_name)
-
-
-def _target_of(result: Any, arguments: Mapping[str, str], operation: Operation) -> log.TargetRef | None:
-    """The directory object an answer is about, else the one its path names."""
-    if not operation.on_directory:
-        return None
-    if isinstance(result, dict) and "distinguishedName" in result and "kind" in result:
-        return log.TargetRef(id=UUID(result["id"]), kind=result["kind"], distinguished_name=result["distinguishedName"])
-    return target_named(arguments.get("id"))
-
-
-def target_named(text: str | None) -> log.TargetRef | None:
-    """An object of which no more is known than the identifier it was named by."""
-    named = parse_guid(text or "")
-    return log.TargetRef(id=named, kind="", distinguished_name="") if named else None
-
-
-def record_refusal(operation: Operation, call: Call, arguments: Mapping[str, str], code: str) -> None:
-    """One record of a refused call. The log being away must not hide the refusal itself."""
-    target = target_named(arguments.get("id")) if operation.on_directory else None
-    try:
-        if operation.effect is Effect.READ:
-            if call.surface is not Surface.REST:
-                log.record_read(call, operation=operation.name, target=target, outcome="failed", code=code)
-        else:
-            log.record_refusal(call, operation=operation.name, code=code, target=target)
-    except (DatabaseError, GatewayError):
-        logger.warning("refusal not recorded", operation=operation.name, code=code)
-
-
 def apply_change_request(change_request_id: UUID) -> None:
     """Apply an approved change once: everything is checked anew, and it must still be the change that was approved."""
     change_request = queue.claim(change_request_id)
@@ -441,6 +405,7 @@ def _apply(change_request: ChangeRequest) -> str:
         accepted, call = _validate(operation, call, inputs)
         with directory_errors.translated():
             proposal, _ = _propose(operation, call, accepted)
+        call = _with_reason(call, proposal)
     except GatewayError as refusal:
         record_refusal(operation, call, inputs.arguments, refusal.code)
         raise

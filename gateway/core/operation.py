@@ -83,7 +83,12 @@ class Operation:
 
     @property
     def on_directory(self) -> bool:
-        """Whether the operation needs a directory connection."""
+        """Whether the operation needs a directory connection: what is below `ad/` does, and every change of one."""
+        return self.path.startswith("ad/") or self.effect is Effect.CHANGE
+
+    @property
+    def names_object(self) -> bool:
+        """Whether `id` in its path is the objectGUID of a directory object."""
         return self.path.startswith("ad/")
 
     @property

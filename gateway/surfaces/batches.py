@@ -21,6 +21,7 @@ from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.operation import Operation, operations
 from gateway.core.shapes import load_query
 from gateway.idempotency import answer_once, key_of
+from gateway.recording import record_refusal
 from gateway.surfaces.openapi import DryRun, OperationSchema, Problem
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_document, read_query
@@ -134,7 +135,7 @@ def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpRespo
         batch = load_batch(read_document(request))
         dry_run = load_query(pipeline.ChangeQuery, read_query(request)).dry_run
     except GatewayError as refusal:
-        pipeline.record_refusal(operation, call, {}, refusal.code)
+        record_refusal(operation, call, {}, refusal.code)
         raise
     items = carry_out_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
     body = _counted([_result(request, item) for item in items])
