@@ -264,10 +264,11 @@ def test_dry_run_says_what_the_log_would(
 ) -> None:
     directory.add_values(group, member=[directory.dn(people[0]), directory.dn(people[3])])
     asking = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
-    for lists, risk, before, after in (
-        ({"add": people, "remove": []}, "security", [], people[1:3]),
-        ({"remove": people}, "destructive", [people[0], people[3]], []),
-        ({"add": people[1:], "remove": people[:1]}, "security", people[:1], people[1:3]),
+    adds, removes = "it adds members to the group", "it removes members from the group"
+    for lists, risk, why, before, after in (
+        ({"add": people, "remove": []}, "security", adds, [], people[1:3]),
+        ({"remove": people}, "destructive", removes, [people[0], people[3]], []),
+        ({"add": people[1:], "remove": people[:1]}, "security", adds, people[:1], people[1:3]),
     ):
         answer = change(asking, group, **lists, query="?dryRun=true")
         assert answer.body == {
@@ -275,7 +276,7 @@ def test_dry_run_says_what_the_log_would(
             "wouldQueue": True,
             "risk": risk,
             "changes": [{"attribute": "member", "before": names(directory, before), "after": names(directory, after)}],
-            "warnings": [],
+            "warnings": [f"This is a {risk} change: {why}."],
         }
     nothing = change(asking, group, add=people[:1], query="?dryRun=true").body
     assert (nothing["wouldQueue"], nothing["changes"]) == (False, [])

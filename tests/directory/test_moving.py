@@ -61,7 +61,11 @@ def test_what_lies_below_moves_too(integration: Integration, bob: UUID, director
     here = directory.dn(bob).partition(",OU=")[2]
     unit = directory.guid(f"OU={here}")
     dry = integration.post(f"/api/ad/organization-units/{unit}/move?dryRun=true", {"parent": there}).body
-    assert (dry["risk"], dry["warnings"]) == ("destructive", ["1 objects below it get another distinguished name."])
+    assert (dry["risk"], dry["warnings"][0]) == (
+        "destructive",
+        "This is a destructive change: it moves an organizational unit.",
+    )
+    assert dry["warnings"][1:] == ["1 objects below it get another distinguished name."]
     assert dry["changes"][0]["before"] == [f"OU={here}"]
     assert directory.dn(bob).endswith(here), "a dry run changes nothing"
     assert integration.post(f"/api/ad/organization-units/{unit}/move", {"parent": there}).status == 200
@@ -80,10 +84,11 @@ def test_policies_are_inherited_anew(integration: Integration, directory: Direct
     directory.modify(there, gPLink=f"[LDAP://{green};2]")
     unit = directory.guid(directory.add_unit("Inner", parent=here))
     path = f"/api/ad/organization-units/{unit}/move?dryRun=true"
-    warnings = integration.post(path, {"parent": there}).body["warnings"]
+    _, *warnings = integration.post(path, {"parent": there}).body["warnings"]
     assert warnings == ["Group policies no longer inherited: Red.", "Group policies newly inherited: Green."]
     directory.modify(unit, gPOptions="1")  # blocks what is not enforced
-    assert integration.post(path, {"parent": there}).body["warnings"] == ["Group policies newly inherited: Green."]
+    _, *warnings = integration.post(path, {"parent": there}).body["warnings"]
+    assert warnings == ["Group policies newly inherited: Green."]
     for name in names:
         directory.delete(name)
 

@@ -195,7 +195,9 @@ def test_dry_run_shows_each_account(unit: Unit, directory: Directory, integratio
         "wouldQueue": False,
         "risk": "destructive",
         "changes": [{"attribute": f"CN=Ada,{unit.dn}", "before": ["enabled"], "after": ["disabled"]}],
-        "warnings": [],
+        "warnings": [
+            "This is a destructive change: disable accounts of an organizational unit in one run of at most 100."
+        ],
     }
     assert not Run.objects.exists()
 
