@@ -171,9 +171,20 @@ def _parameters(operation: Operation, describe: _Described) -> list[dict[str, An
             _header("If-Match", "The version the change is meant for; another one is 412."),
             _header("X-Change-Reason", "Why: kept in the log and shown to the approver (at most 500 characters)."),
         ]
+    if operation.method != "GET":
+        found.append(
+            _header("Idempotency-Key", "The same request under the same key is carried out once, within 24 hours.")
+        )
+    if _has_version(operation):
+        found.append(_header("If-None-Match", "The version that is known already: nothing else is answered with 304."))
     if operation.on_directory:
         found.append(_header("X-Client-Id", "The Client ID of the directory link to use; needed if there are several."))
     return found
+
+
+def _has_version(operation: Operation) -> bool:
+    """Whether a read's answer is one object with its version."""
+    return operation.effect is Effect.READ and "version" in getattr(operation.output, "__annotations__", {})
 
 
 def _query_type(definition: dict[str, Any]) -> dict[str, Any]:
@@ -240,12 +251,12 @@ class OperationSchema(_Described):
             "500": self.problem("The gateway failed."),
             "503": self.problem("The directory or a part of the gateway is not available."),
         }
-        if operation.effect is not Effect.READ or operation.body is not None:
+        if operation.method != "GET":
             responses |= {"409": self.problem("The present state does not allow it.")}
             responses |= {"422": self.problem("The directory refused the values.")}
         if operation.on_directory:
             responses |= {"502": self.problem("The directory refused the gateway itself.")}
-        if operation.effect is Effect.READ and operation.on_directory:
+        if _has_version(operation):
             responses |= {"304": {"description": "The version is one of those in If-None-Match."}}
         if operation.effect is Effect.CHANGE:
             responses |= {

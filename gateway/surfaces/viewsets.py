@@ -4,7 +4,7 @@ Nothing here knows an operation by name: request in, pipeline, response out.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from posixpath import commonpath
 from typing import Any, ClassVar
@@ -130,12 +130,19 @@ def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) 
         headers["ETag"] = f'"{body["version"]}"'
         wanted = read_versions(request.headers.get("If-None-Match"))
         if operation.effect is Effect.READ and wanted and (body["version"] in wanted or "*" in wanted):
-            return HttpResponse(status=304, headers=headers)
+            return _empty(304, headers)
     if answer.status == 201 and isinstance(body, dict) and "id" in body:
         headers.setdefault("Location", f"{request.path}/{body['id']}")
     if body is None:
-        return HttpResponse(status=answer.status, headers=headers)
+        return _empty(answer.status, headers)
     return HttpResponse(to_json(body), status=answer.status, headers=headers, content_type="application/json")
+
+
+def _empty(status: int, headers: Mapping[str, str]) -> HttpResponse:
+    """An answer without content has no media type either."""
+    response = HttpResponse(status=status, headers=headers)
+    del response["Content-Type"]
+    return response
 
 
 def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[OperationViewSet]]:

@@ -95,6 +95,7 @@ def test_if_none_match(integration: Integration, ada: UUID, directory: Directory
         assert answer.headers["ETag"] == f'"{version}"'
         if status == 304:
             assert answer.body == b""
+            assert "Content-Type" not in answer.headers
 
 
 def test_a_copy_is_fresh_until_the_object_changes(integration: Integration, ada: UUID, directory: Directory) -> None:
