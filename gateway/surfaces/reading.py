@@ -9,6 +9,7 @@ from urllib.parse import unquote_plus
 from django.http import HttpRequest
 
 from gateway.core.errors import FieldError, InvalidRequest, MalformedRequest, UnsupportedMediaType
+from gateway.core.shapes import Body, load_body
 
 MAX_NESTING = 64
 
@@ -47,6 +48,15 @@ def read_document(request: HttpRequest) -> Any:
     if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8"):
         raise UnsupportedMediaType
     return parse_json(body)
+
+
+def refuse_members(request: HttpRequest) -> None:
+    """For an operation that takes no body: none may be sent, or an empty object. What else is in it would be ignored.
+
+    Raises UnknownMember, InvalidRequest, UnsupportedMediaType or MalformedRequest.
+    """
+    if request.body:
+        load_body(Body, read_document(request))
 
 
 def refuse_encoding(request: HttpRequest) -> None:

@@ -26,7 +26,14 @@ from gateway.core.streams import RecordStream
 from gateway.idempotency import answer_once, key_of
 from gateway.surfaces.openapi import OperationSchema
 from gateway.surfaces.problems import problem_response
-from gateway.surfaces.reading import read_document, read_query, read_versions, refuse_encoding, wants_async
+from gateway.surfaces.reading import (
+    read_document,
+    read_query,
+    read_versions,
+    refuse_encoding,
+    refuse_members,
+    wants_async,
+)
 from gateway.surfaces.streams import require_no_page, stream_response, wanted_format
 from keys.authentication import identify_machine, identify_session
 
@@ -90,11 +97,14 @@ def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
             respond_async=wants_async(raw.headers),
             stream_as=wanted_format(operation, raw.headers.get("Accept")),
         )
-        inputs = pipeline.Inputs(
-            arguments=arguments,
-            query=lambda: read_query(raw) if call.stream_as is None else require_no_page(read_query(raw)),
-            document=lambda: read_document(raw),
-        )
+
+        def query() -> Mapping[str, str]:
+            if operation.body is None and operation.method != "GET":
+                refuse_members(raw)
+            given = read_query(raw)
+            return given if call.stream_as is None else require_no_page(given)
+
+        inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: read_document(raw))
 
         def run() -> pipeline.Answer:
             refuse_encoding(raw)

@@ -118,6 +118,27 @@ def test_an_unknown_parameter_is_named(integration: Integration, ada: UUID) -> N
     assert answer.body["errors"][0]["parameter"] == "fields"
 
 
+def test_an_operation_without_a_body_ignores_nothing_in_one(
+    integration: Integration, ada: UUID, directory: Directory
+) -> None:
+    disable = f"{path(ada)}/disable"
+    for body, code in (
+        ({"reason": "left"}, "Request.UnknownMember"),
+        ([], "Request.Invalid"),
+        ("{", "Request.Malformed"),
+    ):
+        answer = integration.post(disable, body)
+        assert (answer.status, answer.code) == (400, code)
+        assert integration.call("DELETE", path(ada), body).code == code
+    assert directory.is_enabled(ada)
+    assert integration.post(disable, {}).status == 200
+    headers = {"X-API-Key": integration.value}
+    form = integration.client.post(disable, "", "application/x-www-form-urlencoded", headers=headers)
+    assert form.status_code == 200, "what curl sends for an empty body"
+    refused = make_integration(integration.key.links.get().connection, may=[]).post(disable, {"reason": "left"})
+    assert refused.status == 403, "permission comes first"
+
+
 def test_if_match(integration: Integration, ada: UUID, directory: Directory) -> None:
     version = integration.get(path(ada)).body["version"]
     refused = integration.patch(path(ada), {"replace": {"title": "x"}}, If_Match='"other"')
