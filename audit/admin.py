@@ -7,6 +7,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from audit import webhook_admin  # noqa: F401 - registers itself
 from audit.models import OperationRecord
 
 

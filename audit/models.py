@@ -1,4 +1,7 @@
-"""The record of one operation. `audit.log` alone writes it; the database refuses to change or delete it."""
+"""The record of one operation. `audit.log` alone writes it; the database refuses to change or delete it.
+
+The models of webhooks are in `webhook_models`.
+"""
 
 from datetime import timedelta
 from uuid import UUID
@@ -153,3 +156,6 @@ class LogSeal(models.Model):
 
     def __str__(self) -> str:
         return f"seal {self.number} of {self.sealed_at:%Y-%m-%d %H:%M:%S}"
+
+
+from audit.webhook_models import WebhookDelivery, WebhookEndpoint  # noqa: E402, F401 - Django finds models here

@@ -13,8 +13,9 @@ from django.db.models import Q
 from django.utils import timezone
 from typing_extensions import TypedDict
 
-from audit.chain import FINAL, OPEN, Entry, entry_of, is_authentic, seal_after
+from audit.chain import FINAL, OPEN, entry_of, is_authentic, seal_after
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
+from audit.webhooks import enqueue_records
 from gateway.core.shapes import render_timestamp
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -51,16 +52,13 @@ def _seal_some() -> int:
         records = list(OperationRecord.objects.filter(is_due).order_by("id")[:RECORDS_OF_A_SEAL])
         if not records:
             return 0
-        entries: list[Entry] = []
-        forged: list[OperationRecord] = []
-        for record in records:
-            if is_authentic(record):
-                entries.append(entry_of(record))
-            else:
-                forged.append(record)
+        authentic = [record for record in records if is_authentic(record)]
+        forged = set(records).difference(authentic)
+        entries = [entry_of(record) for record in authentic]
         if entries:
             seal = seal_after(LogSeal.objects.order_by("-number").first(), entries, at=timezone.now())
             seal.save(force_insert=True)
+            enqueue_records(record for record, entry in zip(authentic, entries, strict=True) if entry.phase == FINAL)
             for phase, state in ((OPEN, SealedAs.OPEN), (FINAL, SealedAs.FINAL)):
                 ids = [entry.record_id for entry in entries if entry.phase == phase]
                 OperationRecord.objects.filter(id__in=ids).update(seal=seal.number, sealed_as=state)

@@ -10,8 +10,8 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
-from approvals import queue, secrets
-from audit import log, sealing
+from approvals import mail, notices, queue, secrets
+from audit import log, sealing, webhook_delivery, webhooks
 from audit.models import OperationRecord
 from directory.connection import get_client
 from directory.ldap import LdapError
@@ -40,12 +40,26 @@ def sweep() -> None:
     queue.settle_applying()
     secrets.wipe_overdue()
     forget_old_answers()
+    webhooks.forget_delivered()
+
+
+@shared_task(name="gateway.tasks.tell_people")
+def tell_people() -> None:
+    """Tell approvers and requesters by e-mail what has happened to change requests."""
+    notices.collect()
+    mail.send_due()
 
 
 @shared_task(name="gateway.tasks.seal_log")
 def seal_log() -> None:
     """Seal what was logged since the last time."""
     sealing.seal_records()
+
+
+@shared_task(name="gateway.tasks.deliver_webhooks")
+def deliver_webhooks() -> None:
+    """Send the events that are due."""
+    webhook_delivery.deliver_due()
 
 
 @shared_task(name="gateway.tasks.keep_log_head")

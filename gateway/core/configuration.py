@@ -106,6 +106,13 @@ class OperationsLogSection(Section):
     HeadMinutes: PositiveInt = Field(60, description="How often the head is written.")
 
 
+class WebhooksSection(Section):
+    AllowedNetworks: tuple[Network, ...] = Field(
+        (), description="Addresses and CIDR blocks, private ones too, that webhooks may be sent to besides public ones."
+    )
+    AllowPlainHttp: bool = Field(False, description="Whether webhooks may be sent without TLS.")
+
+
 class MetricsSection(Section):
     AllowedAddresses: tuple[Network, ...] = Field(
         ("127.0.0.0/8", "::1/128"), description="Who may read /metrics and the details of /health/ready."
@@ -125,6 +132,7 @@ class Configuration(BaseModel):
     Approvals: ApprovalsSection = ApprovalsSection()
     Tokens: TokensSection = TokensSection()
     OperationsLog: OperationsLogSection = OperationsLogSection()
+    Webhooks: WebhooksSection = WebhooksSection()
     Metrics: MetricsSection = MetricsSection()
 
 

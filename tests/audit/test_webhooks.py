@@ -1,0 +1,271 @@
+"""Webhooks, sent to a real server on loopback."""
+
+import json
+import ssl
+import threading
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from datetime import timedelta
+from hashlib import sha256
+from hmac import digest
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client, override_settings
+from django.utils import timezone
+
+from audit import log, sealing, webhook_delivery, webhooks
+from audit.models import WebhookDelivery, WebhookEndpoint
+from demo.certificates import CertificateAuthority
+from gateway.core.configuration import WebhooksSection
+from keys.models import Person
+from tests.audit.calls import CALL
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
+
+
+class Receiver(ThreadingHTTPServer):
+    """Keeps what is posted to it and answers with `status`."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.received: list[tuple[dict[str, str], bytes]] = []
+        self.status = 204
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/hook?for=gateway"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Receiver
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.received.append(({"path": self.path, **{k.lower(): v for k, v in self.headers.items()}}, body))
+        self.send_response(self.server.status)
+        self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def on_loopback() -> Iterator[None]:
+    allowed = WebhooksSection(AllowedNetworks=("127.0.0.0/8",), AllowPlainHttp=True)
+    with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"Webhooks": allowed})):
+        yield
+
+
+@pytest.fixture
+def endpoint(receiver: Receiver, on_loopback: None) -> WebhookEndpoint:
+    return WebhookEndpoint.objects.create(name="siem", url=receiver.url, events=["changes"])
+
+
+def write_change() -> None:
+    record = log.record_intent(CALL, log.Intent(operation="users.update"))
+    log.complete(record.id, outcome="succeeded")
+
+
+def due_now() -> None:
+    WebhookDelivery.objects.filter(state="waiting").update(next_at=timezone.now())
+
+
+def test_a_change_is_sent_and_signed(endpoint: WebhookEndpoint, receiver: Receiver) -> None:
+    write_change()
+    sealing.seal_records()
+    assert webhook_delivery.deliver_due() == 1
+    ((headers, body),) = receiver.received
+    assert headers["path"] == "/hook?for=gateway"
+    event = json.loads(body)
+    assert (event["type"], event["data"]["operation"], event["data"]["owner"]) == (
+        "operation.succeeded",
+        "users.update",
+        "ada",
+    )
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    key = b64decode(endpoint.secret.removeprefix("whsec_"))
+    assert headers["webhook-signature"] == "v1," + b64encode(digest(key, signed, sha256)).decode()
+    assert abs(int(headers["webhook-timestamp"]) - timezone.now().timestamp()) < 60
+    assert WebhookDelivery.objects.get().state == "delivered"
+    assert webhook_delivery.deliver_due() == 0
+
+
+def test_the_signature_is_the_standards() -> None:
+    """The example of https://github.com/standard-webhooks/standard-webhooks."""
+    secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    signature = webhooks.sign(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_each_closed_record_makes_one_event(endpoint: WebhookEndpoint) -> None:
+    record = log.record_intent(CALL, log.Intent(operation="users.update"))
+    log.record_read(CALL, operation="users.read")
+    log.reads.flush()
+    sealing.seal_records()
+    assert not WebhookDelivery.objects.exists(), "neither an open record nor a read"
+    log.complete(record.id, outcome="failed", code="AD.Object.NotFound")
+    sealing.seal_records()
+    sealing.seal_records()
+    assert [delivery.event for delivery in WebhookDelivery.objects.all()] == ["operation.failed"]
+
+
+def test_an_endpoint_gets_what_it_asked_for(endpoint: WebhookEndpoint) -> None:
+    endpoint.events = ["reads", "change-requests"]
+    endpoint.save()
+    write_change()
+    log.record_read(CALL, operation="users.read")
+    log.reads.flush()
+    sealing.seal_records()
+    webhooks.enqueue_change_request("approved", {"id": "x"})
+    events = set(WebhookDelivery.objects.values_list("event", flat=True))
+    assert events == {"operation.succeeded", "change-request.approved"}
+    assert "users.read" in WebhookDelivery.objects.get(event="operation.succeeded").body
+    endpoint.enabled = False
+    endpoint.save()
+    webhooks.enqueue_change_request("rejected", {"id": "x"})
+    assert WebhookDelivery.objects.count() == 2
+
+
+@pytest.mark.parametrize("status", [500, 404, 301])
+def test_a_failed_delivery_is_tried_again_with_the_same_id(
+    endpoint: WebhookEndpoint, receiver: Receiver, status: int
+) -> None:
+    receiver.status = status
+    write_change()
+    sealing.seal_records()
+    assert webhook_delivery.deliver_due() == 0
+    delivery = WebhookDelivery.objects.get()
+    assert (delivery.state, delivery.attempts, delivery.error) == ("waiting", 1, f"The endpoint answered {status}.")
+    assert delivery.next_at is not None
+    assert timedelta(seconds=3) < delivery.next_at - timezone.now() < timedelta(seconds=6)
+    assert webhook_delivery.deliver_due() == 0
+    assert len(receiver.received) == 1, "not before its time"
+    receiver.status = 200
+    due_now()
+    assert webhook_delivery.deliver_due() == 1
+    assert receiver.received[0][0]["webhook-id"] == receiver.received[1][0]["webhook-id"]
+
+
+def test_after_the_last_attempt_a_person_decides(endpoint: WebhookEndpoint, receiver: Receiver, client: Client) -> None:
+    receiver.status = 503
+    write_change()
+    sealing.seal_records()
+    for _ in range(len(webhook_delivery.PAUSES) + 3):
+        webhook_delivery.deliver_due()
+        due_now()
+    delivery = WebhookDelivery.objects.get()
+    assert (delivery.state, delivery.attempts) == ("dead", len(webhook_delivery.PAUSES) + 1)
+    receiver.status = 200
+    client.force_login(Person.objects.create_superuser("root", password=None))
+    action = {"action": "try_again", "_selected_action": [str(delivery.id)]}
+    response = client.post("/admin/audit/webhookdelivery/", action, follow=True)
+    assert "1 events are sent again" in response.content.decode()
+    assert webhook_delivery.deliver_due() == 1
+
+
+def test_an_endpoint_that_is_gone_is_disabled(endpoint: WebhookEndpoint, receiver: Receiver) -> None:
+    receiver.status = 410
+    write_change()
+    sealing.seal_records()
+    webhook_delivery.deliver_due()
+    endpoint.refresh_from_db()
+    assert not endpoint.enabled
+    assert WebhookDelivery.objects.get().state == "dead"
+
+
+def test_a_server_that_is_away(endpoint: WebhookEndpoint, receiver: Receiver) -> None:
+    endpoint.url = "http://127.0.0.1:9/"
+    endpoint.save()
+    write_change()
+    sealing.seal_records()
+    assert webhook_delivery.deliver_due() == 0
+    assert "No connection" in WebhookDelivery.objects.get().error
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "10.1.2.3", "169.254.1.1"])
+def test_private_addresses_are_refused(host: str) -> None:
+    endpoint = WebhookEndpoint.objects.create(name="inside", url=f"https://{host}:1/", events=["changes"])
+    write_change()
+    sealing.seal_records()
+    webhook_delivery.deliver_due()
+    assert "not allowed (Webhooks:AllowedNetworks)" in WebhookDelivery.objects.get(endpoint=endpoint).error
+
+
+def test_plain_http_is_refused() -> None:
+    WebhookEndpoint.objects.create(name="plain", url="http://192.0.2.1/", events=["changes"])
+    write_change()
+    sealing.seal_records()
+    webhook_delivery.deliver_due()
+    assert "Only HTTPS" in WebhookDelivery.objects.get().error
+
+
+def test_certificates_are_verified(
+    endpoint: WebhookEndpoint, receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = CertificateAuthority(tmp_path)
+    authority.create("Webhook test")
+    authority.issue(["127.0.0.1"], certificate_file=tmp_path / "server.pem", key_file=tmp_path / "server.key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "server.pem", tmp_path / "server.key")
+    receiver.socket = context.wrap_socket(receiver.socket, server_side=True)
+    endpoint.url = receiver.url.replace("http:", "https:")
+    endpoint.save()
+    write_change()
+    sealing.seal_records()
+    assert webhook_delivery.deliver_due() == 0
+    assert "certificate verify failed" in WebhookDelivery.objects.get().error
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate_file))
+    due_now()
+    assert webhook_delivery.deliver_due() == 1
+
+
+def test_many_workers_send_an_event_once(endpoint: WebhookEndpoint, receiver: Receiver) -> None:
+    for _ in range(5):
+        write_change()
+    sealing.seal_records()
+    due = list(WebhookDelivery.objects.all())
+    assert all(webhook_delivery._lease(delivery) for delivery in due)
+    assert not any(webhook_delivery._lease(delivery) for delivery in due), "another worker has it"
+    assert webhook_delivery.deliver_due() == 0
+
+
+def test_an_endpoint_is_made_in_the_admin(client: Client) -> None:
+    client.force_login(Person.objects.create_superuser("root", password=None))
+    given = {"name": "siem", "url": "https://siem.example.test/in", "events": ["changes", "reads"], "enabled": "on"}
+    page = client.post("/admin/audit/webhookendpoint/add/", given, follow=True).content.decode()
+    endpoint = WebhookEndpoint.objects.get()
+    assert endpoint.events == ["changes", "reads"]
+    assert endpoint.secret in page
+    assert endpoint.secret not in client.get(f"/admin/audit/webhookendpoint/{endpoint.pk}/change/").content.decode()
+    old = endpoint.secret
+    action = {"action": "renew_secret", "_selected_action": [str(endpoint.pk)]}
+    page = client.post("/admin/audit/webhookendpoint/", action, follow=True).content.decode()
+    endpoint.refresh_from_db()
+    assert endpoint.secret in page
+    assert endpoint.secret != old
+    refused = client.post("/admin/audit/webhookendpoint/add/", {**given, "name": "b", "events": [], "url": "ftp://x"})
+    assert {"events", "url"} <= set(refused.context["adminform"].form.errors)
+
+
+def test_delivered_events_are_forgotten_in_time(endpoint: WebhookEndpoint) -> None:
+    for state in ("delivered", "dead"):
+        old = WebhookDelivery.objects.create(endpoint=endpoint, event="x", body="{}", state=state)
+        WebhookDelivery.objects.filter(id=old.id).update(created_at=timezone.now() - timedelta(days=8))
+    assert webhooks.forget_delivered() == 1
+    assert WebhookDelivery.objects.get().state == "dead"
