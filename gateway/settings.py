@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from gateway.core.configuration import BadConfiguration, load_configuration
-from gateway.core.deployment import database_from, secret_from
+from gateway.core.deployment import database_from, mail_from, secret_from
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENVIRONMENT = os.environ.get("GATEWAY_ENVIRONMENT", "Production")
@@ -26,6 +26,7 @@ try:
     ]
     # What the operations log is sealed with. The first key seals; each of them is good for verifying.
     LOG_KEYS = [key for key in os.environ.get("GATEWAY_LOG_KEYS", "").split(",") if key] or ENCRYPTION_KEYS
+    _mail = mail_from(os.environ, development=ENVIRONMENT == "Development")
 except BadConfiguration as error:
     sys.exit(f"The gateway cannot start: {error}")
 
@@ -145,6 +146,16 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 5}
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+
+EMAIL_BACKEND = _mail["EMAIL_BACKEND"]
+EMAIL_HOST = _mail["EMAIL_HOST"]
+EMAIL_PORT = _mail["EMAIL_PORT"]
+EMAIL_HOST_USER = _mail["EMAIL_HOST_USER"]
+EMAIL_HOST_PASSWORD = _mail["EMAIL_HOST_PASSWORD"]
+EMAIL_USE_TLS = _mail["EMAIL_USE_TLS"]
+EMAIL_USE_SSL = _mail["EMAIL_USE_SSL"]
+EMAIL_TIMEOUT = _mail["EMAIL_TIMEOUT"]
+DEFAULT_FROM_EMAIL = _mail["DEFAULT_FROM_EMAIL"]
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],

@@ -1,4 +1,4 @@
-"""What the deployment gives through the environment: database and secrets. Read once by settings."""
+"""What the deployment gives through the environment: database, secrets, mail server. Read once by settings."""
 
 import os
 import secrets
@@ -43,6 +43,39 @@ def database_from(url: str) -> dict[str, Any]:
             "CONN_HEALTH_CHECKS": True,
         }
     raise BadConfiguration(f"DATABASE_URL: {parts.scheme or url!r} is neither sqlite nor postgresql")
+
+
+def mail_from(environment: Mapping[str, str], *, development: bool) -> dict[str, Any]:
+    """Django's settings for sending e-mail, under their own names; to the console in Development without EMAIL_HOST."""
+    mail: dict[str, Any] = {
+        "EMAIL_HOST": environment.get("EMAIL_HOST") or "localhost",
+        "EMAIL_PORT": _number(environment, "EMAIL_PORT", 25),
+        "EMAIL_HOST_USER": environment.get("EMAIL_HOST_USER", ""),
+        "EMAIL_HOST_PASSWORD": environment.get("EMAIL_HOST_PASSWORD", ""),
+        "EMAIL_USE_TLS": _flag(environment, "EMAIL_USE_TLS"),
+        "EMAIL_USE_SSL": _flag(environment, "EMAIL_USE_SSL"),
+        "EMAIL_TIMEOUT": _number(environment, "EMAIL_TIMEOUT", 10),
+        "DEFAULT_FROM_EMAIL": environment.get("DEFAULT_FROM_EMAIL") or "directory-gateway@localhost",
+    }
+    if mail["EMAIL_USE_TLS"] and mail["EMAIL_USE_SSL"]:
+        raise BadConfiguration("EMAIL_USE_TLS: is STARTTLS, and cannot be true together with EMAIL_USE_SSL")
+    to_console = development and not environment.get("EMAIL_HOST")
+    mail["EMAIL_BACKEND"] = f"django.core.mail.backends.{'console' if to_console else 'smtp'}.EmailBackend"
+    return mail
+
+
+def _number(environment: Mapping[str, str], key: str, default: int) -> int:
+    text = environment.get(key) or str(default)
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 65_535:
+        raise BadConfiguration(f"{key}: must be a number from 1 to 65535, not {text!r}")
+    return int(text)
+
+
+def _flag(environment: Mapping[str, str], key: str) -> bool:
+    text = environment.get(key) or "false"
+    if text not in ("true", "false"):
+        raise BadConfiguration(f"{key}: must be true or false, not {text!r}")
+    return text == "true"
 
 
 def _kept_secret(path: Path, make: Any) -> str:

@@ -53,7 +53,7 @@ class PersonAdmin(UserAdmin):
             {
                 "description": "A local account. The people of a directory are not entered here: they sign in, and an "
                 "administrator then gives them permissions.",
-                "fields": ("username", "display_name", "usable_password", "password1", "password2"),
+                "fields": ("username", "display_name", "email", "usable_password", "password1", "password2"),
             },
         ),
     )
@@ -66,7 +66,7 @@ class PersonAdmin(UserAdmin):
         fieldsets = super().get_fieldsets(request, obj)
         if obj is None or obj.is_local:
             return fieldsets
-        return ((None, {"fields": ("username", "display_name")}), *fieldsets[1:])
+        return ((None, {"fields": ("username", "display_name", "email")}), *fieldsets[1:])
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         fields = list(super().get_readonly_fields(request, obj))

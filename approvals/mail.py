@@ -1,0 +1,197 @@
+"""E-mails about change requests: one message for all that a person is to be told at a time, in plain text.
+
+They name attributes and never their values. What is to be told is `approvals.notices`'s.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from smtplib import SMTPDataError, SMTPNotSupportedError, SMTPRecipientsRefused
+from typing import Any
+from uuid import UUID, uuid4
+
+import structlog
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.db.models import F, Q, QuerySet
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+
+from approvals.models import Audience, ChangeRequest, Notice, Status
+from approvals.notices import EXPIRY_LEAD, people_who_decide, wait_for_decision
+from directory.ldap import DistinguishedName, InvalidValue
+from keys.models import Person
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+MAX_ATTEMPTS = 10
+"""With the pauses between them, about four hours: then the message is given up."""
+LEASE = timedelta(minutes=5)
+"""How long a worker has for one message; one that takes longer was lost with it."""
+SUBJECT_PREFIX = "[Directory gateway]"
+
+_OF_ONE_MESSAGE = (SMTPRecipientsRefused, SMTPDataError, SMTPNotSupportedError, ValueError)
+"""What is wrong with one recipient, or with an address that cannot be written."""
+_LONGEST_PAUSE = timedelta(hours=1)
+_DETAILED = 25
+"""So many requests are told in full; of the others only the number."""
+_OUTCOMES = {
+    Status.APPROVED: "approved",
+    Status.APPLYING: "approved",
+    Status.UNKNOWN: "approved, its outcome not known yet",
+    Status.APPLIED: "applied",
+    Status.REJECTED: "rejected",
+    Status.FAILED: "failed",
+    Status.STALE: "stale: the values have changed since, so nothing was done",
+    Status.EXPIRED: "expired without a decision",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """The notices of one person that this worker alone sends as one message."""
+
+    token: UUID
+    person: Person
+    audience: Audience
+
+    def requests(self) -> list[ChangeRequest]:
+        """What there still is to tell: nobody is asked for a decision that is not theirs to take (any more)."""
+        told = Notice.objects.filter(claim=self.token).values("change_request_id")
+        requests = ChangeRequest.objects.defer("input", "secret").filter(id__in=told).order_by("id")
+        if self.audience is Audience.APPROVER:
+            requests = wait_for_decision(requests, self.person.pk)
+        return list(requests)
+
+
+def send_due() -> int:
+    """Send every person what is due to them; how many messages went out. A server that is away is tried again later."""
+    sent = 0
+    due = _unclaimed().filter(due_at__lte=timezone.now())
+    for person_id, audience in due.order_by("person_id").values_list("person_id", "audience").distinct():
+        claim = _claim(person_id, Audience(audience))
+        if claim is None:
+            continue
+        try:
+            sent += _send(claim)
+        except _OF_ONE_MESSAGE as error:
+            _put_off(claim, error)
+        except OSError as error:  # the server is away, or refuses everybody: the next message would fare no better
+            _put_off(claim, error)
+            break
+    return sent
+
+
+def _unclaimed() -> QuerySet[Notice]:
+    free = Q(claimed_until__isnull=True) | Q(claimed_until__lte=timezone.now())
+    return Notice.objects.filter(free)
+
+
+def _claim(person_id: int, audience: Audience) -> _Claim | None:
+    """Take all notices of a person for an audience, those that are not due yet too; None when another worker has."""
+    token = uuid4()
+    notices = _unclaimed().filter(person_id=person_id, audience=audience)
+    if not notices.update(claim=token, claimed_until=timezone.now() + LEASE, attempts=F("attempts") + 1):
+        return None
+    return _Claim(token, Person.objects.get(pk=person_id), audience)
+
+
+def _send(claim: _Claim) -> bool:
+    """Send the message of a claim, if there still is something to tell somebody; whether it was sent."""
+    person = claim.person
+    if claim.audience is Audience.APPROVER:
+        is_told = people_who_decide().filter(pk=person.pk).exists()
+    else:
+        is_told = person.is_active and bool(person.email)
+    requests = claim.requests() if is_told else []
+    if requests:
+        message(claim.audience, person.email, requests).send()
+    Notice.objects.filter(claim=claim.token).delete()
+    return bool(requests)
+
+
+def _put_off(claim: _Claim, error: Exception) -> None:
+    """Try again later, less and less often, and give up in the end: the requests themselves say it all."""
+    notices = Notice.objects.filter(claim=claim.token)
+    attempts = max(notices.values_list("attempts", flat=True), default=0)
+    told = {"person": claim.person.username, "attempts": attempts, "error": str(error) or type(error).__name__}
+    abandoned, _ = notices.filter(attempts__gte=MAX_ATTEMPTS).delete()
+    if abandoned:
+        _logger.error("an e-mail was given up", notices=abandoned, **told)
+    pause = min(timedelta(minutes=2 ** min(attempts - 1, 10)), _LONGEST_PAUSE)
+    if notices.update(due_at=timezone.now() + pause, claim=None, claimed_until=None):
+        _logger.warning("an e-mail could not be sent and is tried again", **told)
+
+
+def message(audience: Audience, address: str, requests: list[ChangeRequest]) -> EmailMessage:
+    """The message that tells one person of some requests."""
+    is_question = audience is Audience.APPROVER
+    subject = _question(requests) if is_question else _outcome(requests)
+    context = {
+        "items": [_item(request) for request in requests[:_DETAILED]],
+        "count": len(requests),
+        "more": len(requests) - _DETAILED,
+    }
+    template = "approvals/mail/question.txt" if is_question else "approvals/mail/outcome.txt"
+    return EmailMessage(
+        subject=f"{SUBJECT_PREFIX} {subject}"[:200],
+        body=render_to_string(template, context),
+        to=[address],
+        # No out-of-office answers, and something that filters need not guess.
+        headers={
+            "Auto-Submitted": "auto-generated",
+            "X-Directory-Gateway": "approval-needed" if is_question else "outcome",
+        },
+    )
+
+
+def _question(requests: list[ChangeRequest]) -> str:
+    soon = timezone.now() + EXPIRY_LEAD
+    kind = "Approval needed"
+    if any(request.expiry_announced and request.expires_at <= soon for request in requests):
+        kind = "Approval needed, expires soon"
+    return f"{kind}: {_what(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
+
+
+def _outcome(requests: list[ChangeRequest]) -> str:
+    words = [_OUTCOMES[Status(request.status)].partition(":")[0] for request in requests]
+    if len(requests) == 1:
+        return f"Change {words[0]}: {_what(requests[0])}"
+    counted = ", ".join(f"{count} {word}" for word, count in Counter(words).most_common())
+    return f"{len(requests)} changes: {counted}"
+
+
+def _what(request: ChangeRequest) -> str:
+    return f"{request.operation} on {_line(_name(request.target_dn))}"
+
+
+def _name(dn: str) -> str:
+    try:
+        return DistinguishedName.parse(dn).rdn_value
+    except InvalidValue:
+        return dn
+
+
+def _item(request: ChangeRequest) -> dict[str, Any]:
+    """What the templates say of a request. What people wrote goes on one line: it must not look like ours."""
+    path = reverse("admin:approvals_changerequest_change", args=[request.id])
+    base = settings.CONFIGURATION.Approvals.BaseUrl.rstrip("/")
+    return {
+        "request": request,
+        "target": _line(request.target_dn),
+        "key_name": _line(request.key_name),
+        "reason": _line(request.reason),
+        "comment": _line(request.comment),
+        "attributes": _line(", ".join(dict.fromkeys(change["attribute"] for change in request.changes))),
+        "risk_reasons": [_line(reason) for reason in request.risk_reasons],
+        "outcome": _OUTCOMES.get(Status(request.status), request.status),
+        "problem": f"{request.problem['code']}, {request.problem['title']}" if request.problem else "",
+        "link": f"{base}{path}" if base else "",
+    }
+
+
+def _line(text: str | None) -> str:
+    printable = "".join(character if character.isprintable() else " " for character in text or "")
+    shown = " ".join(printable.split())
+    return shown if len(shown) <= 500 else f"{shown[:499]}…"
