@@ -6,7 +6,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from directory.ldap import GroupType
+from directory.ldap import Entry, GroupType
+from directory.nesting import relative_id
+from tests.directory.test_streams import CSV, NDJSON, fetch
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
 from tests.support.directory import Directory
 
@@ -129,6 +131,13 @@ def test_the_groups_of_the_domain(integration: Integration, ada: UUID, directory
     assert str(ada) in listed(integration, f"groups/{users}/members", "&nested=true")
 
 
+def test_a_builtin_group_is_nobody_s_primary_group(directory: Directory) -> None:
+    """Its number means another group in the accounts' domain."""
+    for name, expected in (("CN=Users,CN=Builtin", None), ("CN=Domain Users,CN=Users", 513)):
+        dn = f"{name},{directory.base_dn}"
+        assert relative_id(Entry(dn, directory.read(dn, "objectSid"))) == expected
+
+
 def test_foreigners_have_a_name(integration: Integration, directory: Directory, organizational_unit: str) -> None:
     group = directory.add_group(parent=organizational_unit, group_type=LOCAL)
     directory.add_values(group, member=f"CN=S-1-5-11,CN=ForeignSecurityPrincipals,{directory.base_dn}")
@@ -179,6 +188,14 @@ def test_the_console_sees_the_same(connection: Any, nest: Nest) -> None:
     answer = console.get(f"/rest/ad/groups/{nest.outer}/members?nested=true")
     assert (answer.status, answer.body["total"]) == (200, 9)
     assert console.get(f"/rest/ad/users/{nest.first}/groups").body["total"] == 2
+
+
+def test_streams(integration: Integration, nest: Nest) -> None:
+    page = integration.get(f"/api/ad/groups/{nest.outer}/members?nested=true&sort=name").body["items"]
+    lines = fetch(integration, NDJSON, f"groups/{nest.outer}/members", nested="true", sort="name")
+    assert lines.records == page
+    table = fetch(integration, CSV, f"users/{nest.users[3]}/groups", nested="true", sort="name", attributes="cn")
+    assert [row["name"] for row in table.rows][:3] == ["deepest", "Domain Users", "inner"]
 
 
 def test_thousands_of_members(integration: Integration, directory: Directory, organizational_unit: str) -> None:
