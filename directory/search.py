@@ -6,9 +6,10 @@ once, whatever is created, renamed or deleted meanwhile, and a cursor works on e
 what is still to come is kept in Redis (`search_snapshots`), and found anew, behind the last place, when it is not.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Annotated, Literal, cast
 from uuid import UUID
 
@@ -156,6 +157,10 @@ def _names_shown(selection: Selection, kinds: Iterable[Kind]) -> tuple[str, ...]
     return tuple(sorted({name for kind in kinds for name in DEFAULT_ATTRIBUTES[kind]}))
 
 
+class _TooMany(Exception):
+    """There are more matches than are wanted at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Running:
     """A search with everything about it looked up."""
@@ -204,12 +209,22 @@ class _Running:
         """
         if self.search.accept is not None:
             return None
-        entries = list(islice(self._find(self.maker.to_read, limit=limit + 1), limit + 1))
-        if len(entries) > limit:
+        matches: list[Match] = []
+
+        def few(found: Iterator[Entry]) -> Iterator[Entry]:
+            for entry in found:
+                if len(matches) == limit:
+                    raise _TooMany
+                matches.append(self.order.match(entry))
+                yield entry
+
+        try:
+            with closing(self._find(self.maker.to_read, limit=limit + 1)) as found:
+                records = self.maker.records(few(found))
+        except _TooMany:
             return None
-        by_guid = {entry.values("objectGUID")[0]: entry for entry in entries}
-        matches = self.order.sorted(map(self.order.match, entries))
-        return self.maker.records([by_guid[match.guid] for match in matches])
+        by_guid = {match.guid: record for match, record in zip(matches, records, strict=True)}
+        return [by_guid[match.guid] for match in self.order.sorted(matches)]
 
     def identify(self) -> Iterator[Match]:
         """All matches, in the order the directory finds them."""
@@ -232,7 +247,7 @@ class _Running:
                 records = self.read(part[position : position + 16] for position in range(0, len(part), 16))
             yield records
 
-    def _find(self, attributes: tuple[str, ...], *, limit: int | None = None) -> Iterator[Entry]:
+    def _find(self, attributes: tuple[str, ...], *, limit: int | None = None) -> Generator[Entry, None, None]:
         """The matches; with a limit, at least so many if there are so many."""
         accept, deleted = self.search.accept, self.search.show_deleted
         if self.area.refines:

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from typing import NamedTuple
+from uuid import UUID
 
 from directory.ldap import Client, Entry, UserAccountControl, datetime_to_filetime
 from directory.ldap.codecs import guid_to_text
@@ -17,7 +19,14 @@ from directory.password_policy import maximum_ages
 from directory.policy import SHOWN_AGE, administrative_groups
 from directory.searches import Search
 from directory.shapes.kinds import ACCOUNT_KINDS
-from directory.shapes.record import COMPUTED_CONTROL, PARENT_ID, DirectoryObject, Renderer, Selection
+from directory.shapes.record import (
+    COMPUTED_CONTROL,
+    PARENT_ID,
+    DirectoryObject,
+    Renderer,
+    Selection,
+    set_computed_control,
+)
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
 _LOCKED_AT = "lockoutTime"
@@ -48,50 +57,49 @@ class RecordMaker:
         self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs)))
         self._parents: dict[str, str | None] = {}
 
-    def records(self, entries: Sequence[Entry]) -> list[DirectoryObject]:
-        """The records of entries, in their order."""
-        if not entries:
-            return []
+    def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
+        """The records of entries, in their order. Asks the directory itself only when the last entry was taken."""
         groups = administrative_groups(self._client, max_age=SHOWN_AGE)
-        controls = self._compute(entries)
-        records = []
+        render, extend = self._renderer.render, self._search.extend
+        records: list[DirectoryObject] = []
+        doubts: list[_Doubt] = []
+        # Each is rendered as it comes, while its values are still in the processor's cache.
         for entry in entries:
-            record = self._renderer.render(
-                entry,
-                protected=groups.protect(entry),
-                parent_id=self._parents[_parent_of(entry.dn)],
-                computed_control=controls.get(entry.values("objectGUID")[0], 0),
-            )
-            if self._search.extend is not None:
-                record.update(self._search.extend(entry))  # type: ignore[typeddict-item]  # what a search adds is its own
+            control = entry.integer(COMPUTED_CONTROL)
+            record = render(entry, protected=groups.protect(entry), parent_id=None, computed_control=control or 0)
+            if control is None and (password_set := _doubtful_since(entry)) is not None:
+                doubts.append(_Doubt(record, password_set))
+            if extend is not None:
+                record.update(extend(entry))  # type: ignore[typeddict-item]  # what a search adds is its own
             records.append(record)
+        self._complete(records, doubts)
         if self._search.complete is not None:
             self._search.complete(records)
         return records
 
-    def _compute(self, entries: Sequence[Entry]) -> dict[bytes, int]:
-        """Learn the parents not known yet; the computed flags of those accounts that may have any, by objectGUID."""
+    def _complete(self, records: Sequence[DirectoryObject], doubts: list["_Doubt"]) -> None:
+        """Add what the domain controller computes, in one look-up for all."""
+        parents = [_parent_of(record["distinguishedName"]) for record in records]
         children = {
-            parent: entry for entry in reversed(entries) if (parent := _parent_of(entry.dn)) not in self._parents
+            parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
         }
-        accounts = [] if COMPUTED_CONTROL in self.to_read else self._doubtful(entries)
-        asked = {entry.guid for entry in (*children.values(), *accounts)}
+        if len(doubts) > _ASKED_WITHOUT_AGES and (since := self._may_be_expired_since) is not None:
+            doubts = [doubt for doubt in doubts if doubt.password_set <= since]
+        asked = {UUID(record["id"]) for record in (*children.values(), *(doubt.record for doubt in doubts))}
         deleted = self._search.show_deleted
         found = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
         for entry in found.values():
             values = entry.values(PARENT_ID)
             self._parents[_parent_of(entry.dn)] = guid_to_text(values[0]) if values else None
         for parent in children.keys() - self._parents.keys():  # the child was moved or deleted in between
-            self._parents[parent] = _id_of(self._client.find(parent, ("objectGUID",), deleted=deleted))
-        computed = entries if COMPUTED_CONTROL in self.to_read else found.values()
-        return {entry.values("objectGUID")[0]: entry.integer(COMPUTED_CONTROL) or 0 for entry in computed}
-
-    def _doubtful(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The accounts that may be locked out or have an expired password."""
-        doubtful = [entry for entry in entries if _is_doubtful(entry, None)]
-        if len(doubtful) <= _ASKED_WITHOUT_AGES:
-            return doubtful
-        return [entry for entry in doubtful if _is_doubtful(entry, self._may_be_expired_since)]
+            there = self._client.find(parent, ("objectGUID",), deleted=deleted)
+            self._parents[parent] = None if there is None else str(there.guid)
+        for parent, record in zip(parents, records, strict=True):
+            record["parentId"] = self._parents[parent]
+        for doubt in doubts:
+            asked_about, account = found.get(UUID(doubt.record["id"])), doubt.record["account"]
+            if asked_about is not None and account is not None:
+                set_computed_control(account, asked_about.integer(COMPUTED_CONTROL) or 0)
 
     @cached_property
     def _may_be_expired_since(self) -> int | None:
@@ -99,24 +107,30 @@ class RecordMaker:
         ages = maximum_ages(self._client)
         if ages is None:
             return None
-        if not ages:
-            return 0
-        return datetime_to_filetime(datetime.now(UTC) + _CLOCKS_DIFFER) - min(ages)
+        return datetime_to_filetime(datetime.now(UTC) + _CLOCKS_DIFFER) - min(ages) if ages else 0
 
 
-def _is_doubtful(entry: Entry, set_until: int | None) -> bool:
+class _Doubt(NamedTuple):
+    """An account to be asked about unless its password is young: the FILETIME it was set at, 0 in any case."""
+
+    record: DirectoryObject
+    password_set: int
+
+
+def _doubtful_since(entry: Entry) -> int | None:
+    """Since when an account may be locked out or have an expired password (see `_Doubt`); None if it is neither."""
     values = entry.attributes.get
     control, locked_at, password_set = values("userAccountControl"), values(_LOCKED_AT), values("pwdLastSet")
     if not control:
-        return False
+        return None
     if locked_at and locked_at[0] != b"0":
-        return True
+        return 0
     if int(control[0]) & _KEEPS_PASSWORD:
-        return False
+        return None
     if not password_set:
-        return True
-    # 0: it must be changed, and is shown as that.
-    return password_set[0] != b"0" and (set_until is None or int(password_set[0]) <= set_until)
+        return 0
+    # pwdLastSet 0: it must be changed, and is shown as that.
+    return int(password_set[0]) or None
 
 
 def _parent_of(dn: str) -> str:
@@ -125,7 +139,3 @@ def _parent_of(dn: str) -> str:
         return rest
     match = _FIRST_RDN.match(dn)
     return dn[match.end() :] if match else ""
-
-
-def _id_of(entry: Entry | None) -> str | None:
-    return None if entry is None else guid_to_text(entry.guid.bytes_le)

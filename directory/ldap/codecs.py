@@ -182,7 +182,10 @@ def _form(attribute: AttributeType) -> _Form:
 
 
 def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+    try:
+        return value.decode()  # most values of most entries pass here, and arguments cost as much as the decoding
+    except UnicodeDecodeError:
+        return value.decode("utf-8", "replace")
 
 
 def _base64(value: bytes) -> str:

@@ -14,11 +14,13 @@ _METADATA_ROW = struct.Struct("<IIq16sqq")  # attid, version, time, invocation i
 class Entry:
     """One object of the directory."""
 
-    __slots__ = ("_names", "attributes", "dn")
+    __slots__ = ("_asked", "_names", "attributes", "dn")
 
-    def __init__(self, dn: str, attributes: Mapping[str, list[bytes]]) -> None:
+    def __init__(self, dn: str, attributes: Mapping[str, list[bytes]], asked: frozenset[str] = frozenset()) -> None:
+        """``asked`` are names of which it is known that the server answered in the same spelling, if at all."""
         self.dn = dn
         self.attributes = attributes
+        self._asked = asked
         self._names: dict[str, str] | None = None
 
     def values(self, name: str) -> list[bytes]:
@@ -26,6 +28,8 @@ class Entry:
         found = self.attributes.get(name)  # the directory answers with the schema's spelling: usually a hit
         if found is not None:
             return found
+        if name in self._asked:
+            return []
         if self._names is None:
             self._names = {known.lower(): known for known in self.attributes}
         known = self._names.get(name.lower())

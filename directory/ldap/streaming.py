@@ -117,7 +117,7 @@ def complete_ranges(
     link: LdapObject, dn: str, values: Values, controls: Sequence[RequestControl], seconds: float
 ) -> None:
     """Fetch the rest of attributes returned in part, such as ``member;range=0-1499`` ([MS-ADTS] 3.1.1.3.1.3.3)."""
-    if not any(";" in name for name in values):
+    if ";" not in "".join(values):
         return
     for first in [name for name in values if ";range=" in name.lower()]:
         attribute, _, _ = first.partition(";")
@@ -185,6 +185,7 @@ def _receive(
     page: SimplePagedResultsControl | None = None,
 ) -> Generator[Entry, None, None]:
     link = connection.ldap
+    asked = frozenset(query.attributes)
     under_way = True
     try:
         while under_way:
@@ -193,7 +194,7 @@ def _receive(
             for dn, values in rows:
                 if dn is not None:  # None is a referral to another naming context
                     complete_ranges(link, dn, values, query.controls, query.operation_seconds)
-                    yield Entry(dn, values)
+                    yield Entry(dn, values, asked if values.keys() <= asked else frozenset())
         if page is not None:
             cookies = [control.cookie for control in answered if control.controlType == page.controlType]
             page.cookie = cookies[0] if cookies else ""

@@ -187,19 +187,22 @@ class Renderer:
         # lastLogon is this domain controller's, lastLogonTimestamp everybody's but up to two weeks late
         # ([MS-ADA1] 2.351).
         own, shared = values("lastLogon"), values("lastLogonTimestamp")
-        return {
+        account: AccountRecord = {
             "samAccountName": _text(values("sAMAccountName")),
             "userPrincipalName": _text(values("userPrincipalName")),
             "sid": sid_to_text(sids[0]) if sids else None,
             "enabled": not control & _DISABLED,
-            "lockedOut": bool(computed & _LOCKED_OUT),
+            "lockedOut": False,
             "expiresAt": self._moment(values("accountExpires")),
             "passwordLastSetAt": self._moment(password_set),
-            "passwordExpired": bool(computed & _PASSWORD_EXPIRED) and not must_change,
+            "passwordExpired": False,
             "mustChangePassword": must_change,
             "passwordNeverExpires": bool(control & _NEVER_EXPIRES),
             "lastSignInAt": self._moment(shared if _integer(shared) > _integer(own) else own),
         }
+        if computed:
+            set_computed_control(account, computed)
+        return account
 
     def _moment(self, values: list[bytes] | None) -> str | None:
         """A FILETIME as RFC 3339; None for never."""
@@ -210,7 +213,7 @@ class Renderer:
         if decoders is None:
             decoders = self._shown.setdefault(kind, self._decoders(kind))
         values = entry.attributes.get
-        shown = {name: [decode(value) for value in values(name, _NO_VALUES)] for name, decode in decoders}
+        shown = {name: [*map(decode, values(name, _NO_VALUES))] for name, decode in decoders}
         if self._selection.everything:
             for name in entry:
                 attribute = self._schema.attribute(name)
@@ -223,6 +226,12 @@ class Renderer:
     def _decoders(self, kind: Kind) -> tuple[tuple[str, _Decoder], ...]:
         names = sorted(DEFAULT_ATTRIBUTES[kind]) if self._selection.shown is None else self._selection.shown
         return tuple((name, decoder(self._schema.attribute(name))) for name in names)
+
+
+def set_computed_control(account: AccountRecord, control: int) -> None:
+    """Set what msDS-User-Account-Control-Computed tells of an account."""
+    account["lockedOut"] = bool(control & _LOCKED_OUT)
+    account["passwordExpired"] = bool(control & _PASSWORD_EXPIRED) and not account["mustChangePassword"]
 
 
 # As plain integers: an IntFlag makes an object of each result.
