@@ -125,16 +125,18 @@ _BY_HEX_CODE: dict[int, type[LdapError]] = {
     0x21C8: AlreadyExists,  # ERROR_DS_UPN_VALUE_NOT_UNIQUE_IN_FOREST
 }
 
-# Of a guarded modify: a link's value came or went meanwhile.
+# Of a guarded modify: a link's value came or went meanwhile, or the object it names was renamed or deleted.
 _LINK_CONFLICTS = frozenset(
     {
+        0x0525,  # ERROR_NO_SUCH_USER
         0x0528,  # ERROR_MEMBER_IN_GROUP
         0x0529,  # ERROR_MEMBER_NOT_IN_GROUP
         0x0561,  # ERROR_MEMBER_NOT_IN_ALIAS
         0x0562,  # ERROR_MEMBER_IN_ALIAS
+        0x20B5,  # ERROR_DS_NAME_REFERENCE_INVALID
     }
 )
-_SAMBA_LINK_CONFLICT = re.compile(r"already (?:exists|deleted) for target GUID")
+_SAMBA_LINK_CONFLICT = re.compile(r"already (?:exists|deleted) for target GUID|Unable to find GUID for DN")
 
 # RFC 4511 4.1.9, and libldap's own codes below zero.
 _BY_RESULT: dict[int, type[LdapError]] = {
@@ -239,7 +241,7 @@ def _is_conflict(result: int | None, hex_code: str | None, raw: str) -> bool:
     """Whether a compare-and-swap met another value: the old one is gone, or the new one is there already."""
     if result == 16:
         return "not found in the schema" not in raw  # which Samba answers with the same result
-    if result in (53, 68) and ((hex_code and int(hex_code, 16) in _LINK_CONFLICTS) or _SAMBA_LINK_CONFLICT.search(raw)):
+    if (hex_code and int(hex_code, 16) in _LINK_CONFLICTS) or _SAMBA_LINK_CONFLICT.search(raw):
         return True
     return result == 20 or (result == 19 and hex_code == "00002081")  # ERROR_DS_SINGLE_VALUE_CONSTRAINT
 

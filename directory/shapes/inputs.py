@@ -130,7 +130,7 @@ class RenameObject(Body):
     name: Annotated[str, Field(description="The new name, of 1 to 64 characters; kept exactly as given.")]
 
 
-Members = Annotated[list[Guid], Field(description="objectGUIDs, at most 1000.")]
+Members = Annotated[list[Guid], Field(description="objectGUIDs, at most 1000.", json_schema_extra={"maxItems": 1000})]
 
 
 class ChangeMembers(Body):

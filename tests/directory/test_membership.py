@@ -1,13 +1,14 @@
 """Adding members to groups and removing them: what is done, what is refused, and what the log says."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
+from audit import log
 from audit.models import OperationRecord
 from directory.ldap import GroupType
-from gateway import pipeline
 from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve, lose_the_answer
 from tests.support.cast import (
@@ -323,6 +324,18 @@ def test_if_match(integration: Integration, group: UUID, people: list[UUID]) -> 
     assert integration.get(f"/api/ad/groups/{group}").headers["ETag"] != version
 
 
+def before_the_write(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
+    """Let something happen once, between the next intent and its write."""
+    original = log.record_intent
+
+    def record_intent(*args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(log, "record_intent", original)
+        happens()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(log, "record_intent", record_intent)
+
+
 @pytest.mark.parametrize("verb", ["add", "remove"])
 def test_a_lost_race_ends_as_unchanged(
     integration: Integration,
@@ -335,17 +348,8 @@ def test_a_lost_race_ends_as_unchanged(
     """Between proposal and write somebody else does a part of it: the domain controller refuses the whole modify."""
     if verb == "remove":
         directory.add_values(group, member=names(directory, people))
-    original = pipeline.log.record_intent
-
-    def record_intent(*args: Any, **kwargs: Any) -> Any:
-        monkeypatch.setattr(pipeline.log, "record_intent", original)
-        if verb == "add":
-            directory.add_values(group, member=directory.dn(people[1]))
-        else:
-            directory.remove_values(group, member=directory.dn(people[1]))
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(pipeline.log, "record_intent", record_intent)
+    happens = directory.add_values if verb == "add" else directory.remove_values
+    before_the_write(monkeypatch, lambda: happens(group, member=directory.dn(people[1])))
     answer = change(integration, group, **{verb: people})
     expected = counts(added=3, unchanged=1) if verb == "add" else counts(removed=3, unchanged=1)
     assert (answer.status, answer.body) == (200, expected)
@@ -354,6 +358,23 @@ def test_a_lost_race_ends_as_unchanged(
         ("failed", "AD.Object.VersionMismatch"),
         ("succeeded", None),
     ]
+
+
+@pytest.mark.parametrize("verb", ["add", "remove"])
+def test_a_member_renamed_meanwhile(
+    integration: Integration,
+    group: UUID,
+    people: list[UUID],
+    directory: Directory,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+) -> None:
+    if verb == "remove":
+        directory.add_values(group, member=names(directory, people))
+    before_the_write(monkeypatch, lambda: directory.rename(people[1], "Somebody else"))
+    expected = counts(added=4) if verb == "add" else counts(removed=4)
+    assert change(integration, group, **{verb: people}).body == expected
+    assert len(directory.members(group)) == (4 if verb == "add" else 0)
 
 
 def test_a_lost_answer_is_looked_up(
