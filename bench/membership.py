@@ -5,6 +5,7 @@ Every measurement has a group of its own: a membership that was there before is 
 
 import statistics
 import uuid
+from functools import partial
 
 import ldap
 
@@ -38,15 +39,12 @@ def measure_membership(stack: Stack) -> tuple[float, float]:
             raise SystemExit(f"a change of members was answered with {status}: {body}")
 
     raws, throughs = [], []
-    for number in range(ROUNDS + 1):  # the first opens pools and fills caches
+    for _ in range(ROUNDS + 1):
         dn, _ = new_group()
-        raw_seconds = seconds(lambda dn=dn: raw(dn))
+        raws.append(seconds(partial(raw, dn)))
         _, group = new_group()
-        through_seconds = seconds(lambda group=group: through(group))
-        if number:
-            raws.append(raw_seconds)
-            throughs.append(through_seconds)
-    return statistics.median(raws), statistics.median(throughs)
+        throughs.append(seconds(partial(through, group)))
+    return statistics.median(raws[1:]), statistics.median(throughs[1:])  # the first opens pools and fills caches
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ SECURITY = GroupType.SECURITY_ENABLED
 
 
 def change(
-    integration: Integration | Console, group: UUID, *, add: Any = (), remove: Any = (), query: str = "", **headers: str
+    integration: Integration | Console, group: UUID, *, add: Any = (), remove: Any = (), query: Any = "", **headers: Any
 ) -> Answer:
     prefix = "/rest" if isinstance(integration, Console) else "/api"
     body = {"add": [str(guid) for guid in add], "remove": [str(guid) for guid in remove]}
