@@ -11,11 +11,19 @@ CLOCKS_DIFFER_BY = timedelta(minutes=5)
 
 
 def last_image(directory_id: UUID, target: UUID, *, deleted_at: datetime) -> dict[str, list[str]] | None:
-    """The values an object had when it was deleted at that time, by attribute; None when somebody else deleted it.
+    """The values an object had when it was deleted at that time, by attribute; None when somebody else deleted it."""
+    record = last_deletion(directory_id, target, deleted_at=deleted_at)
+    if record is None:
+        return None
+    return {change["attribute"]: change["before"] for change in record.changes if SECRET not in change["before"]}
+
+
+def last_deletion(directory_id: UUID, target: UUID, *, deleted_at: datetime) -> OperationRecord | None:
+    """The record of an object's deletion at that time, None when somebody else deleted it.
 
     An earlier deletion, undone since, tells what the object was like then: it is not taken for this one.
     """
-    record = (
+    return (
         OperationRecord.objects.filter(
             directory_id=directory_id,
             target_id=target,
@@ -26,6 +34,3 @@ def last_image(directory_id: UUID, target: UUID, *, deleted_at: datetime) -> dic
         .order_by("-id")
         .first()
     )
-    if record is None:
-        return None
-    return {change["attribute"]: change["before"] for change in record.changes if SECRET not in change["before"]}

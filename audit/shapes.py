@@ -2,7 +2,7 @@
 
 from typing_extensions import TypedDict
 
-from audit.models import OperationRecord
+from audit.models import OperationRecord, Outcome, Reversible
 from audit.redact import ChangeJson
 from gateway.core.shapes import render_timestamp
 
@@ -61,7 +61,7 @@ def record_as_json(record: OperationRecord) -> RecordJson:
         "batchIndex": record.batch_index,
         "reason": record.reason,
         "server": record.server,
-        "reversible": record.reversible,
+        "reversible": record.reversible if record.outcome == Outcome.SUCCEEDED else Reversible.NONE.value,
     }
 
 

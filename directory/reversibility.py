@@ -3,7 +3,7 @@
 How a revert is made is `reverting`'s. Pure: nothing here looks at a directory.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -38,10 +38,10 @@ _NUL_SIGNS: Final = ("\x00", "\N{SYMBOL FOR NULL}")
 """The log cannot hold the one and shows the other for it."""
 
 
-def reversible_as(operation: str, changes: Iterable[AttributeChange]) -> Reversible:
+def reversible_as(operation: str, changes: Collection[AttributeChange]) -> Reversible:
     """How far a change of this name (`users.update`) can be reverted, by what the log keeps of it."""
     verb = operation.partition(".")[2]
-    if INVERSES.get(verb) is None:
+    if INVERSES.get(verb) is None or not changes:
         return Reversible.NONE
     if verb == "delete":
         return Reversible.PARTIAL  # never the password, nor what was below

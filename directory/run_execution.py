@@ -9,16 +9,18 @@ are closed, and the run ends after both: what a killed worker left open can alwa
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, cast
 from uuid import UUID
 
 from django.utils import timezone
 
 from audit import log
-from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible
+from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory import errors
 from directory.connection import get_client
 from directory.ldap import Client
+from directory.reversibility import reversible_as
 from directory.run_assessment import Account, Action, Effect, assess_named, change_of, write_of
 from directory.run_models import AccountResult, AccountStatus, Run, RunState
 from directory.settle import evidence_of, find_outcome
@@ -55,7 +57,7 @@ class RunExecution:
         records = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=OPEN_OUTCOMES)
         self._intents = {record.target_id: record for record in records if record.target_id is not None}
         self._left = dict.fromkeys(account for account in self._positions if account not in results)
-        self._close_intents(list(results.values()))
+        self._close_intents(list(results.values()), {})
 
     def look_up_open_intents(self) -> None:
         """Find out what became of changes whose outcome is not known; raises Unavailable."""
@@ -122,13 +124,14 @@ class RunExecution:
     def _intent(self, account: Account) -> log.Intent:
         """The intent of a change, with the evidence for a later look-up; of a refusal, which is recorded alike."""
         is_change = account.entry is not None and account.refusal is None
+        changes = [change_of(account, self._action)] if is_change else []
         return log.Intent(
             operation=self._run.operation,
             target=log.TargetRef(account.id, account.kind, account.distinguished_name or ""),
-            changes=[dict(change_of(account, self._action).as_json())] if is_change else (),
+            changes=[dict(change.as_json()) for change in changes],
             evidence=self._evidence(account) if is_change else None,
             run_id=self._run.id,
-            reversible=Reversible.FULL if is_change else Reversible.NONE,
+            reversible=reversible_as(self._run.operation, changes),
             approved_by=self._run.approved_by,
         )
 
@@ -139,6 +142,7 @@ class RunExecution:
     def _change(self, accounts: Sequence[Account]) -> None:
         """Send the writes together and note what is known of their outcomes; what is not stays an open intent."""
         failed = AccountStatus.FAILED
+        servers: dict[UUID, str] = {}
         results = [
             self._result(account.id, failed, account.distinguished_name, account.refusal)
             for account in accounts
@@ -146,16 +150,17 @@ class RunExecution:
         ]
         to_write = [account for account in accounts if account.refusal is None]
         conflicts = []
-        for index, error, _ in self._client.write_many([write_of(account, self._action) for account in to_write]):
+        for index, error, server in self._client.write_many([write_of(account, self._action) for account in to_write]):
             account = to_write[index]
             refusal = errors.from_ldap(error) if error else None
             if refusal is None:
                 results.append(self._result(account.id, AccountStatus.SUCCEEDED, account.distinguished_name))
+                servers[account.id] = server
             elif isinstance(refusal, errors.VersionMismatch):
                 conflicts.append(self._intents.pop(account.id))
             elif not isinstance(refusal, errors.Unavailable | errors.OutcomeUnknown):
                 results.append(self._result(account.id, failed, account.distinguished_name, refusal))
-        self._finish(results)
+        self._finish(results, servers)
         # These were not applied, for certain. The next round looks at their accounts anew, with records of their own.
         lost_races = [
             log.Completion(record_id=record.id, outcome=Outcome.FAILED, code=errors.VersionMismatch.code)
@@ -179,19 +184,19 @@ class RunExecution:
     def _known_dn(self, account: UUID) -> str | None:
         return self._intents[account].target_dn if account in self._intents else None
 
-    def _finish(self, results: Sequence[AccountResult]) -> None:
-        """Note the results, then close the records of these accounts."""
+    def _finish(self, results: Sequence[AccountResult], servers: Mapping[UUID, str] = MappingProxyType({})) -> None:
+        """Note the results, then close the records of these accounts; `servers` tells who changed them, if known."""
         if not results:
             return
         # Another worker may have been at it while this one was held up: the first result stands.
         AccountResult.objects.bulk_create(results, ignore_conflicts=True)
-        self._close_intents(results)
+        self._close_intents(results, servers)
         for result in results:
             self._left.pop(result.account, None)
 
-    def _close_intents(self, results: Sequence[AccountResult]) -> None:
+    def _close_intents(self, results: Sequence[AccountResult], servers: Mapping[UUID, str]) -> None:
         closed = [
-            _completion(self._intents.pop(result.account), result)
+            _completion(self._intents.pop(result.account), result, servers.get(result.account))
             for result in results
             if result.account in self._intents
         ]
@@ -199,7 +204,7 @@ class RunExecution:
             log.complete_many(closed)
 
 
-def _completion(record: OperationRecord, result: AccountResult) -> log.Completion:
+def _completion(record: OperationRecord, result: AccountResult, server: str | None) -> log.Completion:
     """The log's outcome for an account's result."""
     if result.status != AccountStatus.FAILED:
         # An open intent whose account turned out to be as wanted already was never written.
@@ -208,6 +213,7 @@ def _completion(record: OperationRecord, result: AccountResult) -> log.Completio
             record_id=record.id,
             outcome=Outcome.SUCCEEDED if is_applied else Outcome.FAILED,
             code=None if is_applied else log.NOT_APPLIED,
+            server=server,
         )
     code = (result.problem or {}).get("code")
     is_unknown = code == errors.OutcomeUnknown.code
