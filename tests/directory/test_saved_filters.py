@@ -162,6 +162,20 @@ def test_pages_and_order(integration: Integration, people: dict[str, UUID], orga
     assert answer.body["nextCursor"] is None
 
 
+@pytest.mark.parametrize("media_type", ["application/x-ndjson", "text/csv"])
+def test_the_whole_result_is_streamed(
+    integration: Integration, people: dict[str, UUID], organizational_unit: str, media_type: str
+) -> None:
+    saved = save(integration, base=organizational_unit, attributes=["cn"])
+    streamed = integration.client.get(
+        f"{PATH}/{saved['id']}/run?sort=cn", headers={"X-API-Key": integration.value, "Accept": media_type}
+    )
+    assert streamed.headers["Content-Type"].startswith(media_type)
+    text = b"".join(streamed).decode()
+    places = [text.find(f"CN={name},") for name in people]
+    assert -1 < places[0] < places[1] < places[2]
+
+
 def test_a_cursor_belongs_to_the_filter_as_it_was(
     integration: Integration, people: dict[str, UUID], organizational_unit: str
 ) -> None:

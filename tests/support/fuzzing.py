@@ -103,7 +103,7 @@ HEADERS: Mapping[str, tuple[str, ...]] = {
     "X-Client-Id": ("nonsense", "@missing", ""),
     "X-Request-Id": ("mine-1", "no good", "x" * 129),
     "Prefer": ("respond-async", "respond-async, wait=1", ";;;"),
-    "Accept": ("text/csv", "application/x-ndjson", "text/html", "application/json;q=0", "nonsense", ""),
+    "Accept": (*("application/x-ndjson",) * 3, "text/csv", "text/html", "application/json;q=0", "nonsense", ""),
     "Idempotency-Key": ("one", "@random", "\xe9", "x" * 256),
     "Content-Encoding": ("gzip", "identity"),
 }

@@ -89,15 +89,18 @@ class Document:
         elif answer.media_type not in content:
             yield f"{answer.status} has the media type {answer.media_type!r}, not one of {sorted(content)}"
         elif answer.media_type.endswith("json"):
-            yield from self._complaints_about_shape(content[answer.media_type].get("schema", {}), answer)
+            # A stream has a record in each line.
+            documents = answer.content.splitlines() if answer.media_type == "application/x-ndjson" else [answer.content]
+            for text in documents:
+                yield from self._complaints_about_shape(content[answer.media_type].get("schema", {}), text)
         if answer.status >= 400:
             yield from _complaints_about_problem(answer)
 
-    def _complaints_about_shape(self, schema: Mapping[str, Any], answer: Received) -> Iterator[str]:
+    def _complaints_about_shape(self, schema: Mapping[str, Any], text: bytes) -> Iterator[str]:
         key = json.dumps(schema, sort_keys=True)
         if key not in self._validators:
             self._validators[key] = Draft202012Validator({**_closed(schema), "components": self._components})
-        for error in self._validators[key].iter_errors(json.loads(answer.content)):
+        for error in self._validators[key].iter_errors(json.loads(text)):
             yield f"{error.json_path}: {error.message[:300]}"
 
 
