@@ -10,7 +10,7 @@ WORKERS ?= auto
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format check bench reset lock install install-test
+.PHONY: help run test lint format check bench faults reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ check: lint ## lint, and that migrations and the OpenAPI documents are complete
 
 bench: install-test ## Measure against raw python-ldap and print the table
 	$(PYTHON) -m bench
+
+faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
+	$(PYTHON) -m faults $(ARGS)
+	GATEWAY_RACES=full $(PYTHON) -m pytest -q tests/gateway/test_races.py
 
 reset: ## Clear the demonstration's data
 	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \

@@ -1,4 +1,7 @@
-"""A PostgreSQL of the tests' own, on a Unix socket, as fast as a database that nobody will miss may be."""
+"""A PostgreSQL of the tests' own, on a Unix socket, as fast as a database that nobody will miss may be.
+
+A durable one keeps what it committed when it is killed, as long as the machine itself does not go down.
+"""
 
 import os
 import pwd
@@ -14,9 +17,10 @@ from demo.processes import log_tail, start_process, stop_process
 class Postgres:
     """One cluster in one directory; superuser ``gateway``, no password on the socket."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, durable: bool = False) -> None:
         self.directory = directory
         self.log_file = directory / "server.log"
+        self._commit = "on" if durable else "off"
         self._binaries = _newest_binaries()
         # PostgreSQL refuses to run as root.
         self._user = _unprivileged_user() if os.geteuid() == 0 else None
@@ -25,18 +29,19 @@ class Postgres:
     def start(self) -> None:
         """Create the cluster if it is not there, start the server and wait for it (about 1.5 s)."""
         data = self.directory / "data"
-        if not data.exists():
+        is_new = not data.exists()
+        if is_new:
             self.directory.mkdir(parents=True, mode=0o700)
             if self._user is not None:
                 os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
             self._run(
                 "initdb", f"--pgdata={data}", "--username=gateway", "--auth=trust", "--encoding=UTF8", "--no-sync"
             )
-        with self.log_file.open("wb") as log:
+        with self.log_file.open("ab") as log:
             self._process = start_process(
                 [
                     *(self._binaries / "postgres", "-D", data, "-k", self.directory, "-c", "listen_addresses="),
-                    *("-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"),
+                    *("-c", "fsync=off", "-c", f"synchronous_commit={self._commit}", "-c", "full_page_writes=off"),
                     *("-c", "shared_buffers=32MB", "-c", "max_connections=60"),
                 ],
                 output=log,
@@ -50,12 +55,20 @@ class Postgres:
                 self.stop()
                 raise RuntimeError(f"PostgreSQL did not start:\n{log_tail(self.log_file)}")
             time.sleep(0.05)
-        self._run("createdb", "-h", str(self.directory), "-U", "gateway", "gateway")
+        if is_new:
+            self._run("createdb", "-h", str(self.directory), "-U", "gateway", "gateway")
 
     def stop(self) -> None:
         """End the server without waiting for its clients."""
+        self._end(signal.SIGINT)
+
+    def crash(self) -> None:
+        """End the server in immediate mode, as a crash does: what was not committed is lost, at once."""
+        self._end(signal.SIGQUIT)
+
+    def _end(self, request: int) -> None:
         if self._process is not None:
-            stop_process(self._process, request=signal.SIGINT)
+            stop_process(self._process, request=request)
             self._process = None
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -1,0 +1,297 @@
+"""The independent checker: what clients were told, what the log says and what the directory holds must be one story.
+
+It rests on nothing that the gateway computed. Every finding is a sentence; a target is met when it has none.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from faults.diary import ABSENT, NO, YES, Diary, Key, Outcome, Request
+from faults.observed import TRACKED, Calibration, Record, Seen
+from faults.world import ATTRIBUTES
+from tests.support.directory import split_dn
+
+DISABLED = 0x0002
+OPEN = ("pending", "unknown")
+
+
+@dataclass
+class Story:
+    """All that is compared. `before` is the directory as it was when the load began; `can_sign_in` names the accounts
+    and passwords that it accepts, of those that clients know of.
+    """
+
+    diaries: Sequence[Diary]
+    records: Sequence[Record]
+    before: Mapping[str, Seen]
+    after: Mapping[str, Seen]
+    calibration: Calibration
+    decisions: Mapping[str, str]
+    change_requests: Mapping[str, tuple[str, str | None]]
+    runs: Sequence[tuple[str, str, int, int]]
+    can_sign_in: frozenset[tuple[str, str]]
+    by_request: dict[str, list[Record]] = field(init=False)
+    by_target: dict[str, list[Record]] = field(init=False)
+    _by_name: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_request, self.by_target = defaultdict(list), defaultdict(list)
+        self._by_name = {seen.dn.lower(): guid for guid, seen in self.before.items()}
+        for record in self.records:
+            self.by_request[record.request].append(record)
+            if target := record.target or self._created_as(record):
+                self.by_target[target].append(record)
+                for change in record.changes:
+                    if change["attribute"] == "distinguishedName":
+                        self._by_name |= {dn.lower(): target for dn in (*change["before"], *change["after"])}
+
+    def named(self, dn: str) -> str:
+        """The object that had this name at some time: users are renamed and moved, and no name is given twice."""
+        return self._by_name.get(dn.lower(), dn)
+
+    def _created_as(self, record: Record) -> str | None:
+        """The object that a record's creation made, when the record itself does not say: its first name is unique."""
+        if not record.operation.endswith(".create") or record.target_dn is None:
+            return None
+        name = split_dn(record.target_dn)[0].partition("=")[2]
+        return next(
+            (guid for guid, seen in self.after.items() if _account_name(name) == seen.text("sAMAccountName")), None
+        )
+
+    @property
+    def requests(self) -> Iterator[Request]:
+        """Of all clients."""
+        for diary in self.diaries:
+            yield from diary.requests
+
+
+def _account_name(name: str) -> str:
+    return name.replace("client", "c")
+
+
+def missing_changes(story: Story) -> Iterator[str]:
+    """Acknowledged changes that the directory does not have: what a client knows to be true must be."""
+    for diary in story.diaries:
+        unknown = diary.open_values()
+        for key, value in diary.facts.items():
+            if key[0] == "password":
+                continue
+            found = _fact(story, key)
+            if found is not None and found != value and found not in unknown.get(key, ()):
+                yield f"{diary.client}: {' '.join(key)} is {found!r} and should be {value!r}"
+        yield from _wrong_passwords(story, diary, unknown)
+
+
+def _wrong_passwords(story: Story, diary: Diary, unknown: Mapping[Key, set[str]]) -> Iterator[str]:
+    for key, value in diary.facts.items():
+        if key[0] == "password" and not any(
+            (key[1], password) in story.can_sign_in for password in {value, *unknown.get(key, ())}
+        ):
+            yield f"{diary.client}: the password of {key[1]} is not {value!r}"
+
+
+def _fact(story: Story, key: Key) -> str | None:
+    """A fact as the directory has it; None for one about an object that is gone, whose end is a fact of its own."""
+    kind, *objects = key
+    seen = story.after.get(objects[-1])
+    is_there = seen is not None and not seen.is_deleted
+    if kind == "exists":
+        by_name = any(each.dn == objects[-1] for each in story.after.values())
+        return YES if is_there or by_name else NO
+    if seen is None or not is_there:
+        return None
+    if kind == "enabled":
+        return NO if int(seen.text("userAccountControl")) & DISABLED else YES
+    if kind == "member":
+        return YES if seen.dn.encode() in story.after[objects[0]].values.get("member", ()) else NO
+    return split_dn(seen.dn)[1] if kind == "unit" else seen.text(kind)
+
+
+def unrecorded_changes(story: Story) -> Iterator[str]:
+    """Changes of the directory that no record tells of: objects that came or went, versions, values, members."""
+    for guid, seen in story.after.items():
+        records = story.by_target.get(guid, [])
+        if guid not in story.before and not _told(records, ".create"):
+            yield f"{seen.dn} was created and nothing says so"
+        if guid in story.before and seen.is_deleted and not _told(records, ".delete"):
+            yield f"{seen.dn} was deleted and nothing says so"
+        for name, excess, possible in _excesses(story, guid):
+            if excess > possible and name != "unicodePwd":
+                yield f"{seen.dn}: {name} has {excess} versions more than its records tell of"
+        yield from _unexplained_values(story, guid)
+    for guid, seen in story.before.items():
+        if guid not in story.after:
+            yield f"{seen.dn} is gone without a trace"
+    yield from _unexplained_members(story)
+
+
+def _told(records: Iterable[Record], verb: str) -> bool:
+    return any(record.operation.endswith(verb) and record.outcome in ("succeeded", *OPEN) for record in records)
+
+
+def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:
+    """By how many versions each attribute is ahead of its records, and how many open records could explain."""
+    seen, old = story.after[guid], story.before.get(guid)
+    if seen.is_deleted:
+        return
+    records = story.by_target.get(guid, [])
+    for name in TRACKED:
+        first = old.versions[name] if old else story.calibration.created[name]
+        told = sum(_step(story, record, name) for record in records if record.outcome == "succeeded")
+        possible = sum(_step(story, record, name) for record in records if record.outcome in OPEN)
+        yield name, seen.versions[name] - first - told, possible
+
+
+def _step(story: Story, record: Record, name: str) -> int:
+    """By how much the change of a record raises an attribute's version."""
+    if record.operation.endswith((".create", ".delete")):
+        return 0
+    if name == "name" and record.operation.endswith((".rename", ".move")):
+        return story.calibration.steps[name, record.operation.partition(".")[2]]
+    for change in record.changes:
+        if change["attribute"] == name:
+            shape = "set" if not change["before"] else "swap" if change["after"] else "clear"
+            return story.calibration.steps[name, shape]
+    return 0
+
+
+def _unexplained_values(story: Story, guid: str) -> Iterator[str]:
+    """Values are unique: from the first one the records must lead, one after the other, to what is there now."""
+    seen, old = story.after[guid], story.before.get(guid)
+    for name in ATTRIBUTES:
+        path = [
+            (change["before"][0] if change["before"] else ABSENT, change["after"][0] if change["after"] else ABSENT)
+            for record in story.by_target.get(guid, [])
+            if record.outcome == "succeeded" and not record.operation.endswith(".delete")
+            for change in record.changes
+            if change["attribute"] == name
+        ]
+        possible = {
+            change["after"][0] if change["after"] else ABSENT
+            for record in story.by_target.get(guid, [])
+            if record.outcome in OPEN
+            for change in record.changes
+            if change["attribute"] == name
+        }
+        ends = Counter(after for _, after in path)
+        ends[old.text(name) if old else ABSENT] += 1
+        ends.subtract(before for before, _ in path)
+        last = [value for value, count in ends.items() if count > 0]
+        now = seen.text(name)
+        if not seen.is_deleted and [now] != last and now not in possible:
+            yield f"{seen.dn}: {name} is {now!r} and its records end with {last}"
+
+
+def _unexplained_members(story: Story) -> Iterator[str]:
+    for guid, group in story.after.items():
+        if b"group" not in group.values.get("objectClass", ()):
+            continue
+        names = {seen.dn.lower(): user for user, seen in story.after.items()}
+        now = {names.get(dn.decode().lower(), dn.decode()) for dn in group.values.get("member", ())}
+        balance, possible = Counter[str](), set()
+        for record in story.by_target.get(guid, []):
+            for change in (each for each in record.changes if each["attribute"] == "member"):
+                added = {story.named(dn) for dn in change["after"]}
+                removed = {story.named(dn) for dn in change["before"]}
+                if record.outcome == "succeeded":
+                    balance.update(added)
+                    balance.subtract(removed)
+                elif record.outcome in OPEN:
+                    possible |= added | removed
+        told = {user for user, count in balance.items() if count > 0}
+        for user in (now ^ told) - possible:
+            yield f"{group.dn}: {user} is {'a' if user in now else 'no'} member, against the records"
+
+
+def changes_applied_twice(story: Story) -> Iterator[str]:
+    """One request, several changes: by its records, or a password by its versions."""
+    for request, records in story.by_request.items():
+        counts = Counter(
+            (record.target or record.target_dn, record.index) for record in records if record.outcome == "succeeded"
+        )
+        for (target, _), count in counts.items():
+            if count > 1:
+                yield f"{request} changed {target} {count} times"
+    for guid, seen in story.after.items():
+        for name, excess, possible in _excesses(story, guid):
+            if name == "unicodePwd" and excess > possible:
+                yield f"{seen.dn}: the password was set more often than the records tell of ({excess} more)"
+
+
+def untrue_records(story: Story) -> Iterator[str]:
+    """Records of success whose change the directory does not have."""
+    for guid, seen in story.after.items():
+        for name, excess, _ in _excesses(story, guid):
+            if excess < 0:
+                yield f"{seen.dn}: {name} has {-excess} versions less than its records tell of"
+        gone = [record for record in story.by_target.get(guid, []) if record.operation.endswith(".delete")]
+        if not seen.is_deleted and any(record.outcome == "succeeded" for record in gone):
+            yield f"{seen.dn} is there and was deleted according to a record"
+
+
+def untold_changes(story: Story) -> Iterator[str]:
+    """Acknowledged changes without a record of their success."""
+    for request in story.requests:
+        done = [effect for effect in request.effects if effect.outcome is Outcome.DONE]
+        told = [record for record in story.by_request[request.id] if record.outcome == "succeeded"]
+        targets = {record.target for record in told} | {record.target_dn for record in told}
+        for effect in done:
+            target = effect.objects[0]
+            if target in targets or (effect.key[0] == "exists" and told):
+                continue
+            if effect.index is None and told and request.run is None and not request.operation.endswith("-accounts"):
+                continue
+            yield f"{request.id} {request.operation}: nothing tells of {' '.join(effect.key)} = {effect.value!r}"
+
+
+def refused_changes_made(story: Story) -> Iterator[str]:
+    """Changes that the client was told were refused, and that were made all the same."""
+    for request in story.requests:
+        if request.outcomes == {Outcome.REFUSED}:
+            for record in story.by_request[request.id]:
+                if record.outcome == "succeeded":
+                    yield f"{request.id} {request.operation} was refused and made ({record.id})"
+
+
+def runs_not_completed(story: Story) -> Iterator[str]:
+    """Runs that are not over, or over without a result for each account."""
+    for run, state, accounts, results in story.runs:
+        if state != "completed" or accounts != results:
+            yield f"run {run} is {state} with {results} of {accounts} results"
+
+
+def approvals_not_applied(story: Story) -> Iterator[str]:
+    """Approved changes that were not applied, or more than once."""
+    applied = Counter(
+        record.change_request for record in story.records if record.change_request and record.outcome == "succeeded"
+    )
+    decided = {each for each, decision in story.decisions.items() if decision == "approve"}
+    for each, (status, code) in story.change_requests.items():
+        is_approved = each in decided or status in ("approved", "applying", "applied", "failed", "stale", "unknown")
+        if is_approved and status != "applied":
+            yield f"change request {each} was approved and is {status} ({code})"
+        if applied[each] != (status == "applied"):
+            yield f"change request {each} is {status} and was applied {applied[each]} times"
+
+
+def unexpected_answers(story: Story) -> Iterator[str]:
+    """500, and anything else that no client of these should ever get."""
+    for request in story.requests:
+        for number, attempt in enumerate(request.attempts):
+            if attempt.status in (400, 401, 403, 415, 422, 500, 502):
+                yield f"{request.id}.{number} {request.operation}: {attempt.status} {attempt.code}"
+
+
+CHECKS = {
+    "acknowledged changes missing from the directory": missing_changes,
+    "acknowledged changes without a log record": untold_changes,
+    "directory changes without a log record": unrecorded_changes,
+    "changes applied twice": changes_applied_twice,
+    "refused changes that were made": refused_changes_made,
+    "records of success without the change": untrue_records,
+    "runs not completed": runs_not_completed,
+    "approved changes not applied, or applied twice": approvals_not_applied,
+    "answers no client should get": unexpected_answers,
+}
+"""By the words of the report."""

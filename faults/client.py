@@ -1,0 +1,197 @@
+"""A sensible client: it sends a request under an idempotency key until it is told what became of it.
+
+What it asks for is `load`'s choice.
+"""
+
+import http.client
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+from faults.diary import Attempt, Diary, Effect, Outcome, Request
+
+PATIENCE = 12.0
+"""Seconds for which a client tries on at once; then it does something else and comes back to it."""
+COME_BACK = 5.0
+"""Seconds until then."""
+ENDED_WITHOUT_CHANGE = ("rejected", "expired", "cancelled", "failed", "stale")
+"""States of a change request that was not applied and never will be."""
+LATER = float("inf")
+"""There is nothing to insist on: somebody else is at it."""
+ANSWER_SECONDS = 45.0
+"""How long a client waits for one answer."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Status None: the connection was lost."""
+
+    status: int | None
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    cookies: str = ""
+
+    @property
+    def code(self) -> str | None:
+        return self.body.get("code") if isinstance(self.body, dict) else None
+
+
+class Http:
+    """One keep-alive connection, opened again when it was lost."""
+
+    def __init__(self, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=ANSWER_SECONDS)
+
+    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+        """One exchange; never raises for a server that went away."""
+        data = None if body is None else json.dumps(body).encode()
+        given = {} if data is None else {"Content-Type": "application/json"}
+        try:
+            self._connection.request(method, path, body=data, headers={**given, **(headers or {})})
+            response = self._connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException):
+            self._connection.close()
+            return Answer(None)
+        names = {name.lower(): value for name, value in response.getheaders()}
+        return Answer(response.status, json.loads(content) if content else None, names, _cookies(response))
+
+
+def _cookies(response: http.client.HTTPResponse) -> str:
+    """What the Cookie header of later requests has to say."""
+    given = SimpleCookie()
+    for line in response.headers.get_all("Set-Cookie", []):
+        given.load(line)
+    return "; ".join(f"{name}={morsel.value}" for name, morsel in given.items())
+
+
+class Client:
+    """Sends a diary's requests and notes what it is told."""
+
+    def __init__(self, diary: Diary, base_url: str, choices: random.Random) -> None:
+        self.diary = diary
+        self.choices = choices
+        self._http = Http(base_url)
+        self._unfinished: list[Request] = []
+
+    @property
+    def unfinished(self) -> list[Request]:
+        """Requests of which the client still has to hear."""
+        return self._unfinished
+
+    @property
+    def busy(self) -> set[str]:
+        """The objects that such a request is about: a sensible client leaves them alone until it knows."""
+        return {name for request in self._unfinished for name in request.objects}
+
+    def complete(self, request: Request) -> None:
+        """Send a new request, and again for a while if need be."""
+        self.diary.requests.append(request)
+        self._unfinished.append(request)
+        self._insist(request)
+
+    def come_back(self) -> None:
+        """Go on with unfinished requests that are due."""
+        for request in tuple(self._unfinished):
+            if time.monotonic() >= request.retry_at:
+                self._insist(request)
+
+    def _insist(self, request: Request) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not request.is_over and time.monotonic() < deadline:
+            pause = self._look(request) if request.change_request or request.run else self._send(request)
+            if request.is_over or pause > deadline - time.monotonic():
+                break
+            time.sleep(pause)
+        request.retry_at = time.monotonic() + COME_BACK
+        if request.is_over:
+            self._unfinished.remove(request)
+            self.diary.learn(request)
+
+    def _send(self, request: Request) -> float:
+        """One attempt; returns how long to wait before the next, if it is not over."""
+        begun = time.monotonic()
+        headers = {
+            "X-API-Key": request.credential,
+            "Idempotency-Key": request.id,
+            "X-Request-Id": f"{request.id}.{len(request.attempts)}",
+        }
+        answer = self._http.send(request.method, request.path, request.body, headers)
+        was_ambiguous = request.is_ambiguous
+        request.attempts.append(Attempt(time.time(), time.monotonic() - begun, answer.status, answer.code))
+        status = answer.status
+        if status is None:
+            return self.choices.uniform(0.2, 1.0)
+        if status >= 500:
+            return min(float(answer.headers.get("retry-after", "1")), 2.0)
+        if status == 202 and "changeRequest" in answer.body:
+            request.change_request = answer.body["changeRequest"]["id"]
+            for each in request.effects:
+                each.outcome = Outcome.WAITING
+            return LATER
+        if status == 202:
+            request.run = answer.body["runId"]
+            return LATER
+        if answer.code == "Idempotency.InProgress":
+            return 1.0
+        if status < 300:
+            _note(request, answer.body)
+        elif request.operation.endswith(".delete") and status == 404 and was_ambiguous:
+            request.end(Outcome.DONE)  # it is gone, and it was this client's to delete
+        else:
+            request.end(Outcome.OPEN if was_ambiguous else Outcome.REFUSED)
+        return 0.0
+
+    def _look(self, request: Request) -> float:
+        """Ask for the end of a change that waits for a person, or of a run; returns how long until the next look."""
+        path = f"change-requests/{request.change_request}" if request.change_request else f"ad/runs/{request.run}"
+        answer = self._http.send("GET", f"/api/{path}", headers={"X-API-Key": request.credential})
+        if answer.status != 200:
+            return 1.0
+        if request.run:
+            if answer.body["state"] == "completed":
+                _note(request, answer.body)
+            return LATER
+        status = answer.body["status"]
+        if status == "applied":
+            request.end(Outcome.DONE)
+        elif status in ENDED_WITHOUT_CHANGE:
+            request.end(Outcome.REFUSED)
+        return LATER
+
+
+def _note(request: Request, body: Any) -> None:
+    """What a 2xx says of each effect: of all, of each item of a batch, or of each account of a run."""
+    results = body.get("results") if isinstance(body, dict) else None
+    if results is None:
+        for effect in request.effects:
+            if effect.key[0] == "exists" and effect.value == "yes":
+                effect.key = ("exists", body["id"])
+        request.end(Outcome.DONE)
+        return
+    by_account = {result.get("id"): result for result in results}
+    for effect in request.effects:
+        result = by_account[effect.key[1]] if effect.index is None else results[effect.index]
+        effect.outcome = _outcome_of(result, was_ambiguous=request.is_ambiguous)
+        if effect.outcome is Outcome.DONE and effect.key[0] == "exists" and effect.value == "yes":
+            effect.key = ("exists", result["id"])
+    request.is_over = True
+
+
+def _outcome_of(result: dict[str, Any], *, was_ambiguous: bool) -> Outcome:
+    status, code = result["status"], (result["problem"] or {}).get("code")
+    if status in ("succeeded", "unchanged") or (isinstance(status, int) and status < 300):
+        return Outcome.DONE
+    if code == "AD.Directory.OutcomeUnknown" or was_ambiguous:
+        return Outcome.OPEN
+    return Outcome.REFUSED
+
+
+def effect(kind: str, *objects: str, value: str, index: int | None = None) -> Effect:
+    """A fact that a request is to make true."""
+    return Effect((kind, *objects), value, index)

@@ -1,0 +1,268 @@
+"""The mixed load: what each client chooses to do with its part of the directory, and the person who approves.
+
+Every value written is unique, so that the checker can tell each change from every other.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from faults.client import Client, Http, effect
+from faults.diary import ABSENT, NO, YES, Diary, Effect, Request
+from faults.world import ATTRIBUTES, Place
+
+PAUSE = (0.0, 0.25)
+"""Seconds between two requests of a client: nine clients are not to be a load test."""
+BATCH = 8
+MOST_CREATED = 12
+"""When a client has made so many objects, it deletes one for each that it makes."""
+
+
+class LoadedClient(threading.Thread):
+    """One client with an API key, at work until it is told to finish."""
+
+    def __init__(
+        self, name: str, place: Place, *, base_url: str, key: str, careful_key: str, choices: random.Random
+    ) -> None:
+        super().__init__(name=name, daemon=True)
+        self.diary = Diary(name, initial=dict(place.facts), facts=dict(place.facts))
+        self.failure: BaseException | None = None
+        self._place = place
+        self._key = key
+        self._careful_key = careful_key
+        self._choices = choices
+        self._client = Client(self.diary, base_url, choices)
+        self._finishing = threading.Event()
+        self._ended = threading.Event()
+        self._numbers = 0
+        self._created: list[str] = []
+        self._deeds: dict[Callable[[], Request | None], int] = {
+            self._update: 34, self._create: 12, self._delete: 4, self._switch: 12, self._join_or_leave: 12,
+            self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 4, self._update_many: 6,
+            self._create_many: 2, self._update_supervised: 8, self._switch_supervised: 3, self._update_shared: 6,
+        }  # fmt: skip
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it has heard of everything that it asked for."""
+        return self._finishing.is_set() and not self._client.unfinished
+
+    def finish(self) -> None:
+        """Ask for nothing new."""
+        self._finishing.set()
+
+    def end(self) -> None:
+        """Give up what is not finished."""
+        self._ended.set()
+
+    def run(self) -> None:
+        try:
+            while not self._ended.is_set():
+                self._client.come_back()
+                if not self._finishing.is_set():
+                    self._do_something()
+                time.sleep(self._choices.uniform(*PAUSE))
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _do_something(self) -> None:
+        deed = self._choices.choices(list(self._deeds), list(self._deeds.values()))[0]
+        request = deed()
+        if request is None:
+            return
+        self._client.complete(request)
+        if request.operation.endswith(".create"):
+            self._created += [each.key[1] for each in request.effects if each.outcome == "done"]
+
+    def _request(
+        self, operation: str, method: str, path: str, body: Any, *effects: Effect, careful: bool = False
+    ) -> Request:
+        credential = self._careful_key if careful else self._key
+        return Request(
+            f"{self.name}-{self._numbers}", operation, method, f"/api/ad/{path}", body, list(effects), credential
+        )
+
+    def _unique(self) -> str:
+        self._numbers += 1
+        return f"{self.name}-{self._numbers}"
+
+    def _one_of(self, objects: Sequence[str]) -> str | None:
+        busy = self._client.busy
+        free = [name for name in objects if name not in busy]
+        return self._choices.choice(free) if free else None
+
+    def _fact(self, *key: str) -> str:
+        return self.diary.facts.get(key, ABSENT)
+
+    def _update(self, user: str | None = None, *, careful: bool = False) -> Request | None:
+        user = user or self._one_of([*self._place.people, *self._created])
+        if user is None:
+            return None
+        value = self._unique()
+        first, second = self._choices.sample(ATTRIBUTES, 2)
+        effects = [effect(first, user, value=value)]
+        body: dict[str, Any] = {"replace": {first: value}}
+        if self._choices.random() < 0.2 and self._fact(second, user):
+            effects.append(effect(second, user, value=ABSENT))
+            body["clear"] = [second]
+        return self._request("users.update", "PATCH", f"users/{user}", body, *effects, careful=careful)
+
+    def _update_shared(self) -> Request | None:
+        if self._one_of([self._place.shared_user]) is None:
+            return None
+        name, user, value = self._place.shared_attribute, self._place.shared_user, self._unique()
+        body = {"replace": {name: value}}
+        return self._request("users.update", "PATCH", f"users/{user}", body, effect(name, user, value=value))
+
+    def _update_supervised(self) -> Request | None:
+        user = self._one_of(self._place.supervised)
+        return None if user is None else self._update(user, careful=True)
+
+    def _switch_supervised(self) -> Request | None:
+        user = self._one_of(self._place.supervised)
+        return None if user is None else self._switch(user, careful=True)
+
+    def _switch(self, user: str | None = None, *, careful: bool = False) -> Request | None:
+        user = user or self._one_of(self._place.people)
+        if user is None:
+            return None
+        self._unique()
+        verb, value = ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
+        wanted = effect("enabled", user, value=value)
+        return self._request(f"users.{verb}", "POST", f"users/{user}/{verb}", None, wanted, careful=careful)
+
+    def _new_user(self, index: int | None = None) -> tuple[dict[str, str], Effect]:
+        name, unit = self._unique(), self._choices.choice(self._place.units)
+        body = {"name": name, "parent": unit, "samAccountName": name.replace("client", "c")}
+        return body, effect("exists", f"CN={name},{unit}", value=YES, index=index)
+
+    def _create(self) -> Request | None:
+        if len(self._created) > MOST_CREATED:
+            return self._delete()
+        body, wanted = self._new_user()
+        return self._request("users.create", "POST", "users", body, wanted)
+
+    def _create_many(self) -> Request | None:
+        if len(self._created) > MOST_CREATED:
+            return None
+        items = [self._new_user(index) for index in range(3)]
+        self._unique()
+        body = {"items": [item for item, _ in items]}
+        return self._request("users.create", "POST", "users/batch/create", body, *(wanted for _, wanted in items))
+
+    def _delete(self) -> Request | None:
+        user = self._one_of(self._created)
+        if user is None:
+            return None
+        self._unique()
+        self._created.remove(user)
+        return self._request("users.delete", "DELETE", f"users/{user}", None, effect("exists", user, value=NO))
+
+    def _join_or_leave(self) -> Request | None:
+        group = self._choices.choice([*self._place.groups, self._place.shared_group])
+        users = [user for user in self._place.people if user not in self._client.busy]
+        if not users or group in self._client.busy:
+            return None
+        self._unique()
+        some = self._choices.sample(users, min(2, len(users)))
+        wanted = {user: NO if self._fact("member", group, user) == YES else YES for user in some}
+        body = {
+            "add": [user for user, value in wanted.items() if value == YES],
+            "remove": [user for user, value in wanted.items() if value == NO],
+        }
+        effects = (effect("member", group, user, value=value) for user, value in wanted.items())
+        return self._request("groups.change-members", "POST", f"groups/{group}/members", body, *effects)
+
+    def _reset_password(self) -> Request | None:
+        user = self._one_of(self._place.keyholders)
+        if user is None:
+            return None
+        password = f"Secret-{self._unique()}"
+        wanted = effect("password", user, value=password)
+        body = {"newPassword": password}
+        return self._request("users.reset-password", "POST", f"users/{user}/reset-password", body, wanted)
+
+    def _rename(self) -> Request | None:
+        user = self._one_of(self._place.people)
+        if user is None:
+            return None
+        name = self._unique()
+        wanted = effect("name", user, value=name)
+        return self._request("users.rename", "POST", f"users/{user}/rename", {"name": name}, wanted)
+
+    def _move(self) -> Request | None:
+        user = self._one_of(self._place.people)
+        if user is None:
+            return None
+        self._unique()
+        north, south = self._place.units
+        unit = south if self._fact("unit", user) == north else north
+        return self._request(
+            "users.move", "POST", f"users/{user}/move", {"parent": unit}, effect("unit", user, value=unit)
+        )
+
+    def _run_accounts(self) -> Request | None:
+        accounts = self._place.run_accounts
+        if self._client.busy & set(accounts):
+            return None
+        self._unique()
+        verb, value = ("disable", NO) if self._fact("enabled", accounts[0]) == YES else ("enable", YES)
+        effects = (effect("enabled", account, value=value) for account in accounts)
+        path = f"organization-units/{self._place.run_unit}/accounts/{verb}"
+        return self._request(f"organization-units.{verb}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
+
+    def _update_many(self) -> Request | None:
+        free = [user for user in self._place.listed if user not in self._client.busy]
+        if not free:
+            return None
+        name, some = self._choices.choice(ATTRIBUTES), self._choices.sample(free, min(BATCH, len(free)))
+        values = [self._unique() for _ in some]
+        items = [{"id": user, "replace": {name: value}} for user, value in zip(some, values, strict=True)]
+        effects = (
+            effect(name, user, value=value, index=index)
+            for index, (user, value) in enumerate(zip(some, values, strict=True))
+        )
+        return self._request("users.update", "POST", "users/batch/update", {"items": items}, *effects)
+
+
+class Approver(threading.Thread):
+    """A person at the console: approves what waits, rejects one in ten. `decisions` are those that were confirmed."""
+
+    def __init__(self, base_url: str, *, username: str, password: str, choices: random.Random) -> None:
+        super().__init__(name="approver", daemon=True)
+        self.decisions: dict[str, str] = {}
+        self._http = Http(base_url)
+        self._login = {"username": username, "password": password}
+        self._choices = choices
+        self._headers: dict[str, str] = {}
+        self._ended = threading.Event()
+
+    def end(self) -> None:
+        """Decide nothing more."""
+        self._ended.set()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.5):
+            if not self._headers:
+                self._sign_in()
+                continue
+            waiting = self._http.send("GET", "/rest/change-requests?status=pending", headers=self._headers)
+            if waiting.status in (401, 403):
+                self._headers = {}
+            for request in waiting.body["items"] if waiting.status == 200 else ():
+                self._decide(request)
+
+    def _sign_in(self) -> None:
+        answer = self._http.send("POST", "/rest/session", self._login)
+        if answer.status == 200:
+            self._headers = {"Cookie": answer.cookies, "X-CSRFToken": answer.body["csrfToken"]}
+
+    def _decide(self, request: dict[str, Any]) -> None:
+        verb = "reject" if self._choices.random() < 0.1 else "approve"
+        body = {"comment": "Not now."} if verb == "reject" else {"digest": request["digest"]}
+        answer = self._http.send("POST", f"/rest/change-requests/{request['id']}/{verb}", body, self._headers)
+        if answer.status == 200:
+            self.decisions[request["id"]] = verb

@@ -1,0 +1,84 @@
+"""The report of a campaign, in Markdown."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from faults.campaign import Result
+from faults.diary import Outcome
+
+SHOWN = 12
+
+
+def report(result: Result) -> str:
+    """Faults by kind, requests by answer, each target with its number."""
+    return "\n".join(_lines(result)) + "\n"
+
+
+def _lines(result: Result) -> Iterator[str]:
+    plan = result.plan
+    minutes, seconds = divmod(round(result.seconds), 60)
+    verdict = "Every target is met." if result.is_good else "**Some targets are missed.**"
+    yield (
+        f"{datetime.now(UTC):%Y-%m-%d}: {len(result.struck)} faults on {plan.database}, seed {plan.seed}, "
+        f"{plan.clients} clients, one fault in {plan.pace:g} s on average, {minutes} min {seconds} s in all. {verdict}"
+    )
+    yield from _targets(result)
+    yield from _faults(result)
+    yield from _answers(result)
+    yield from _ends(result)
+
+
+def _targets(result: Result) -> Iterator[str]:
+    yield "\n| Target: none of these | Found |\n|---|---:|"
+    for name, findings in result.findings.items():
+        yield f"| {name} | {len(findings)} |"
+    yield f"\nThe records that were open at the last fault were settled {result.settled_after:.0f} s after it."
+    for name, findings in result.findings.items():
+        if findings:
+            yield f"\n{name[0].upper()}{name[1:]}:\n"
+            yield from (f"- {finding}" for finding in findings[:SHOWN])
+            if len(findings) > SHOWN:
+                yield f"- and {len(findings) - SHOWN} more"
+
+
+def _faults(result: Result) -> Iterator[str]:
+    by_kind = defaultdict(list)
+    for struck in result.struck:
+        by_kind[struck.fault.kind.name].append(struck.seconds)
+    yield "\n| Fault | Times | Over after, s (median, longest) |\n|---|---:|---:|"
+    for name, seconds in sorted(by_kind.items()):
+        yield f"| {name} | {len(seconds)} | {sorted(seconds)[len(seconds) // 2]:.1f}, {max(seconds):.1f} |"
+
+
+def _answers(result: Result) -> Iterator[str]:
+    answers = Counter[tuple[str, str]]()
+    for request in result.story.requests:
+        for attempt in request.attempts:
+            answers[str(attempt.status or "connection lost"), attempt.code or ""] += 1
+    yield f"\n| Answer ({sum(answers.values())} requests sent) | Code | Times |\n|---|---|---:|"
+    for (status, code), count in sorted(answers.items()):
+        yield f"| {status} | {code} | {count} |"
+
+
+def _ends(result: Result) -> Iterator[str]:
+    by_operation: dict[str, Counter[Outcome]] = defaultdict(Counter)
+    for request in result.story.requests:
+        by_operation[request.operation].update(effect.outcome for effect in request.effects)
+    yield "\n| Change | " + " | ".join(Outcome) + " |\n|---|" + "---:|" * len(Outcome)
+    for operation, outcomes in sorted(by_operation.items()):
+        yield f"| {operation} | " + " | ".join(str(outcomes[outcome]) for outcome in Outcome) + " |"
+    yield (
+        f"\n`{Outcome.OPEN}`: the client was never told for certain what became of the change (a refusal after a lost "
+        f"connection tells nothing); the checker then accepts either, provided that the log says which. "
+        f"Requests that were still without an answer at the end: "
+        f"{sum(not request.is_over for request in result.story.requests)}."
+    )
+    records = _counted(record.outcome for record in result.story.records)
+    change_requests = _counted(status for status, _ in result.story.change_requests.values())
+    yield f"\nRecords by outcome: {records}. Change requests: {change_requests}."
+
+
+def _counted(names: Iterable[str]) -> str:
+    counts = Counter(names)
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"

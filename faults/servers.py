@@ -1,0 +1,249 @@
+"""The servers of a campaign: a domain behind a proxy, Redis, a database, web and worker; who dies is started again.
+
+How they are broken is in `kinds`; what a client does meanwhile in `load`.
+"""
+
+import base64
+import contextlib
+import itertools
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from demo.processes import log_tail, start_process, stop_process
+from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
+from demo.supervisor import DELAYS, STEADY_AFTER
+from tests.support.domain import Domain, running_domain
+from tests.support.postgres import Postgres
+from tests.support.proxy import FaultyProxy
+
+WEB_PROCESSES = WORKER_PROCESSES = 2
+OPERATION_SECONDS = 6
+"""Shorter than the longest pause of the domain controller, so that some answers are given up for lost."""
+
+
+class Service:
+    """A server process that is started again as `demo.supervisor` does it."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        *,
+        environment: dict[str, str],
+        log_file: Path,
+        is_ready: Callable[[], bool],
+    ) -> None:
+        self.name = name
+        self._command = command
+        self._environment = environment
+        self.log_file = log_file
+        self.is_ready = is_ready
+        self._changed = threading.RLock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at = 0.0
+        self._failures = 0
+        self._restart_at: float | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the first process, 0 while there is none."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else 0
+
+    @property
+    def children(self) -> set[int]:
+        """The processes that do the work: those that its first process started and that run the same program."""
+        return {pid for pid in _children_of(self.pid) if not _is_tracker(pid)} if self.pid else set()
+
+    def start(self) -> None:
+        """Start it now."""
+        with self._changed, self.log_file.open("ab") as log:
+            self._restart_at = None
+            self._started_at = time.monotonic()
+            self._process = start_process(self._command, environment=self._environment, directory=PROJECT, output=log)
+
+    def wait_until_ready(self, seconds: float = 60) -> None:
+        """Raises RuntimeError with the end of its log."""
+        deadline = time.monotonic() + seconds
+        while not self.is_ready():
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{self.name} did not start. Its log ends with:\n{log_tail(self.log_file)}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End it for good."""
+        with self._changed:
+            if self._process is not None:
+                stop_process(self._process)
+            self._process = None
+
+    def restart(self, pause: float) -> None:
+        """End it in order and start it again after a pause."""
+        with self._changed:
+            self.stop()
+            time.sleep(pause)
+            self.start()
+
+    def kill(self) -> None:
+        """SIGKILL to every process of it."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.pid:
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def look_after(self) -> None:
+        """Start it again some time after it ended, later when that happens often."""
+        with self._changed:
+            now = time.monotonic()
+            if self._restart_at is not None:
+                if now >= self._restart_at:
+                    self.start()
+            elif self._process is not None and self._process.poll() is not None:
+                self._failures = 0 if now - self._started_at > STEADY_AFTER else self._failures
+                self._restart_at = now + DELAYS[min(self._failures, len(DELAYS) - 1)]
+                self._failures += 1
+                stop_process(self._process)  # its children may have outlived it and hold its port
+
+
+class Servers:
+    """Everything that runs during a campaign. `database` is None for SQLite, whose file is `database_file`."""
+
+    def __init__(self, directory: Path, domain: Domain, proxy: FaultyProxy, database: Postgres | None) -> None:
+        self.directory = directory
+        self.domain = domain
+        self.proxy = proxy
+        self.database = database
+        self.database_file = directory / "gateway.sqlite3"
+        self.database_url = (
+            f"sqlite:///{self.database_file}"
+            if database is None
+            else f"postgresql:///gateway?host={database.directory}&user=gateway"
+        )
+        port = _free_port()
+        self.base_url = f"http://127.0.0.1:{port}"
+        self.redis_socket = directory / "redis.sock"
+        self.environment = self._make_environment()
+        self.redis = self._service("redis", redis_command(self.redis_socket), lambda: redis_answers(self.redis_socket))
+        self.web = self._service("web", web_command(host="127.0.0.1", port=port), self._is_healthy)
+        self.worker = self._service("worker", worker_command(), lambda: len(self.worker.children) == WORKER_PROCESSES)
+        self.services = (self.redis, self.web, self.worker)
+        self._ended = threading.Event()
+
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a management command of the gateway."""
+        return self.run(manage_command(*arguments))
+
+    def run(self, command: Sequence[str], *, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command in the gateway's environment."""
+        return subprocess.run(
+            command, env=self.environment, cwd=PROJECT, input=given, capture_output=True, text=True, check=False
+        )
+
+    def start(self) -> None:
+        """Start web and worker, wait for them, and watch over all from now on."""
+        self.worker.start()
+        self.web.start()
+        self.web.wait_until_ready()
+        self.worker.wait_until_ready()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def stop(self) -> None:
+        """End what was started here."""
+        self._ended.set()
+        for service in reversed(self.services):
+            service.stop()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.1):
+            for service in self.services:
+                service.look_after()
+
+    def _is_healthy(self) -> bool:
+        try:
+            urllib.request.urlopen(f"{self.base_url}/health", timeout=2).close()  # noqa: S310 - our own, on loopback
+        except OSError:
+            return False
+        return True
+
+    def _service(self, name: str, command: Sequence[str], is_ready: Callable[[], bool]) -> Service:
+        return Service(
+            name,
+            command,
+            environment=self.environment,
+            log_file=self.directory / f"{name}.log",
+            is_ready=is_ready,
+        )
+
+    def _make_environment(self) -> dict[str, str]:
+        plenty = '{"Requests": 100000000, "WindowSeconds": 60}'
+        return {
+            **{name: value for name, value in os.environ.items() if "__" not in name and name != "GATEWAY_CONFIG"},
+            "DJANGO_SETTINGS_MODULE": "gateway.settings",
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": f"unix://{self.redis_socket}",
+            "GATEWAY_DATA_DIR": str(self.directory),
+            "GATEWAY_ENVIRONMENT": "Development",
+            "GATEWAY_LOG_LEVEL": "INFO",
+            "GATEWAY_SECRET_KEY": secrets.token_urlsafe(32),
+            "GATEWAY_ENCRYPTION_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "Directory__OperationSeconds": str(OPERATION_SECONDS),
+            "Runs__WaitSeconds": "10",
+            # Limits stay on, with their counters in Redis; they are only never reached.
+            "RateLimiting__Global": plenty,
+            "RateLimiting__DirectorySearch": plenty,
+            "RateLimiting__PasswordReset": plenty,
+        }
+
+
+@contextmanager
+def running_servers(directory: Path, *, database: str) -> Iterator[Servers]:
+    """Start domain, proxy, Redis and database; web and worker are the caller's to start, once there are keys."""
+    with ExitStack() as stack:
+        domain = stack.enter_context(running_domain(directory / "domain"))
+        proxy = FaultyProxy(domain.controller.address, 636)
+        stack.callback(proxy.close)
+        postgres = None
+        if database == "postgresql":
+            postgres = Postgres(directory / "postgres", durable=True)
+            postgres.start()
+            stack.callback(postgres.stop)
+        servers = Servers(directory, domain, proxy, postgres)
+        stack.callback(servers.stop)
+        servers.redis.start()
+        servers.redis.wait_until_ready()
+        migrated = servers.manage("migrate", "-v0")
+        if migrated.returncode != 0:
+            raise RuntimeError(f"the database could not be migrated:\n{migrated.stdout}{migrated.stderr}")
+        yield servers
+
+
+def _children_of(parent: int) -> set[int]:
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # proc(5): the name stands in parentheses and may contain anything; state and parent follow it.
+            state, parent_of = itertools.islice(status.read_text(errors="replace").rpartition(")")[2].split(), 2)
+            if parent_of == str(parent) and state not in "ZX":
+                found.add(int(status.parent.name))
+    return found
+
+
+def _is_tracker(pid: int) -> bool:
+    """Whether a process is one of Python's multiprocessing that only keeps account of shared resources."""
+    with contextlib.suppress(OSError):
+        return b"resource_tracker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,92 @@
+"""What the clients of a campaign work on: an organizational unit for each, made by an LDAP client of the tests."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from faults.diary import ABSENT, NO, YES, Key
+from tests.support.directory import PASSWORD, Directory, random_name
+from tests.support.domain import Domain
+
+ATTRIBUTES = ("title", "department", "company", "physicalDeliveryOfficeName", "telephoneNumber", "info")
+"""Single-valued attributes with texts that say which request wrote them."""
+
+
+@dataclass
+class Place:
+    """One client's part of the directory. Objects are named by objectGUID, units by distinguished name."""
+
+    units: tuple[str, str]
+    people: list[str]
+    keyholders: list[str]
+    supervised: list[str]
+    listed: list[str]
+    run_unit: str
+    run_accounts: list[str]
+    groups: list[str]
+    shared_user: str
+    shared_group: str
+    shared_attribute: str
+    facts: dict[Key, str] = field(default_factory=dict)
+
+
+def connect(domain: Domain) -> Directory:
+    """An independent connection, as the domain's administrator and past the proxy."""
+    return Directory(
+        url=domain.url,
+        ca_file=str(domain.ca_file),
+        bind_dn=domain.admin_dn,
+        bind_password=domain.admin_password,
+        base_dn=domain.base_dn,
+    )
+
+
+@contextmanager
+def connected(domain: Domain) -> Iterator[Directory]:
+    """The same, closed at the end."""
+    directory = connect(domain)
+    try:
+        yield directory
+    finally:
+        directory.close()
+
+
+def make_places(directory: Directory, base: str, clients: int) -> list[Place]:
+    """A place for each client below the base, and what all of them share."""
+    shared_user = str(directory.add_user("Shared", parent=base))
+    shared_group = str(directory.add_group("Shared group", parent=base))
+    return [_make_place(directory, base, number, shared_user, shared_group) for number in range(clients)]
+
+
+def _make_place(directory: Directory, base: str, number: int, shared_user: str, shared_group: str) -> Place:
+    unit = directory.add_unit(f"Client {number}", parent=base)
+    units = (directory.add_unit("North", parent=unit), directory.add_unit("South", parent=unit))
+    run_unit = directory.add_unit("Runs", parent=unit)
+
+    def users(count: int, parent: str, password: str | None = None) -> list[str]:
+        return [str(directory.add_user(random_name("user"), parent=parent, password=password)) for _ in range(count)]
+
+    place = Place(
+        units=units,
+        people=users(6, units[0]),
+        keyholders=users(2, unit, PASSWORD),
+        supervised=users(3, unit),
+        listed=users(10, unit),
+        run_unit=str(directory.guid(run_unit)),
+        run_accounts=users(12, run_unit),
+        groups=[str(directory.add_group(random_name("group"), parent=unit)) for _ in range(2)],
+        shared_user=shared_user,
+        shared_group=shared_group,
+        shared_attribute=ATTRIBUTES[number % len(ATTRIBUTES)],
+    )
+    for user in (*place.people, *place.keyholders, *place.supervised, *place.listed, *place.run_accounts):
+        place.facts[("exists", user)] = YES
+        place.facts[("enabled", user)] = YES
+        place.facts.update({(name, user): ABSENT for name in ATTRIBUTES})
+    for user in place.people:
+        place.facts[("unit", user)] = units[0]
+        place.facts.update({("member", group, user): NO for group in (*place.groups, shared_group)})
+    for user in place.keyholders:
+        place.facts[("password", user)] = PASSWORD
+    place.facts[(place.shared_attribute, shared_user)] = ABSENT
+    return place
