@@ -275,7 +275,12 @@ class _Builder:
             given, family, people = self._person(SITES[number % len(SITES)])
             name = _common_name(given, family, people)
             mail = f"{given.latin}.{family.latin}@partner.example"
-            attributes = {"objectClass": "contact", "displayName": name, "mail": mail, "company": "Partner Ltd"}
+            attributes: dict[str, str | list[str]] = {
+                "objectClass": "contact",
+                "displayName": name,
+                "mail": mail,
+                "company": "Partner Ltd",
+            }
             dn = self._free_dn(name, "OU=Contacts")
             self.entries.append(Entry(dn, attributes))
             self._join("Newsletter", dn)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 Operation = Literal["add", "delete", "replace"]
 
@@ -25,6 +25,7 @@ class Add:
 
     dn: str
     attributes: Mapping[str, Sequence[bytes]]
+    guarded: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return f"Add({self.dn!r}, {sorted(self.attributes)})"  # values may be passwords

@@ -15,7 +15,7 @@ import ldap
 
 from directory.ldap import authentication, inspection
 from directory.ldap.authentication import BindResult
-from directory.ldap.changes import Delete, Modify, Rename, Write
+from directory.ldap.changes import Add, Delete, Modify, Rename, Write
 from directory.ldap.connection import Connection, open_connection
 from directory.ldap.entry import Entry
 from directory.ldap.errors import (
@@ -218,8 +218,8 @@ class Client:
         self._pool.release(connection)
         return connection.server
 
-    def write_many(self, writes: Iterable[Modify]) -> Iterator[Written]:
-        """Carry out modifies of different objects on one connection, several on their way at a time.
+    def write_many(self, writes: Iterable[Add | Modify]) -> Iterator[Written]:
+        """Carry out adds and modifies of different objects on one connection, several on their way at a time.
 
         Yields what came of each, in their order. A write is taken from ``writes`` only when it can be sent, so that the
         next ones may be made ready while the directory is at work; what is sent is answered, or given up, within the

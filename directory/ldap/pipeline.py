@@ -1,4 +1,4 @@
-"""Many modifies on one connection, several on their way at a time. Whose connection it is, the client knows."""
+"""Many writes on one connection, several on their way at a time. Whose connection it is, the client knows."""
 
 import time
 from collections import deque
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import ldap
 
-from directory.ldap.changes import Modify
+from directory.ldap.changes import Add, Modify
 from directory.ldap.connection import Connection
 from directory.ldap.errors import InvalidValue, LdapError, OutcomeUnknown, Unavailable, error_from
 from directory.ldap.sending import send
@@ -37,7 +37,7 @@ class _UnderWay(NamedTuple):
 class Pipeline:
     """The writes of one `write_many`. Once the connection `is_lost` nothing more is sent."""
 
-    def __init__(self, connection: Connection, writes: Iterator[Modify], seconds: float) -> None:
+    def __init__(self, connection: Connection, writes: Iterator[Add | Modify], seconds: float) -> None:
         self.is_lost = False
         self._connection = connection
         self._writes = writes
@@ -62,7 +62,7 @@ class Pipeline:
             self._under_way.append(self._send(write))
         return bool(self._under_way)
 
-    def _send(self, write: Modify) -> _UnderWay:
+    def _send(self, write: Add | Modify) -> _UnderWay:
         give_up_at = time.monotonic() + self._seconds
         try:
             return _UnderWay(send(self._connection.ldap, write), write.guarded, give_up_at)
