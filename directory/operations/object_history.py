@@ -24,9 +24,8 @@ def read_history(call: Call, *, id: UUID, query: PageQuery) -> Page[RecordJson]:
     """
     assert call.directory is not None
     records = visible_records(call).filter(directory_id=call.directory.id, target_id=id)
-    page = page_of(
+    if query.cursor is None and not records.exists():
+        find_object(call, id)  # an object without records has an empty history, one that never was has none
+    return page_of(
         call, records, query=query, order=("-id",), render=record_as_json, counted=False, bound_to=f"history of {id}"
     )
-    if not page["items"] and query.cursor is None:
-        find_object(call, id)  # an object without records has an empty history, one that never was has none
-    return page

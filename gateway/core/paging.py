@@ -7,9 +7,10 @@ paged by key (`page_of`): rows that come or go meanwhile make no other row appea
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Generic, TypeVar
+from itertools import chain
+from typing import Annotated, Any, Generic, TypeVar, cast
 
 from django.core.exceptions import FieldDoesNotExist, ValidationError
 from django.db.models import Field, Q, QuerySet
@@ -20,8 +21,11 @@ from gateway.core.call import Call
 from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.errors import FieldError, GatewayError
 from gateway.core.shapes import Query
+from gateway.core.streams import RecordStream, StreamFormat
 
 CURSOR_LIFE = timedelta(hours=24)
+_STREAMED_AT_ONCE = 500
+"""Rows of a stream that are in memory."""
 
 ItemT = TypeVar("ItemT")
 
@@ -89,11 +93,14 @@ def page_of(
     counted: bool = True,
     bound_to: str = "",
 ) -> Page[ItemT]:
-    """One page of a table of the gateway's own.
+    """One page of a table of the gateway's own, or all of it as a RecordStream where the call asks for one.
 
     `order` names fields or annotations (`-` before one for descending) that are never NULL, the last one unique. The
     rows are counted once, for the first page, unless `counted` is False.
     """
+    if call.stream_as is not None:
+        # A surface that asks for a stream takes one; nobody else gets anything but the page that the type promises.
+        return cast(Page[ItemT], _stream(queryset, call.stream_as, order, render))
     bound_to = f"{queryset.model._meta.label} {' '.join(order)} {bound_to}"
     if query.cursor is None:
         total = queryset.count() if counted else None
@@ -105,9 +112,32 @@ def page_of(
     next_cursor = None
     if len(rows) > query.page_size:
         rows.pop()
-        keys = [_as_text(getattr(rows[-1], name.lstrip("-"))) for name in order]
-        next_cursor = seal_cursor(call, query, {"keys": keys, "total": total}, bound_to=bound_to)
+        next_cursor = seal_cursor(call, query, {"keys": _keys(rows[-1], order), "total": total}, bound_to=bound_to)
     return {"items": [render(row) for row in rows], "nextCursor": next_cursor, "total": total, "truncated": False}
+
+
+def _stream(
+    queryset: QuerySet[Any], form: StreamFormat, order: tuple[str, ...], render: Callable[[Any], Any]
+) -> RecordStream:
+    """All rows, read a few at a time; a failure before the first of them is raised here."""
+    parts = _parts(queryset, order, render)
+    first = next(parts, [])
+    return RecordStream(parts=chain([first], parts), form=form)
+
+
+def _parts(
+    queryset: QuerySet[Any], order: tuple[str, ...], render: Callable[[Any], Any]
+) -> Iterator[list[dict[str, Any]]]:
+    """By key, too: neither a cursor of the database nor a transaction is held while a client reads slowly."""
+    rows = list(queryset.order_by(*order)[:_STREAMED_AT_ONCE])
+    while rows:
+        yield [render(row) for row in rows]
+        rest = queryset.filter(_after(queryset, order, _keys(rows[-1], order)))
+        rows = list(rest.order_by(*order)[:_STREAMED_AT_ONCE]) if len(rows) == _STREAMED_AT_ONCE else []
+
+
+def _keys(row: Any, order: tuple[str, ...]) -> list[str]:
+    return [_as_text(getattr(row, name.lstrip("-"))) for name in order]
 
 
 def _as_text(value: Any) -> str:

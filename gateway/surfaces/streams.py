@@ -17,6 +17,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHt
 from pydantic_core import to_json
 from typing_extensions import get_type_hints, is_typeddict
 
+from audit.shapes import RecordJson
 from directory.shapes.record import DirectoryObject
 from gateway.core.errors import FieldError, InvalidRequest, ServiceUnavailable
 from gateway.core.operation import Operation
@@ -36,14 +37,20 @@ _free = BoundedSemaphore(_STREAMS_AT_ONCE)
 _RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
 
 
+_STREAMED = (DirectoryObject, RecordJson)
+"""What there may be very many of: directory objects, and records of the operations log."""
+
+
 @cache
 def record_shape(output: Any) -> Any:
-    """The shape of the records where an operation's answer is a page of directory objects, else None."""
+    """The shape of the records where an operation's answer is a page of such that are streamed, else None."""
     if get_origin(output) is not Page:
         return None
     (shape,) = get_args(output)
-    is_of_objects = is_typeddict(shape) and get_type_hints(shape).keys() >= get_type_hints(DirectoryObject).keys()
-    return shape if is_of_objects else None
+    if not is_typeddict(shape):
+        return None
+    members = get_type_hints(shape).keys()
+    return shape if any(members >= get_type_hints(streamed).keys() for streamed in _STREAMED) else None
 
 
 def wanted_format(operation: Operation, accept: str | None) -> StreamFormat | None:
@@ -146,8 +153,8 @@ class _Ndjson:
 class _Csv:
     """RFC 4180: a header, then one record a row.
 
-    Members of `account` and `group` are columns such as `account.enabled`, each attribute is one of its own. Several
-    values stand in one cell, each on a line; what is neither text nor a list of texts is JSON.
+    Members of `account`, `group` and `target` are columns such as `account.enabled`, each attribute is one of its own.
+    Several values stand in one cell, each on a line; what is neither text nor a list of texts is JSON.
     """
 
     def __init__(self, shape: Any, stream: RecordStream) -> None:
@@ -177,8 +184,9 @@ def _columns(shape: Any, stream: RecordStream) -> dict[str, _Value]:
             for name in stream.attributes or ():
                 columns.setdefault(name, _inner("attributes", name))  # `name` has a column already, and so on
             continue
-        inner = _record_in(hint)
-        if inner is None:
+        if _is_list_of_records(hint):
+            columns[member] = _as_json(member)
+        elif (inner := _record_in(hint)) is None:
             columns[member] = _outer(member)
         else:
             columns |= {f"{member}.{name}": _inner(member, name) for name in get_type_hints(inner)}
@@ -187,8 +195,15 @@ def _columns(shape: Any, stream: RecordStream) -> dict[str, _Value]:
 
 def _record_in(hint: Any) -> Any:
     """The shape of a member that is a record, perhaps null; None for any other member."""
-    choices = [hint] if get_origin(hint) is list else [hint, *get_args(hint)]
-    return next((choice for choice in choices if is_typeddict(choice)), None)
+    return next((choice for choice in (hint, *get_args(hint)) if is_typeddict(choice)), None)
+
+
+def _is_list_of_records(hint: Any) -> bool:
+    return get_origin(hint) is list and is_typeddict(get_args(hint)[0])
+
+
+def _as_json(member: str) -> _Value:
+    return lambda record: to_json(record[member]).decode()
 
 
 def _outer(member: str) -> _Value:
