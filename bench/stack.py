@@ -83,6 +83,7 @@ def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
             "GATEWAY_LOG_LEVEL": "WARNING",
             # Measured is the way of a call, the limits' headers and counters included, not how soon a limit is reached.
             "RateLimiting__Global": '{"Requests": 100000000, "WindowSeconds": 60}',
+            "RateLimiting__DirectorySearch": '{"Requests": 100000000, "WindowSeconds": 60}',
             "RateLimiting__PasswordReset": '{"Requests": 100000000, "WindowSeconds": 60}',
         }
         redis = start_process(redis_command(place / "redis.sock"))
