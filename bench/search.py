@@ -91,7 +91,7 @@ def processor_seconds(group: int) -> float:
 
 
 def measure_search(stack: Stack) -> dict[str, float]:
-    """Median seconds of finding 1000 users: raw, by ldapsearch, through the gateway (`processor`: what that one uses)."""
+    """Median seconds of finding 1000 users: raw, by ldapsearch, through the gateway, and its processor's among them."""
     connection, gateway = stack.connect(), Gateway(stack)
     unit = f"OU=Found,{stack.base_dn}"
     add_people(connection, unit, FOUND)
