@@ -1,0 +1,135 @@
+"""Every change that can be asked for, at every level, on plain and protected objects: its risk, whether it waits."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from approvals.models import ChangeRequest
+from audit.models import OperationRecord
+from directory.models import DirectoryConnection
+from gateway.core.call import SupervisionLevel
+from gateway.core.operation import Effect, Operation, Risk, find_operation, operations
+from tests.approvals.estate import Estate, estate_in
+from tests.approvals.risk_table import DESTRUCTIVE, ORDINARY, REVERTS, SECURITY, TABLE, Row
+from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+
+# The risk of a revert is that of the inverse change: it has a table of its own.
+CHANGES = [item for item in operations() if item.effect is Effect.CHANGE and item.name != "operations.revert"]
+HELD_AT: dict[SupervisionLevel, set[Risk]] = {
+    SupervisionLevel.ASK_EVERY_CHANGE: {ORDINARY, DESTRUCTIVE, SECURITY},
+    SupervisionLevel.ASK_DESTRUCTIVE_SECURITY: {DESTRUCTIVE, SECURITY},
+    SupervisionLevel.ACT: set(),
+}
+WITHOUT_PROTECTED_TARGET = {
+    *("users.create", "computers.create", "groups.create", "organization-units.create", "objects.create"),
+    *("organization-units.enable-accounts", "organization-units.disable-accounts"),
+    "deleted-objects.restore",  # security whatever it is
+}
+
+
+@pytest.fixture(autouse=True)
+def _without_rate_limits(settings: Any) -> None:
+    """All requests of the tests come from one address."""
+    unlimited = settings.CONFIGURATION.RateLimiting.model_copy(update={"Enabled": False})
+    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": unlimited})
+
+
+@pytest.fixture(scope="module")
+def estate(directory: Directory) -> Iterator[Estate]:
+    with estate_in(directory) as estate:
+        yield estate
+
+
+@pytest.fixture
+def connection(db: None, domain: Domain) -> DirectoryConnection:
+    return make_connection(domain)
+
+
+def named(operation: Operation) -> str:
+    return operation.name
+
+
+def ask(
+    caller: Integration | Console, operation: Operation, row: Row, estate: Estate, *, prefix: str, dry_run: bool = True
+) -> Answer:
+    path = operation.path.replace("{id}", str(estate.objects.get(row.target or "")))
+    query = f"{row.query}&dryRun={'true' if dry_run else 'false'}".lstrip("&")
+    return caller.call(operation.method, f"{prefix}/{path}?{query}", estate.filled(row.body))
+
+
+def test_every_change_is_in_the_table() -> None:
+    assert {item.name for item in CHANGES} == set(TABLE)
+
+
+@pytest.mark.parametrize("operation", CHANGES, ids=named)
+def test_the_rows_say_enough(operation: Operation) -> None:
+    rows = TABLE[operation.name]
+    order = [ORDINARY, DESTRUCTIVE, SECURITY]
+    assert min(order.index(row.risk) for row in rows) >= order.index(operation.risk)
+    on_protected = {row.risk for row in rows if "boss" in (row.target or "")}
+    assert bool(on_protected) is (operation.name not in WITHOUT_PROTECTED_TARGET)
+    if operation.name != "organization-units.update":  # a unit's own attributes say nothing of what it holds
+        assert on_protected <= {SECURITY}
+
+
+@pytest.mark.parametrize("operation", CHANGES, ids=named)
+def test_risk_and_hold(operation: Operation, connection: DirectoryConnection, estate: Estate) -> None:
+    keys = {level: make_integration(connection, level=level) for level in SupervisionLevel}
+    person = Console(make_person(superuser=True))
+    for row in TABLE[operation.name]:
+        for level, key in keys.items():
+            answer = ask(key, operation, row, estate, prefix="/api")
+            assert answer.status == 200, (row, answer)
+            body = answer.body
+            assert body["changes"], f"{row} changes nothing"
+            assert (body["risk"], body["wouldQueue"]) == (row.risk.value, row.risk in HELD_AT[level]), (row, level)
+            reasons = [text for text in body["warnings"] if text.startswith("This is a ")]
+            assert bool(reasons) is (row.risk is not ORDINARY), (row, body["warnings"])
+            assert all(text.startswith(f"This is a {row.risk} change: ") for text in reasons)
+        by_person = ask(person, operation, row, estate, prefix="/rest").body
+        assert (by_person["risk"], by_person["wouldQueue"]) == (row.risk.value, False), "a person is never held"
+    assert not ChangeRequest.objects.exists()
+
+
+@pytest.mark.parametrize("operation", [item for item in CHANGES if item.batchable], ids=named)
+def test_items_of_a_batch(operation: Operation, connection: DirectoryConnection, estate: Estate) -> None:
+    """The same rows as one batch: first as a dry run at each level, then held for good at the strictest."""
+    rows = TABLE[operation.name]
+    items = []
+    for row in rows:
+        item = dict(estate.filled(row.body or {}))
+        if row.target is not None:
+            item["id"] = str(estate.objects[row.target])
+        items.append(item | ({"recursive": True} if row.query else {}))
+    path = f"/api/ad/{operation.noun}/batch/{operation.verb}"
+    for level in SupervisionLevel:
+        answer = make_integration(connection, level=level).post(f"{path}?dryRun=true", {"items": items})
+        assert answer.status == 200, answer
+        for row, result in zip(rows, answer.body["results"], strict=True):
+            assert (result["risk"], result["wouldQueue"]) == (row.risk.value, row.risk in HELD_AT[level]), row
+    strict = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    answer = strict.post(path, {"items": items})
+    assert answer.body["queued"] == len(rows), answer
+    held = {str(item.id): item for item in ChangeRequest.objects.all()}
+    for row, result in zip(rows, answer.body["results"], strict=True):
+        request = held[result["changeRequestId"]]
+        assert (result["status"], request.risk, bool(request.risk_reasons)) == (
+            202,
+            row.risk.value,
+            row.risk is not ORDINARY,
+        )
+
+
+def test_reverts(connection: DirectoryConnection, directory: Directory) -> None:
+    keys = {level: make_integration(connection, level=level) for level in SupervisionLevel}
+    with estate_in(directory) as own:
+        for name, row in REVERTS:
+            made = ask(keys[SupervisionLevel.ACT], find_operation(name), row, own, prefix="/api", dry_run=False)
+            assert made.status in (200, 201, 204), (name, made)
+            record = OperationRecord.objects.filter(operation=name, outcome="succeeded").latest("at")
+            for level, key in keys.items():
+                body = key.post(f"/api/operations/{record.id}/revert?dryRun=true").body
+                assert (body["risk"], body["wouldQueue"]) == (row.risk.value, row.risk in HELD_AT[level]), (name, body)
