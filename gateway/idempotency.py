@@ -12,18 +12,20 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import structlog
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from gateway.claims import LEASE, renewal
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.models import KeptAnswer
 
+_logger = structlog.stdlib.get_logger(__name__)
+
 KEPT_FOR = timedelta(hours=24)
-LEASE = timedelta(seconds=120)
-"""Longer than a request for one change takes: directory time-outs and the wait for a run included."""
 
 NOT_KEPT = frozenset({401, 403, 429})
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
@@ -53,33 +55,47 @@ def key_of(request: HttpRequest) -> str | None:
     return key
 
 
-def answer_once(
-    request: HttpRequest, call: Call, key: str, respond: Callable[[], HttpResponse], *, lease: timedelta = LEASE
-) -> HttpResponse:
+def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[], HttpResponse]) -> HttpResponse:
     """The kept answer, or the one that `respond` makes, which is kept if it is final.
 
-    `respond` renders refusals too, and takes less time than `lease`. The caller has authorised the request before.
-    Raises KeyReused or InProgress.
+    `respond` renders refusals too. The caller has authorised the request before. Raises KeyReused or InProgress.
     """
-    fingerprint = _fingerprint(request, call)
-    kept = _claim(call.credential.id, key, fingerprint, lease)
+    kept = _claim(call.credential.id, key, _fingerprint(request, call))
     if kept.status is not None:
         response = HttpResponse(kept.body, status=kept.status, headers=kept.headers)
         response["Idempotency-Replayed"] = "true"
         return response
     try:
-        response = respond()
+        with renewal.of(kept.pk):
+            response = respond()
     except BaseException:
-        kept.delete()
+        _end(kept, None)
         raise
-    if response.status_code in NOT_KEPT or response.status_code >= 500:
-        kept.delete()
-    else:
-        kept.status = response.status_code
-        kept.headers = {name: response[name] for name in KEPT_HEADERS if name in response}
-        kept.body = _without_secrets(response.content)
-        kept.save(update_fields=["status", "headers", "body"])
+    _end(kept, None if response.status_code in NOT_KEPT or response.status_code >= 500 else response)
     return response
+
+
+def _end(claim: KeptAnswer, response: HttpResponse | None) -> None:
+    """Keep the final answer, or give the key back when there is none.
+
+    Never raises for the database: what was done is done, and the caller must hear so. The claim then runs out, and a
+    retry is judged by what the directory holds.
+    """
+    mine = KeptAnswer.objects.filter(pk=claim.pk, status=None)
+    for is_last_attempt in (False, True):
+        try:
+            if response is None:
+                mine.delete()
+                return
+            headers = {name: response[name] for name in KEPT_HEADERS if name in response}
+            mine.update(status=response.status_code, headers=headers, body=_without_secrets(response.content))
+        except (DatabaseError, InterfaceError):
+            if is_last_attempt:
+                _logger.exception("an answer cannot be kept", key=claim.key)
+            else:
+                connection.close_if_unusable_or_obsolete()  # one that was cut is replaced for the second attempt
+        else:
+            return
 
 
 def forget_old_answers() -> None:
@@ -87,11 +103,11 @@ def forget_old_answers() -> None:
     KeptAnswer.objects.filter(created_at__lt=timezone.now() - KEPT_FOR).delete()
 
 
-def _claim(credential_id: str, key: str, fingerprint: str, lease: timedelta) -> KeptAnswer:
+def _claim(credential_id: str, key: str, fingerprint: str) -> KeptAnswer:
     """A new claim, or the finished answer of an earlier one."""
     now = timezone.now()
     mine = KeptAnswer(
-        credential_id=credential_id, key=key, fingerprint=fingerprint, created_at=now, lease_until=now + lease
+        credential_id=credential_id, key=key, fingerprint=fingerprint, created_at=now, lease_until=now + LEASE
     )
     for _ in range(3):  # the earlier claim may end between the refused insert and the look at it
         try:

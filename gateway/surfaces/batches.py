@@ -5,7 +5,6 @@ Nothing here knows an operation by name. What a batch does is in `gateway.batche
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -26,9 +25,6 @@ from gateway.surfaces.openapi import DryRun, OperationSchema, Problem
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import OperationViewSet, authentication_of, render, rendered
-
-LEASE = timedelta(minutes=10)
-"""For how long an idempotency key is a running batch's: longer than a slow domain controller takes for all items."""
 
 
 class BatchResult(TypedDict):
@@ -124,7 +120,7 @@ def _handler(operation: Operation) -> Callable[..., HttpResponse]:
         key = key_of(raw)
         if key is None:
             return _answer(operation, call, raw)
-        return answer_once(raw, call, key, lambda: rendered(raw, lambda: _answer(operation, call, raw)), lease=LEASE)
+        return answer_once(raw, call, key, lambda: rendered(raw, lambda: _answer(operation, call, raw)))
 
     return handle
 
