@@ -24,7 +24,7 @@ MEMBERS = AttributeType("seeAlso", Syntax.DN, 127, "1.2.6", single_valued=False,
 SCHEMA = Schema({kind.name.lower(): kind for kind in (PHONES, TITLE, NOTES, MEMBERS)}, {})
 
 VALUES: Mapping[str, st.SearchStrategy[str]] = {
-    PHONES.name: st.sampled_from(["1", "22", "a", "A", "b", "B", "é", "É"]),
+    PHONES.name: st.sampled_from(["1", "a", "A", "é", "É"]),
     TITLE.name: st.sampled_from(["x", "X", "y"]),
     NOTES.name: st.sampled_from(["AQ==", "Ag==", "AwQ="]),
     MEMBERS.name: st.sampled_from(["CN=a,DC=b", "cn=A,dc=b", "CN=c\\, d,DC=b", "CN=e,DC=b"]),
@@ -37,7 +37,7 @@ def bags(draw: st.DrawFn, names: Sequence[str]) -> dict[str, Any]:
     made: dict[str, Any] = {"replace": {}, "add": {}, "remove": {}, "clear": []}
     for name in names:
         values = st.lists(VALUES[name], min_size=1, max_size=1 if name == TITLE.name else 3)
-        match draw(st.sampled_from(["replace", "clear", "add", "remove", "both", "nothing"])):
+        match draw(st.sampled_from(["replace", "clear", "add", "remove", "both", "both", "nothing"])):
             case "replace":
                 made["replace"][name] = draw(values)
             case "clear":
