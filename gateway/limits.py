@@ -151,8 +151,8 @@ def address_subject(address: str) -> str:
     return address
 
 
-def count_password_change(connection_id: UUID, guid: UUID) -> None:
-    """Count a password change of one account, however it was named and on whichever surface.
+def count_password_change(guid: UUID) -> None:
+    """Count a password change of one account, however it was named, on whichever surface and connection.
 
     A limit of the request's path takes the category's place. Raises RateLimited, or ServiceUnavailable when it cannot
     be counted: guessing current passwords must not become free by stopping Redis.
@@ -164,7 +164,7 @@ def count_password_change(connection_id: UUID, guid: UUID) -> None:
     policy = limits.override if limits else None
     policy = policy or Policy.of(RateCategory.PASSWORD_CHANGE, configuration.PasswordChange)
     try:
-        (usage,) = count([(policy, f"{connection_id}:{guid}")])
+        (usage,) = count([(policy, str(guid))])
     except CountersUnavailable:
         raise ServiceUnavailable("Password operations wait until the rate limits can be counted.") from None
     if limits:
