@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
+import ldap
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,15 +16,18 @@ from redis import Redis
 
 from directory import search as search_module
 from directory import search_snapshots
-from directory.ldap import AttributeType
+from directory.ldap import AttributeType, Entry
+from directory.ldap import client as client_module
 from directory.ldap.schema import SearchFlags, Syntax
 from directory.search_area import is_inside
 from directory.search_order import Match, Order
 from directory.search_snapshots import Snapshot
 from gateway.core import paging
 from gateway.core.encryption import UndecryptableSecret, decrypt
-from tests.support.cast import Answer, Integration, make_integration
+from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory
+from tests.support.domain import Domain
+from tests.support.gateway import LiveGateway
 from tests.support.redis import RedisServer
 
 
@@ -160,7 +164,7 @@ def test_what_leaves_the_scopes_is_not_shown(
 
 
 def test_writers_at_work(
-    integration: Integration, people: dict[str, UUID], directory: Directory, organizational_unit: str, domain: Any
+    integration: Integration, people: dict[str, UUID], directory: Directory, organizational_unit: str, domain: Domain
 ) -> None:
     """Others are written by another client all the time."""
     ending = threading.Event()
@@ -189,6 +193,38 @@ def test_writers_at_work(
         ending.set()
         thread.join()
         writer.close()
+
+
+def test_over_processes_and_restarts(
+    transactional_db: None,
+    domain: Domain,
+    people: dict[str, UUID],
+    organizational_unit: str,
+    live_gateway: LiveGateway,
+    redis: Any,
+) -> None:
+    """Each page over a connection of its own, to one of two processes; then to new ones, then with an emptied Redis."""
+    integration = make_integration(make_connection(domain))
+
+    def fetch(**given: Any) -> dict[str, Any]:
+        path = f"/api/ad/users?{urlencode({'base': organizational_unit, 'pageSize': 2, 'sort': 'sn', **given})}"
+        status, _, body = live_gateway.request("GET", path, headers={"X-API-Key": integration.value})
+        assert status == 200, body
+        return dict(body)
+
+    page = fetch()
+    found = [item["name"] for item in page["items"]]
+    number = 0
+    while page["nextCursor"]:
+        number += 1
+        if number == 5:
+            live_gateway.stop_web()
+            live_gateway.start_web()
+        if number == 10:
+            redis.flushall()
+        page = fetch(cursor=page["nextCursor"])
+        found += [item["name"] for item in page["items"]]
+    assert sorted(found) == sorted(people)
 
 
 def test_without_redis(
@@ -231,6 +267,30 @@ def test_old_snapshots_make_room(redis: Any, monkeypatch: Any) -> None:
     assert search_snapshots.find(kept[3], 0, 100) is None
     assert search_snapshots.find(kept[2], 0, 100) is not None
     assert 0 < redis.ttl(f"gateway:search:{kept[2].name.partition(':')[0]}") <= 24 * 3600
+
+
+@pytest.mark.parametrize(("limit", "result"), [(ldap.TIMELIMIT_EXCEEDED, 3), (ldap.ADMINLIMIT_EXCEEDED, 11)])
+@pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson", "text/csv"])
+def test_a_limit_of_the_directory_cuts_nothing_silently(
+    integration: Integration,
+    people: dict[str, UUID],
+    organizational_unit: str,
+    monkeypatch: Any,
+    limit: type[ldap.LDAPError],
+    result: int,
+    accept: str,
+) -> None:
+    whole = client_module.stream
+
+    def cut(*given: Any) -> Iterator[Entry]:
+        for number, entry in enumerate(whole(*given)):
+            if number == 20:
+                raise limit({"result": result, "desc": "Limit exceeded"})
+            yield entry
+
+    monkeypatch.setattr(client_module, "stream", cut)
+    answer = integration.get(f"/api/ad/users?{urlencode({'base': organizational_unit})}", Accept=accept)
+    assert (answer.status, answer.code) == (503, "AD.Directory.LimitExceeded")
 
 
 def test_values_sorted_by_are_not_legible_in_redis(
