@@ -137,8 +137,12 @@ def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
         found: Iterable[Match] = running.identify()
         if running.order.attribute is not None:
             found = running.order.sorted(found)
-        # 16 octets each: a list of so many small objects would take several times as much.
-        parts = running.read_parts(b"".join(match.guid for match in found))
+        # Samba sends nothing of a search before it has all of it: 20,000 users in one pass begin after 5.4 s and end
+        # after 7.0, their identifiers take 1.7 s and their records in parts 4.0.
+        packed = bytearray()  # 16 octets each, a quarter of what so many objects would take
+        for match in found:
+            packed += match.guid
+        parts = running.read_parts(bytes(packed))
     absent = {"account": ACCOUNT_KINDS, "group": {Kind.GROUP}}
     first = next(parts, [])
     return RecordStream(

@@ -1,9 +1,9 @@
 """From found entries to records, many at a time. Which entries, and in which order, is the search's business.
 
 Two things of a record are computed by the domain controller for each entry: the parent's objectGUID, and whether an
-account is locked out or its password expired. For thousands of entries Samba takes longer for these two than for the
-rest of the search (58 µs of 100 for an entry with 37 attributes). So a parent is asked for once, and only those
-accounts are asked about that could be locked out or have an expired password.
+account is locked out or its password expired. Samba takes 60 µs an entry for these two, and 90 for the other 37
+attributes. So a parent is asked for once, and only those accounts are asked about that could be locked out or have an
+expired password.
 """
 
 import re
