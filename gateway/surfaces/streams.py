@@ -33,6 +33,7 @@ _CONTENT_TYPES = {
 _STREAMS_AT_ONCE = 4
 """In one process. Each keeps one of its eight threads for as long as the client takes to read; the others go on."""
 _free = BoundedSemaphore(_STREAMS_AT_ONCE)
+_SEPARATOR = re.compile(r"[;\\]")
 # What makes a spreadsheet take a cell for a formula.
 _RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -222,7 +223,7 @@ def _cell(value: Any) -> str:
     elif isinstance(value, str | int):
         text = str(value)
     elif isinstance(value, list) and all(isinstance(item, str) for item in value):
-        text = "\n".join(value)
+        text = value[0] if len(value) == 1 else ";".join(_SEPARATOR.sub(r"\\\g<0>", item) for item in value)
     else:
         text = to_json(value).decode()
     return f"'{text}" if text.startswith(_RUN_BY_SPREADSHEETS) else text
