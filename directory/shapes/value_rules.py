@@ -16,7 +16,7 @@ MAX_SAM_ACCOUNT_NAME = 256
 MAINTAINED_BY_DIRECTORY = frozenset(
     {
         *("badpwdcount", "badpasswordtime", "lastlogon", "lastlogoff", "lastlogontimestamp", "logoncount"),
-        *("objectsid", "objectguid", "samaccounttype", "admincount", "dscorepropagationdata", "iscriticalsystemobject"),
+        *("objectsid", "objectguid", "samaccounttype", "dscorepropagationdata", "iscriticalsystemobject"),
     }
 )
 """The SAM keeps these itself. Windows refuses to have them written; Samba does not, which would falsify evidence."""

@@ -15,6 +15,7 @@ class Estate:
 
     def __init__(self, directory: Directory, unit: str) -> None:
         self._directory = directory
+        self.unit_dn = unit
         of_boss = directory.add_unit("Of bosses", parent=unit)
         inner = directory.add_unit("Inner", parent=unit)
         directory.add_user(parent=inner)
