@@ -330,6 +330,7 @@ class SessionSchema(_Described):
             "security": [] if action == "create" else _security(Surface.REST),
             "responses": {
                 status: self.json_response("Done.", shape) if shape else {"description": "Done."},
+                "400": self.problem("The request is not understood."),
                 "401": self.problem("Not signed in, or wrong name or password."),
                 "403": self.problem("The CSRF token is missing or wrong."),
                 "406": self.problem("Not acceptable."),
@@ -338,7 +339,6 @@ class SessionSchema(_Described):
         }
         if action == "create":
             described["responses"] |= {
-                "400": self.problem("The request is not understood."),
                 "415": self.problem("The body is not plain application/json."),
                 "413": self.problem("The body is too large."),
             }

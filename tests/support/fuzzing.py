@@ -26,40 +26,15 @@ _ATTRIBUTES = (
     *("managedBy", "servicePrincipalName", "thumbnailPhoto", "jpegPhoto", "logonHours", "employeeID", "uidNumber"),
     *("countryCode", "c", "st", "l", "street", "proxyAddresses", "groupType", "primaryGroupID", "unicodePwd", "cn"),
     *("objectGUID", "objectSid", "memberOf", "objectClass", "name", "nTSecurityDescriptor", "whenCreated", "nosuch"),
-    *(
-        "TITLE",
-        "userPassword",
-        "msDS-cloudExtensionAttribute1",
-        "extensionAttribute1",
-        "wWWHomePage",
-        "url",
-        "2.5.4.12",
-    ),
+    *("TITLE", "userPassword", "msDS-cloudExtensionAttribute1", "extensionAttribute1", "wWWHomePage", "2.5.4.12"),
 )
 _PARENTS = (*("@unit.dn", "@inner.dn", "@inner", "@unit") * 2, "@user.dn", "@missing", "CN=nowhere,@unit.dn")
 _OBJECTS = ("@user", "@group", "@computer", "@inner", "@missing")
 SEEDS: Mapping[str, tuple[Json, ...]] = {
     "attributes": ("mail", "*", "member,title", "*,mail", "unicodePwd", "nosuch", "objectSid,objectGUID,whenCreated"),
-    "sort": (
-        "cn",
-        "-cn",
-        "whenCreated",
-        "-uSNChanged",
-        "accountExpires",
-        "member",
-        "objectSid",
-        "unicodePwd",
-        "nosuch",
-    ),
+    "sort": ("cn", "-cn", "whenCreated", "-uSNChanged", "accountExpires", "member", "objectSid", "unicodePwd", "x"),
     "filter": (
-        *(
-            "(cn=*)",
-            "(&)",
-            "(|)",
-            "(!(cn=a*))",
-            "(objectGUID=\\01\\02)",
-            "(userAccountControl:1.2.840.113556.1.4.803:=2)",
-        ),
+        *("(cn=*)", "(&)", "(|)", "(!(cn=a*))", "(objectGUID=\\01\\02)", "(groupType:1.2.840.113556.1.4.803:=2)"),
         *("(cn=", "(nosuch=x)", "(unicodePwd=x)", "(tokenGroups=*)", "(accountExpires>=zz)", "(member=nonsense)"),
         *("(&(cn=a)(|(sn=b)(!(mail=*))))", "(objectSid=S-1-5-32)", "(whenCreated>=20200101000000.0Z)", "(anr=a)"),
     ),
@@ -144,23 +119,21 @@ def requests(document: Document, operation: Documented, ids: Callable[[str], tup
     def drawn(draw: st.DrawFn) -> Drawn:
         path = operation.path
         for name in names:
-            odd = draw(st.sampled_from([False] * 9 + [True]))
+            odd = draw(_once_in(10))
             path = path.replace(f"{{{name}}}", draw(st.sampled_from(["@missing", "x", "@UPPER"]) if odd else known_ids))
         parameters = [
             (name, draw(strategy))
             for name, (required, strategy) in query.items()
-            if draw(st.sampled_from([True] * 19 + [False] if required else [True, False, False, False, False]))
+            if (not draw(_once_in(20)) if required else draw(_once_in(5)))
         ]
-        if draw(st.sampled_from([False] * 19 + [True])):
+        if draw(_once_in(20)):
             parameters.append(draw(st.sampled_from([("nosuch", "1"), *parameters])))
-        headers = {
-            name: draw(st.sampled_from(texts))
-            for name, texts in HEADERS.items()
-            if draw(st.sampled_from([False] * 14 + [True]))
-        }
+        headers = {name: draw(st.sampled_from(texts)) for name, texts in HEADERS.items() if draw(_once_in(15))}
         content: Json = None
         if body is not None:
-            content = draw(st.sampled_from(_BROKEN_BODIES) if draw(st.sampled_from([False] * 14 + [True])) else body)
+            content = draw(_mostly(body, st.sampled_from(_BROKEN_BODIES), one_in=15))
+        elif operation.method != "GET":
+            content = draw(_mostly(st.none(), st.sampled_from(_BROKEN_BODIES), one_in=15))
         return Drawn(path, tuple(parameters), headers, content)
 
     return drawn()
@@ -176,22 +149,26 @@ def _query_value(document: Document, parameter: Mapping[str, Any]) -> st.SearchS
 
 
 def _as_text(value: Json) -> str:
-    return (
-        value if isinstance(value, str) else ("true" if value else "false") if isinstance(value, bool) else str(value)
-    )
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def values(document: Document, schema: Mapping[str, Any], name: str = "") -> st.SearchStrategy[Json]:
-    """Values of a schema; one in twenty is of another type altogether."""
+    """Values of a schema, now and then one of another type altogether."""
     resolved = document.resolve(schema)
     allowed = _allowed(document, resolved, name)
     if name in SEEDS and resolved.get("type") == "string" and "enum" not in resolved:
         allowed = _mostly(st.sampled_from(SEEDS[name]), allowed)
-    return st.integers(0, 29).flatmap(lambda number: _other_types if number == 7 else allowed)
+    return _mostly(allowed, _other_types, one_in=30)
 
 
-def _mostly(usual: st.SearchStrategy[Json], other: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
-    return st.integers(0, 5).flatmap(lambda number: other if number == 3 else usual)
+def _mostly(
+    usual: st.SearchStrategy[Json], other: st.SearchStrategy[Json], *, one_in: int = 6
+) -> st.SearchStrategy[Json]:
+    return _once_in(one_in).flatmap(lambda is_other: other if is_other else usual)
+
+
+def _once_in(number: int) -> st.SearchStrategy[bool]:
+    return st.sampled_from([False] * (number - 1) + [True])
 
 
 def _allowed(document: Document, schema: Mapping[str, Any], name: str) -> st.SearchStrategy[Json]:

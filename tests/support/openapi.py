@@ -129,7 +129,7 @@ def _complaints_about_problem(answer: Received) -> Iterator[str]:
     is_replayed = "idempotency-replayed" in answer.headers  # the first answer again, with the first request's id
     if problem.get("requestId") != answer.headers.get("x-request-id") and not is_replayed:
         yield "requestId and X-Request-Id differ"
-    if re.search(r"Traceback|\.py\b|ldap://|0x[0-9A-F]{8}:", json.dumps(problem)):
+    if re.search(r"Traceback|\.py\b|\.[ch]:[0-9]|DSID-", json.dumps(problem)):
         yield "the problem shows internals"
 
 
