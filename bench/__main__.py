@@ -6,9 +6,10 @@ import uuid
 import ldap
 
 from bench.batch import ITEMS, measure_batch
-from bench.membership import MEMBERS, measure_membership
 from bench.measuring import Gateway, add_users, in_threads, row, seconds
+from bench.membership import MEMBERS, measure_membership
 from bench.passwords import measure_resets
+from bench.search import print_search
 from bench.stack import Stack, resident_megabytes, running_stack
 
 ROUNDS = 5
@@ -92,6 +93,7 @@ def main() -> None:
         row("reset one password", raw, through, f"{through / raw:.2f} × raw", "≤ 1.15 × raw")
         raw, through = measure_membership(stack)
         row(f"{MEMBERS} members into a group", raw, through, f"{through / raw:.2f} × raw", "≤ 1.3 × raw")
+        print_search(stack)
         print("\n| Process | resident memory |\n|---|---|")
         for name, group in stack.processes.items():
             for process, size in resident_megabytes(group):
