@@ -7,7 +7,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from directory.models import DirectoryConnection
-from gateway.core.operation import operations
+from gateway.batch_shapes import batch_shape, item_shape, load_item
+from gateway.core.call import Surface
+from gateway.core.operation import Operation, operations
+from gateway.core.shapes import load_body
+from gateway.management.commands.check_openapi import document
 from tests.gateway.batches.sending import records, send, statuses, titled
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
 from tests.support.directory import Directory, random_name
@@ -204,3 +208,26 @@ def test_a_large_body_is_taken_by_batches_only(
         assert (answer.status, answer.code, answer.body["maxBodyBytes"]) == (413, "Request.BodyTooLarge", 1_048_576)
     answer = send(integration, "update", [item] * 6, **waits)
     assert (answer.status, answer.code, answer.body["maxBodyBytes"]) == (413, "Request.BodyTooLarge", 10_485_760)
+
+
+@pytest.mark.parametrize("surface", [Surface.API, Surface.REST])
+def test_the_documents_name_all_twelve(surface: Surface) -> None:
+    paths = document(surface)["paths"]
+    described = {path: methods["post"] for path, methods in paths.items() if "/batch/" in path}
+    assert {path: item["operationId"] for path, item in described.items()} == {
+        f"/{surface}/ad/{noun}/batch/{verb}": f"{noun}.batch-{verb}"
+        for noun in KINDS
+        for verb in ("create", "update", "delete")
+    }
+    assert all({"200", "207", "413"} <= set(item["responses"]) for item in described.values())
+
+
+@pytest.mark.parametrize("operation", [item for item in operations() if item.batchable], ids=lambda item: item.name)
+def test_the_shapes_have_valid_examples(operation: Operation) -> None:
+    for shape in (item_shape(operation), batch_shape(operation)):
+        schema = shape.model_json_schema()
+        assert schema["examples"]
+        for example in schema["examples"]:
+            load_body(shape, example)
+    for item in batch_shape(operation).model_json_schema()["examples"][0]["items"]:
+        load_item(operation, item, dry_run=False)
