@@ -193,7 +193,7 @@ def test_an_answer_that_was_lost(
 
     with monkeypatch.context() as patch:
         patch.setattr(Client, "write", lose)
-        patch.setattr(pipeline, "await_outcome", lambda *_: None)
+        patch.setattr(pipeline, "await_recorded_outcome", lambda *_: None)
         pipeline.apply_change_request(UUID(held))
     assert ChangeRequest.objects.get().status == "unknown"
     assert take(approver, held).status == 409
