@@ -10,9 +10,13 @@ SQLite rebuilds a table to alter it and loses its triggers: a migration that alt
 `protect_records` again after it (a test compares the triggers with the columns).
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from django.db import connection
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.transaction import TransactionManagementError
 
 TABLE = "audit_operationrecord"
 SEALS = "audit_logseal"
@@ -89,6 +93,8 @@ _SQLITE_SEALS = [
         ),
     )
 ]
+_SQLITE_REFUSAL = "BEGIN SELECT RAISE(ABORT, 'the operations log is append-only: {} refused'); END"
+_SQLITE_NO_DELETE = f"CREATE TRIGGER audit_no_delete BEFORE DELETE ON {TABLE} {_SQLITE_REFUSAL.format('DELETE')}"
 _SQLITE_NAMES = (
     *("audit_no_delete", "audit_no_replace", "audit_only_complete"),
     *("audit_seals_not_deleted", "audit_seals_not_changed", "audit_seals_not_replaced"),
@@ -100,7 +106,6 @@ def _sqlite(columns: list[str]) -> list[str]:
     every = ["rowid", *columns]
     untouched = [f"NEW.{name} IS OLD.{name}" for name in every if name not in COMPLETION + FILLED_IN]
     filled_in = [f"(OLD.{name} IS NULL OR NEW.{name} IS OLD.{name})" for name in FILLED_IN]
-    refuse = "BEGIN SELECT RAISE(ABORT, 'the operations log is append-only: {} refused'); END"
     # INSERT OR REPLACE deletes the row in its way without a DELETE trigger (https://sqlite.org/lang_conflict.html):
     # the one with the same key, or with the same value in the one unique index.
     replaced = (
@@ -113,10 +118,11 @@ def _sqlite(columns: list[str]) -> list[str]:
         unsealed = [f"NEW.{name} IS OLD.{name}" for name in every if name not in SEALING]
         allowed += f" OR (({_NEXT_SEALS}) AND {' AND '.join(unsealed)})"
     condition = f"WHEN ({allowed}) IS NOT TRUE"
+    no_replace, only_complete = _SQLITE_REFUSAL.format("REPLACE"), _SQLITE_REFUSAL.format("UPDATE")
     return [
-        f"CREATE TRIGGER audit_no_delete BEFORE DELETE ON {TABLE} {refuse.format('DELETE')}",
-        f"CREATE TRIGGER audit_no_replace BEFORE INSERT ON {TABLE} WHEN EXISTS ({replaced}) {refuse.format('REPLACE')}",
-        f"CREATE TRIGGER audit_only_complete BEFORE UPDATE ON {TABLE} {condition} {refuse.format('UPDATE')}",
+        _SQLITE_NO_DELETE,
+        f"CREATE TRIGGER audit_no_replace BEFORE INSERT ON {TABLE} WHEN EXISTS ({replaced}) {no_replace}",
+        f"CREATE TRIGGER audit_only_complete BEFORE UPDATE ON {TABLE} {condition} {only_complete}",
     ]
 
 
@@ -141,3 +147,22 @@ def release_records(apps: Any, schema_editor: BaseDatabaseSchemaEditor) -> None:
         return
     for name in _SQLITE_NAMES:
         schema_editor.execute(f"DROP TRIGGER IF EXISTS {name}", params=None)
+
+
+@contextmanager
+def deletions_allowed() -> Iterator[None]:
+    """Let records be deleted in the rest of the caller's transaction, which nobody else writes to the log during.
+
+    For removing old records (`audit.retention`) and nothing else. Whatever goes wrong, the transaction's rollback puts
+    the trigger back.
+    """
+    if not connection.in_atomic_block:
+        raise TransactionManagementError("the guard of the operations log is lifted for one transaction only")
+    if connection.vendor == "postgresql":
+        lift, restore = (f"ALTER TABLE {TABLE} {verb} TRIGGER audit_no_delete" for verb in ("DISABLE", "ENABLE"))
+    else:
+        lift, restore = "DROP TRIGGER audit_no_delete", _SQLITE_NO_DELETE
+    with connection.cursor() as cursor:
+        cursor.execute(lift)
+        yield
+        cursor.execute(restore)

@@ -2,10 +2,11 @@
 
 Both are HMACs with a key that the database does not hold. A record gets its code when it is made, over all that never
 changes: so a record that somebody else inserts, or changes, is not authentic. A seal holds the records of a moment and
-its predecessor's code: so none can be removed, exchanged or given back an earlier state. What a seal cannot show is
-that the newest ones were cut off together with their records: for that, the head is kept elsewhere.
+its predecessor's code: so none can be removed, exchanged or given back an earlier state. When the gateway itself
+removes old records, the seals stay and another one says so. What a seal cannot show is that the newest ones were cut
+off together with their records: for that, the head is kept elsewhere.
 
-Sealing is in `sealing`, looking for tampering in `verification`.
+Sealing is in `sealing`, removing in `retention`, looking for tampering in `verification`.
 """
 
 import hmac
@@ -27,13 +28,14 @@ _DEFAULTS: Final = {field.attname: field.get_default() for field in OperationRec
 _AT_FIRST: Final = tuple(name for name in _COLUMNS if name not in _LATER)
 _AT_LAST: Final = (*_COLUMNS, "mac")
 
-OPEN, FINAL = b"o", b"f"
-"""Whether an entry of a seal holds a record that was open, by its code, or one that is complete, by all of it."""
-_ENTRY_BYTES: Final = 1 + 16 + 32
+OPEN, FINAL, REMOVED = b"o", b"f", b"r"
+"""Whether an entry of a seal holds a record that was open, by its code, one that is complete, by all of it, or says
+that the complete records from before a moment were removed."""
+ENTRY_BYTES: Final = 1 + 16 + 32
 
 
 class Entry(NamedTuple):
-    """One record in a seal."""
+    """One record in a seal; or a removal, of as many records as `digest` counts that came before `record_id`."""
 
     phase: bytes
     record_id: UUID
@@ -58,6 +60,16 @@ def entry_of(record: OperationRecord) -> Entry:
     return Entry(FINAL, record.id, _code(b"complete record", _final_content(record)))
 
 
+def removal_entry(kept_from: UUID, removed: int) -> Entry:
+    """What a seal says of a removal. Identifiers sort by their moment: what came before is less than `kept_from`."""
+    return Entry(REMOVED, kept_from, removed.to_bytes(32))
+
+
+def count_removed(entry: Entry) -> int:
+    """How many records a removal says that it removed."""
+    return int.from_bytes(entry.digest)
+
+
 def agrees(entry: Entry, record: OperationRecord) -> bool:
     """Whether a record still is what a seal holds of it."""
     if entry.phase == OPEN:
@@ -74,8 +86,8 @@ def pack(entries: Iterable[Entry]) -> bytes:
 
 
 def unpack(packed: bytes) -> Iterator[Entry]:
-    for start in range(0, len(packed), _ENTRY_BYTES):
-        part = packed[start : start + _ENTRY_BYTES]
+    for start in range(0, len(packed), ENTRY_BYTES):
+        part = packed[start : start + ENTRY_BYTES]
         yield Entry(part[:1], UUID(bytes=part[1:17]), part[17:])
 
 
@@ -85,7 +97,7 @@ def seal_after(previous: LogSeal | None, entries: Iterable[Entry], *, at: dateti
     seal = LogSeal(
         number=previous.number + 1 if previous else 1,
         sealed_at=at,
-        records=(previous.records if previous else 0) + len(packed) // _ENTRY_BYTES,
+        records=(previous.records if previous else 0) + len(packed) // ENTRY_BYTES,
         entries=packed,
     )
     seal.mac = _code(b"seal", _seal_content(seal, previous)).hex()

@@ -23,7 +23,11 @@ from gateway import tasks
 from gateway.core.configuration import OperationsLogSection
 from tests.audit.calls import CALL
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("guards_come_back"),
+    pytest.mark.sqlite,
+]
 
 TARGET = log.TargetRef(id=uuid4(), kind="user", distinguished_name="CN=Ada ü,DC=corp")
 CHANGES = [{"attribute": "mail", "before": ["a@example.test"], "after": ["b@example.test"]}]

@@ -28,9 +28,10 @@ class Command(BaseCommand):
         findings = find_tampering(_read_head(options["head"]), progress)
         first = next(findings, None)
         if first is None:
+            removed = f", {progress.removed} removed after their time" if progress.removed else ""
             self.stdout.write(
                 f"The operations log is as it was written: {progress.records} records in {progress.seals} seals, "
-                f"{progress.unsealed} not sealed yet."
+                f"{progress.unsealed} not sealed yet{removed}."
             )
             return
         more = [next(findings, None) for _ in range(SHOWN - 1)]
