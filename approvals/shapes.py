@@ -59,6 +59,37 @@ class GivenSecret(TypedDict):
     generatedPassword: str | None
 
 
+class WaitingJson(TypedDict):
+    """What could be decided now, by risk."""
+
+    ordinary: int
+    destructive: int
+    security: int
+
+
+class EndedJson(TypedDict):
+    """What was decided, by its state of now, and what expired without a decision."""
+
+    approved: int
+    applying: int
+    applied: int
+    failed: int
+    unknown: int
+    stale: int
+    rejected: int
+    expired: int
+
+
+class StatisticsJson(TypedDict):
+    """The queue as it is, and how the time since `since` went. Times are seconds; null when there is nothing to say."""
+
+    waiting: WaitingJson
+    oldestWaitingSeconds: int | None
+    since: str | None
+    ended: EndedJson
+    medianSecondsToDecide: int | None
+
+
 def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:
     target = change_request.target_id
     return {"id": str(target) if target else None, "distinguishedName": change_request.target_dn}

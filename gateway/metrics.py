@@ -1,4 +1,4 @@
-"""What Prometheus may know of the web processes: requests, their duration, refusals by rate limits, memory and time.
+"""What Prometheus may know: requests, their duration, refusals by rate limits, memory and time, changes that wait.
 
 Each process writes files of its own and the one that is asked adds them all up (prometheus-client's multiprocess mode).
 """
@@ -9,7 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from django.conf import settings
+from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponseBase
+
+from approvals.statistics import find_waiting
 
 
 def _directory_of_this_server() -> Path:
@@ -86,9 +89,30 @@ class _Processes:
         return [memory, time]
 
 
+class _ChangeRequests:
+    """What waits for a person, read from the database when asked."""
+
+    def collect(self) -> Iterable[Metric]:
+        waiting = GaugeMetricFamily(
+            "gateway_change_requests_waiting", "Change requests that wait for a decision.", labels=["risk"]
+        )
+        age = GaugeMetricFamily(
+            "gateway_change_requests_oldest_seconds", "Age of the oldest of them, 0 when there is none."
+        )
+        try:
+            found = find_waiting()
+        except DatabaseError:  # then more than ever the others are wanted
+            return []
+        for risk, count in found.by_risk.items():
+            waiting.add_metric([risk.value], count)
+        age.add_metric([], found.oldest_age.total_seconds() if found.oldest_age else 0)
+        return [waiting, age]
+
+
 def exposition() -> bytes:
     """All of it, in Prometheus' text format."""
     registry = CollectorRegistry()
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     registry.register(_Processes())
+    registry.register(_ChangeRequests())
     return generate_latest(registry)

@@ -1,19 +1,21 @@
 """Change requests: seeing and cancelling one's own, and deciding those of others (in the console only)."""
 
+from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
 
 from django.db.models import QuerySet
+from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field
 
-from approvals import decide, secrets
+from approvals import decide, secrets, statistics
 from approvals.models import ChangeRequest, Status
-from approvals.shapes import ChangeRequestJson, GivenSecret, change_request_as_json
+from approvals.shapes import ChangeRequestJson, GivenSecret, StatisticsJson, change_request_as_json
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
-from gateway.core.operation import SIGNED_IN, Effect, operation
+from gateway.core.operation import SIGNED_IN, Effect, Risk, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body
+from gateway.core.shapes import Body, render_timestamp
 
 REST_ONLY = frozenset({Surface.REST})
 DECIDE = "approvals.decide_change"
@@ -72,6 +74,44 @@ def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[C
     if query.status is not None:
         requests = requests.filter(status=query.status)
     return page_of(call, requests, query=query, order=("-id",), render=change_request_as_json)
+
+
+@operation(
+    "change-requests.read-statistics",
+    "GET change-requests/statistics",
+    permission=DECIDE,
+    output=StatisticsJson,
+    surfaces=REST_ONLY,
+)
+def read_statistics(call: Call) -> StatisticsJson:  # noqa: ARG001 - every operation takes its call
+    """Read what waits for a decision and since when, and how the changes of the last 30 days were decided."""
+    since = timezone.now() - statistics.PERIOD
+    waiting = statistics.find_waiting()
+    ended = statistics.count_ended(since)
+    return {
+        "waiting": {
+            "ordinary": waiting.by_risk[Risk.ORDINARY],
+            "destructive": waiting.by_risk[Risk.DESTRUCTIVE],
+            "security": waiting.by_risk[Risk.SECURITY],
+        },
+        "oldestWaitingSeconds": _seconds(waiting.oldest_age),
+        "since": render_timestamp(since),
+        "ended": {
+            "approved": ended[Status.APPROVED],
+            "applying": ended[Status.APPLYING],
+            "applied": ended[Status.APPLIED],
+            "failed": ended[Status.FAILED],
+            "unknown": ended[Status.UNKNOWN],
+            "stale": ended[Status.STALE],
+            "rejected": ended[Status.REJECTED],
+            "expired": ended[Status.EXPIRED],
+        },
+        "medianSecondsToDecide": _seconds(statistics.median_time_to_decide(since)),
+    }
+
+
+def _seconds(time: timedelta | None) -> int | None:
+    return None if time is None else round(time.total_seconds())
 
 
 @operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)

@@ -80,6 +80,7 @@ def test_path_cannot_forge_a_line(client: Client, capsys: pytest.CaptureFixture[
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
+@pytest.mark.django_db
 def test_requests_are_measured(client: Client) -> None:
     client.get("/api/ad/users")
     client.generic("INVENTED", "/api/none")
