@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from audit.models import new_record_id
+from audit.models import REASON_LENGTH, new_record_id
 from gateway.core.encryption import EncryptedTextField
 from gateway.core.operation import Risk
 
@@ -62,7 +62,7 @@ class ChangeRequest(models.Model):
     key_name = models.CharField(max_length=255, null=True)
     client_address = models.CharField(max_length=64, null=True)
     request_id = models.CharField(max_length=128)
-    reason = models.CharField(max_length=500, null=True)
+    reason = models.CharField(max_length=REASON_LENGTH, null=True)
     directory_id = models.UUIDField()
     directory = models.CharField(max_length=255)
     changes = models.JSONField()

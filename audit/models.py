@@ -26,6 +26,9 @@ class Outcome(models.TextChoices):
 
 OPEN_OUTCOMES = (Outcome.PENDING, Outcome.UNKNOWN)
 
+REASON_LENGTH = 600
+"""A caller's reason has 500 characters at most; a revert's begins with the record that it reverts."""
+
 
 class Reversible(models.TextChoices):
     """Whether the inverse change can be made from what the record holds."""
@@ -85,7 +88,7 @@ class OperationRecord(models.Model):
     approved_by = models.CharField(max_length=255, null=True)
     run_id = models.UUIDField(null=True)
     batch_index = models.PositiveIntegerField(null=True)
-    reason = models.CharField(max_length=500, null=True)
+    reason = models.CharField(max_length=REASON_LENGTH, null=True)
     server = models.CharField(max_length=255, null=True)
     reversible = models.CharField(max_length=16, choices=Reversible, default=Reversible.NONE)
     evidence = models.JSONField(null=True)

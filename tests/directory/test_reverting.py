@@ -604,6 +604,15 @@ def call_of(integration: Integration) -> Any:
     return make_call(directory=CALL.directory.__class__(id=connection.id, name=connection.name, client_id="c"))
 
 
+def test_a_long_reason_is_kept_whole(integration: Integration, ada: UUID, directory: Directory) -> None:
+    succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
+    made = latest(integration, target=ada)
+    asking = make_integration(connection_of(integration), level=SupervisionLevel.ASK_EVERY_CHANGE)
+    approve(revert(asking, made, **{"X-Change-Reason": "x" * 500}))
+    record = latest(integration, target=ada)
+    assert (record["outcome"], record["reason"]) == ("succeeded", f"Reverts {made['id']}: {'x' * 500}")
+
+
 def test_the_reason_is_said_once(integration: Integration, ada: UUID, directory: Directory) -> None:
     succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
     record = OperationRecord.objects.get(operation="users.update")
