@@ -21,9 +21,10 @@ from directory import errors
 from directory.connection import get_client
 from directory.ldap import Client
 from directory.reversibility import reversible_as
+from directory.rivals import find_recorded_outcome
 from directory.run_assessment import Account, Action, Effect, assess_named, change_of, write_of
 from directory.run_models import AccountResult, AccountStatus, Run, RunState
-from directory.settle import evidence_of, find_outcome
+from directory.settle import evidence_of
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 
@@ -63,7 +64,7 @@ class RunExecution:
         """Find out what became of changes whose outcome is not known; raises Unavailable."""
         settled = []
         for account, record in list(self._intents.items()):
-            outcome = find_outcome(self._client, record.evidence) if record.evidence else False
+            outcome = find_recorded_outcome(self._client, record) if record.evidence else False
             if outcome is None:
                 self._client.find(account, ("objectGUID",))  # raises when the directory is away
                 unknown = errors.OutcomeUnknown()

@@ -66,24 +66,19 @@ def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
         return None
 
 
-def await_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
-    """What `find_outcome` says to a caller who still waits: the domain controller gets a moment to come back."""
-    return await_outcomes(client, [evidence])[0]
-
-
-def await_outcomes(client: Client, evidences: Sequence[dict[str, Any]]) -> list[bool | None]:
-    """The same for writes that were lost together: they are waited for together.
+def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
+    """What looks for outcomes say to a caller who still waits: the domain controller gets a moment to come back.
 
     "Applied" is final. "Not applied" is believed only when it lasts: the write may still wait in the domain
     controller's socket when the first read of a new connection is answered.
     """
-    outcomes: list[bool | None] = [None] * len(evidences)
-    absent_since: list[float | None] = [None] * len(evidences)
-    open_ones = list(range(len(evidences)))
+    outcomes: list[bool | None] = [None] * len(looks)
+    absent_since: list[float | None] = [None] * len(looks)
+    open_ones = list(range(len(looks)))
     deadline = monotonic() + SECONDS_TO_COME_BACK
     while True:
         for index in tuple(open_ones):
-            applied = find_outcome(client, evidences[index])
+            applied = looks[index]()
             now = monotonic()
             since = absent_since[index]
             if applied is None:
@@ -118,7 +113,9 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, A
             (removed if step.op == "delete" else added).setdefault(attribute.name, []).extend(texts)
         elif attribute.attid is not None:
             versions[str(attribute.attid)] = known.get(attribute.attid, 0)
-    return {"versions": versions, "added": added, "removed": removed}
+    # A replace is applied whatever was there before: no other change excludes it (`directory.rivals`).
+    unguarded = all(step.op == "replace" for step in write.modifications)
+    return {"versions": versions, "added": added, "removed": removed, "unguarded": unguarded}
 
 
 def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
@@ -144,6 +141,15 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
         return True if evidence["versions"] else None
     # Some of each: somebody else has changed these links since, and what was ours cannot be told any more.
     return all(signs) if all(signs) or not any(signs) else None
+
+
+def growth(client: Client, evidence: dict[str, Any]) -> int:
+    """By how much the versions in a modify's evidence have grown since, the least of them. Raises LdapError."""
+    entry = client.find(UUID(evidence["id"]), EVIDENCE_ATTRIBUTES)
+    if entry is None:
+        return 0
+    now = entry.versions
+    return min((now.get(int(attid), 0) - before for attid, before in evidence["versions"].items()), default=0)
 
 
 def _key(attribute: AttributeType, text: str) -> object:

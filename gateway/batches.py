@@ -22,7 +22,7 @@ from directory.access import client_of
 from directory.ldap import LdapError, Modify, Written
 from directory.proposal import Proposal
 from directory.read_ahead import ReadAhead, is_self_contained
-from directory.settle import await_outcomes
+from directory.rivals import await_recorded_outcomes
 from gateway import pipeline
 from gateway.batch_shapes import load_item
 from gateway.core.call import Call
@@ -243,8 +243,8 @@ class _Batch:
         """Whether the writes that were on their way on a lost connection were applied."""
         if not self._lost:
             return
-        evidences = [entry.change.proposal.evidence for entry in self._lost]
-        for entry, applied in zip(self._lost, await_outcomes(client_of(self._call), evidences), strict=True):
+        outcomes = await_recorded_outcomes(client_of(self._call), [entry.record for entry in self._lost])
+        for entry, applied in zip(self._lost, outcomes, strict=True):
             refusal = pipeline.refusal_of(applied)
             if refusal is None:
                 self._succeed(entry)

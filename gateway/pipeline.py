@@ -21,7 +21,7 @@ from directory import runs
 from directory.access import client_of
 from directory.proposal import Proposal
 from directory.protection import why_protected
-from directory.settle import await_outcome
+from directory.rivals import await_recorded_outcome
 from directory.shapes.bags import Bags, check_limits
 from gateway import follow_ups
 from gateway.core.call import Call, Surface
@@ -308,7 +308,7 @@ def _write(change: Change) -> Answer:
         with directory_errors.translated():
             server = client.write(proposal.write)
     except directory_errors.OutcomeUnknown:
-        lost = refusal_of(await_outcome(client, proposal.evidence))
+        lost = refusal_of(await_recorded_outcome(client, record))
         if lost is not None:
             log.complete_many([completion_of(record, lost), *follow_ups.given_up(following, lost.code)])
             raise lost from None

@@ -16,7 +16,7 @@ from audit.models import OperationRecord
 from directory.connection import get_client
 from directory.ldap import LdapError
 from directory.models import DirectoryConnection
-from directory.settle import find_outcome
+from directory.rivals import find_recorded_outcome
 from gateway import pipeline
 from gateway.idempotency import forget_old_answers
 
@@ -83,7 +83,7 @@ def _find_outcome(record: OperationRecord) -> bool | None:
     if record.directory_id is None or record.evidence is None:
         return None
     try:
-        return find_outcome(get_client(record.directory_id), record.evidence)
+        return find_recorded_outcome(get_client(record.directory_id), record)
     except DirectoryConnection.DoesNotExist:
         return None
     except LdapError as error:

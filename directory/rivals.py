@@ -1,0 +1,182 @@
+"""Whose write was it? What the operations log adds to the directory's evidence when several changes began alike.
+
+`settle` sees that something changed since a record's evidence was taken. A retry that was carried out while the record
+of the killed first attempt was still open leaves the same trace, and so does anybody else's change of the attribute.
+The log tells them apart: of changes that began from the same state and exclude one another, one was applied.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from directory.ldap import Client, LdapError, Schema
+from directory.ldap.codecs import decode
+from directory.proposal import SECRET
+from directory.settle import await_all, find_outcome, growth
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+Claim = tuple[str, ...]
+"""What of all changes that began from one state only a single one can have done. Most name a version, which never
+comes again; those of `_AGAIN` can be done again once they were undone."""
+
+_EARLIER = timedelta(hours=1)
+"""How much older than a record another one may be that was still being written: far more than any write takes."""
+
+_UNDONE_BY = {"joined": "left", "left": "joined", "added": "gone", "gone": "added", "deleted": "restored"}
+_UNDONE_BY |= {"restored": "deleted"}
+
+
+def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | None:
+    """Whether a record's write was applied; None when that cannot be known (now). Never raises for the directory.
+
+    While another change from the same state is under way, that is not known.
+    """
+    shown = find_outcome(client, record.evidence or {})
+    if not shown:  # without a trace it was not applied, whoever else was at it
+        return shown
+    try:
+        return _is_its_own(client, record)
+    except LdapError:
+        return None
+    except (DatabaseError, InterfaceError):
+        _logger.warning("the log does not answer, so an outcome stays unknown", record=str(record.id))
+        connection.close_if_unusable_or_obsolete()
+        return None
+
+
+def await_recorded_outcome(client: Client, record: OperationRecord) -> bool | None:
+    """The same for a caller who still waits: the domain controller gets a moment to come back."""
+    return await_recorded_outcomes(client, [record])[0]
+
+
+def await_recorded_outcomes(client: Client, records: Sequence[OperationRecord]) -> list[bool | None]:
+    """The same for writes that were lost together: they are waited for together."""
+    return await_all([partial(find_recorded_outcome, client, record) for record in records])
+
+
+def _is_its_own(client: Client, record: OperationRecord) -> bool | None:
+    """Whether the trace that the directory shows is this record's."""
+    schema = client.schema
+    others = list(_others_about_the_same(record))
+    succeeded = [other for other in others if other.outcome == Outcome.SUCCEEDED]
+    claims = _claims(record, schema)
+    # Replacing a value whatever it is excludes nobody: all may have been applied, and each raised the version by one.
+    if (record.evidence or {}).get("unguarded"):
+        to_explain = growth(client, record.evidence or {}) - _count_since(record, succeeded)
+    else:
+        to_explain = 0 if _is_taken(record, claims, succeeded, schema) else 1
+    rivals = [other for other in others if other.outcome in OPEN_OUTCOMES and claims & _claims(other, schema)]
+    if to_explain > 0 and any(_is_under_way(rival) for rival in rivals):
+        return None
+    candidates = sorted((record, *rivals), key=lambda each: each.id)
+    if len(candidates) > 1:
+        candidates = [each for each in candidates if _is_shown(client, each, schema)] or candidates
+    return record in candidates[: max(0, to_explain)]
+
+
+def _others_about_the_same(record: OperationRecord) -> QuerySet[OperationRecord]:
+    evidence = record.evidence or {}
+    others = OperationRecord.objects.filter(
+        outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES), evidence__isnull=False, at__gte=record.at - _EARLIER
+    ).exclude(id=record.id)
+    if evidence.get("write") == "add":
+        return others.filter(target_dn__iexact=evidence["dn"])
+    return others.filter(target_id=record.target_id)
+
+
+def _is_under_way(record: OperationRecord) -> bool:
+    """Whether its writer may still be at it; one that gave up has noted that it does not know."""
+    return record.outcome == Outcome.PENDING and record.settle_at is not None and record.settle_at > timezone.now()
+
+
+def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
+    """See `Claim`."""
+    evidence = record.evidence or {}
+    match evidence.get("write"):
+        case "modify":
+            return frozenset(_claims_of_modify(record.changes, evidence, schema))
+        case "rename" if evidence["nameVersion"] is not None:
+            return frozenset({("renamed", str(evidence["nameVersion"]))})
+        case "add":
+            return frozenset({("added", evidence["dn"].lower())})
+        case "delete":
+            return frozenset({("deleted", evidence["id"]), ("gone", (record.target_dn or "").lower())})
+        case "restore":
+            return frozenset({("restored", evidence["id"])})
+    return frozenset()
+
+
+def _claims_of_modify(
+    changes: Iterable[dict[str, Any]], evidence: dict[str, Any], schema: Schema
+) -> Iterator[tuple[str, ...]]:
+    """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
+    for verb, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
+        yield from ((verb, name.lower(), value.lower()) for name, values in links.items() for value in values)
+    for change in changes:
+        attribute = schema.attribute(change["attribute"])
+        version = evidence["versions"].get(str(attribute.attid)) if attribute else None
+        if attribute is None or version is None:
+            continue
+        state = (attribute.name, str(version))
+        if attribute.single_valued:
+            yield ("changed", *state)
+        before, after = set(change["before"]), set(change["after"])
+        yield from (("removed", *state, value) for value in before - after)
+        yield from (("appended", *state, value) for value in after - before)
+
+
+def _is_taken(
+    record: OperationRecord, claims: frozenset[Claim], succeeded: Sequence[OperationRecord], schema: Schema
+) -> bool:
+    """Whether another record succeeded with what only one can have done."""
+    for claim in claims:
+        verb, *what = claim
+        undoing = (_UNDONE_BY.get(verb, ""), *what)
+        done = []
+        for other in succeeded:
+            others_claims = _claims(other, schema)
+            if claim in others_claims:
+                done.append((other.at, True))
+            elif undoing in others_claims:
+                done.append((other.at, False))
+        # What was last done before this record began, and next: if it is the same, it was not undone in between.
+        before = max((each for each in done if each[0] < record.at), default=None)
+        after = min((each for each in done if each[0] >= record.at), default=None)
+        if any(each is not None and each[1] for each in (before, after)):
+            return True
+    return False
+
+
+def _count_since(record: OperationRecord, succeeded: Sequence[OperationRecord]) -> int:
+    """How many of them changed what this record changed since its evidence was taken."""
+    versions = (record.evidence or {})["versions"]
+    return sum(
+        any((other.evidence or {}).get("versions", {}).get(attid, -1) >= version for attid, version in versions.items())
+        for other in succeeded
+    )
+
+
+def _is_shown(client: Client, record: OperationRecord, schema: Schema) -> bool:
+    """Whether the directory holds the values that a modify led to; secrets and other writes count as shown."""
+    evidence = record.evidence or {}
+    changes = [
+        (attribute, change["after"])
+        for change in record.changes
+        if (attribute := schema.attribute(change["attribute"])) is not None and SECRET not in change["after"]
+        if str(attribute.attid) in evidence.get("versions", {})
+    ]
+    if not changes:
+        return True
+    entry = client.find(UUID(evidence["id"]), [attribute.name for attribute, _ in changes])
+    return entry is not None and all(
+        sorted(decode(attribute, entry.values(attribute.name))) == sorted(after) for attribute, after in changes
+    )
