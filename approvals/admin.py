@@ -15,6 +15,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
+from django.utils.html import format_html_join
+from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST
 
 from approvals import decide, secrets
@@ -22,15 +24,16 @@ from approvals.models import ChangeRequest, Status
 from audit import log
 from directory.shapes.explained import explained
 from gateway.core.errors import Forbidden, GatewayError, NotFound
-from gateway.core.operation import Risk, find_operation
+from gateway.core.operation import find_operation
 from keys.authentication import identify_session
 
 DECIDE = "approvals.decide_change"
 
-WHY = {
-    Risk.SECURITY: "It grants, delegates or changes authentication, or the object is protected.",
-    Risk.DESTRUCTIVE: "It deletes, disables or takes something away.",
-    Risk.ORDINARY: "The key asks before every change.",
+WHY_ORDINARY = "The key asks before every change."
+_DONE = {
+    Status.PENDING: "Your approval is kept. Somebody else has to approve it too.",
+    Status.APPROVED: "Approved. A worker makes the change now.",
+    Status.REJECTED: "Rejected.",
 }
 
 
@@ -48,7 +51,7 @@ class DecisionForm(forms.Form):
 
 @admin.register(ChangeRequest)
 class ChangeRequestAdmin(admin.ModelAdmin):
-    list_display = ("created_at", "operation", "target_dn", "status", "risk", "requester", "key_name", "expires_at")
+    list_display = ("what", "state", "asked", "expires")
     list_filter = ("status", "risk", "operation", "requester", "directory")
     search_fields = ("target_dn", "requester", "key_name", "operation", "=id", "=target_id", "=request_id")
     list_per_page = 50
@@ -75,6 +78,29 @@ class ChangeRequestAdmin(admin.ModelAdmin):
     def get_ordering(self, request: HttpRequest) -> Any:
         """What waits comes first."""
         return [Case(When(status=Status.PENDING, then=Value(0)), default=Value(1)).asc(), "-id"]
+
+    @admin.display(description="change", ordering="operation")
+    def what(self, change_request: ChangeRequest) -> str:
+        return _in_lines(change_request.operation, change_request.target_dn)
+
+    @admin.display(description="status and risk", ordering="status")
+    def state(self, change_request: ChangeRequest) -> str:
+        first = change_request.first_approved_by if change_request.status == Status.PENDING else None
+        return _in_lines(
+            change_request.get_status_display(), change_request.risk, f"approved once, by {first}" if first else None
+        )
+
+    @admin.display(description="asked (UTC)", ordering="created_at")
+    def asked(self, change_request: ChangeRequest) -> str:
+        key = change_request.key_name
+        return _in_lines(
+            f"{change_request.created_at:%Y-%m-%d %H:%M}", change_request.requester, f"key {key}" if key else None
+        )
+
+    @admin.display(description="expires (UTC)", ordering="expires_at")
+    def expires(self, change_request: ChangeRequest) -> str:
+        """Of what is decided the date does not matter any more."""
+        return f"{change_request.expires_at:%Y-%m-%d %H:%M}" if change_request.status == Status.PENDING else ""
 
     def get_urls(self) -> list[URLPattern]:
         for_staff = self.admin_site.admin_view
@@ -111,7 +137,9 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             "title": f"{change_request.operation} on {change_request.target_dn}",
             "change_request": change_request,
             "what": _summary(change_request.operation),
-            "why_held": WHY[Risk(change_request.risk)],
+            "why_held": change_request.risk_reasons or [WHY_ORDINARY],
+            "needs_two": decide.needs_two(change_request),
+            "approved_first": change_request.first_approved_by_id == request.user.pk,
             "changes": [_side_by_side(item) for item in change_request.changes],
             "is_own": change_request.requester_id == request.user.pk,
             "is_open": is_open,
@@ -163,11 +191,11 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             given = form.cleaned_data
             with transaction.atomic():
                 if decision == "approve":
-                    decide.approve(
+                    decided = decide.approve(
                         call.person, request_id, digest=given["digest"], comment=given["comment"].strip() or None
                     )
                 else:
-                    decide.reject(call.person, request_id, comment=given["comment"])
+                    decided = decide.reject(call.person, request_id, comment=given["comment"])
                 log.record_administration(call, operation=operation, arguments={"id": str(request_id)})
         except NotFound as refusal:
             raise Http404 from refusal
@@ -175,9 +203,13 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             log.record_refusal(call, operation=operation, code=refusal.code)
             messages.error(request, f"{refusal.title}.")
         else:
-            done = "Approved. A worker makes the change now." if decision == "approve" else "Rejected."
-            messages.success(request, done)
+            messages.success(request, _DONE[Status(decided.status)])
         return HttpResponseRedirect(reverse("admin:approvals_changerequest_change", args=[request_id]))
+
+
+def _in_lines(*texts: str | None) -> str:
+    """The cell of a list that says several things, each on a line of its own: seven columns would not fit the page."""
+    return format_html_join(mark_safe("<br>"), "{}", ((text,) for text in texts if text))
 
 
 def _summary(operation: str) -> str:

@@ -151,3 +151,41 @@ def test_nothing_is_edited_and_only_forms_of_our_own_decide(console: Client, app
     assert console.get(reverse("admin:approvals_changerequest_approve", args=[held.id])).status_code == 405
     held.refresh_from_db()
     assert held.status == "pending"
+
+
+def test_two_approvals(console: Client, approver: Person, settings: Any) -> None:
+    section = settings.CONFIGURATION.Approvals.model_copy(update={"ProtectedNeedsTwo": True})
+    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"Approvals": section})
+    held = hold(protected=True)
+    assert "Two different people have to approve it." in console.get(page_of(held)).content.decode()
+    html = decide(console, held, "approve", comment="Fine with me").content.decode()
+    assert "Somebody else has to approve it too." in html
+    assert re.search(r"First approval.*by grace: Fine with me", html)
+    assert 'value="Approve"' not in html
+    assert 'value="Reject"' in html
+    assert "approved once, by grace" in console.get(reverse(LIST)).content.decode()
+    assert "decided already" in decide(console, held, "approve").content.decode()
+    second = make_person("alan", may=["approvals.decide_change"])
+    Person.objects.filter(pk=second.pk).update(is_staff=True)
+    html = decide(console_of(second), held, "approve").content.decode()
+    assert "A worker makes the change now." in html
+    assert "by alan" in html
+    held.refresh_from_db()
+    assert (held.status, held.approvers) == ("approved", "grace, alan")
+
+
+def test_it_says_why(console: Client) -> None:
+    held = hold()
+    html = console.get(page_of(held)).content.decode()
+    assert "This is a security change: it writes mail." in html
+    assert f"{held.expires_at:%Y-%m-%d %H:%M}" in console.get(reverse(LIST)).content.decode()
+    ChangeRequest.objects.filter(id=held.id).update(risk="ordinary", risk_reasons=[])
+    assert "asks before every change" in console.get(page_of(held)).content.decode()
+
+
+def test_a_list_cannot_be_made_to_show_markup(console: Client) -> None:
+    held = hold()
+    ChangeRequest.objects.filter(id=held.id).update(target_dn="CN=<script>x", requester="<b>ada", key_name="<i>")
+    html = console.get(reverse(LIST)).content.decode()
+    assert "CN=&lt;script&gt;x" in html
+    assert "&lt;b&gt;ada<br>key &lt;i&gt;" in html
