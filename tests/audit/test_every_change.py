@@ -1,0 +1,175 @@
+"""What the log tells of every change of the directory there is, read through the front door.
+
+A new operation needs its line in `every_change`, and its class in `directory.reversibility`.
+"""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from audit.models import Reversible
+from directory.proposal import AttributeChange
+from directory.reversibility import INVERSES, reversible_as
+from gateway.core.call import SupervisionLevel
+from gateway.core.operation import Operation, find_operation
+from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt
+from tests.directory.supervised import approve
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+from tests.support.gateway import LiveGateway
+
+
+def named(operation: Operation) -> str:
+    return operation.name
+
+
+@pytest.fixture(autouse=True)
+def _without_rate_limits(settings: Any) -> None:
+    configuration = settings.CONFIGURATION
+    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
+    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
+
+
+@pytest.fixture
+def world(db: None, domain: Domain, directory: Directory, organizational_unit: str) -> World:
+    return World(make_integration(make_connection(domain)), directory, organizational_unit)
+
+
+def records_of(integration: Integration, request_id: str) -> list[dict[str, Any]]:
+    """The records of one request, the oldest first."""
+    items: list[dict[str, Any]] = integration.get(f"/api/operations?requestId={request_id}").body["items"]
+    return items[::-1]
+
+
+def require_told(record: dict[str, Any], change: Attempt, integration: Integration) -> None:
+    """What a record tells of a change: which, by whom, of what, from what to what."""
+    assert record["operation"] == change.recorded_as
+    assert (record["owner"], record["keyName"]) == (integration.key.owner.username, integration.key.name)
+    assert record["directory"]
+    changes = {item["attribute"]: (item["before"], item["after"]) for item in record["changes"]}
+    assert change.changes.items() <= changes.items(), record["changes"]
+
+
+def require_done(record: dict[str, Any], change: Attempt, directory: Directory) -> None:
+    """What it tells besides when the change was made."""
+    assert (record["outcome"], record["code"]) == ("succeeded", None)
+    assert record["at"] <= record["completedAt"]
+    target = change.target or directory.guid(change.dn)
+    assert record["target"]["id"] == str(target)
+    assert record["target"]["kind"] == change.kind
+    assert record["target"]["distinguishedName"].lower() == change.dn.lower()
+    assert record["server"]
+    assert record["reversible"] == change.reversible
+
+
+@pytest.mark.parametrize("operation", CHANGES, ids=named)
+def test_a_change(operation: Operation, world: World) -> None:
+    change = attempt(operation, world)
+    request_id = str(uuid4())
+    assert not change.is_done()
+
+    answer = change.ask(world.integration, **{"X-Request-Id": request_id, "X-Change-Reason": "Ticket"})
+
+    assert answer.status in (200, 201, 204), answer
+    assert change.is_done()
+    (record,) = records_of(world.integration, request_id)
+    require_told(record, change, world.integration)
+    require_done(record, change, world.directory)
+    assert (record["surface"], record["batchIndex"], record["runId"]) == ("api", None, None)
+    assert (record["changeRequestId"], record["approvedBy"]) == (None, None)
+    assert record["reason"].endswith("Ticket")
+
+
+@pytest.mark.parametrize("operation", CHANGES, ids=named)
+def test_an_approved_change(operation: Operation, world: World) -> None:
+    change = attempt(operation, world)
+    asking = make_integration(world.integration.key.links.get().connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    request_id = str(uuid4())
+    request = approve(change.ask(asking, **{"X-Request-Id": request_id}))
+    assert request.status == "applied", request.problem
+    assert change.is_done()
+    queued, applied = records_of(world.integration, request_id)
+    for record in (queued, applied):
+        require_told(record, change, asking)
+        assert record["changeRequestId"] == str(request.id)
+    assert (queued["surface"], queued["outcome"], queued["approvedBy"]) == ("api", "queued", None)
+    assert (applied["surface"], applied["approvedBy"]) == ("worker", request.decided_by)
+    require_done(applied, change, world.directory)
+
+
+@pytest.mark.parametrize("operation", BATCHABLE, ids=named)
+def test_a_batch(operation: Operation, world: World) -> None:
+    changes = [attempt(operation, world) for _ in range(3)]
+    path = f"/api/{operation.path}".removesuffix("/{id}") + f"/batch/{operation.verb}"
+    request_id = str(uuid4())
+    body = {"items": [change.item for change in changes]}
+    answer = world.integration.post(path, body, **{"X-Request-Id": request_id})
+    assert answer.status == 200, answer
+    records = records_of(world.integration, request_id)
+    for index, (record, change) in enumerate(zip(records, changes, strict=True)):
+        assert change.is_done()
+        assert record["batchIndex"] == index
+        require_told(record, change, world.integration)
+        require_done(record, change, world.directory)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run(
+    name: str, transactional_db: None, live_gateway: LiveGateway, world: World, organizational_unit: str
+) -> None:
+    operation = find_operation(name)
+    action = operation.verb.removesuffix("-accounts")
+    accounts = [world.add("users", enabled=action == "disable") for _ in range(3)]
+    before = world.directory.text(accounts[0], "userAccountControl")
+    unit = world.directory.guid(organizational_unit)
+    request_id = str(uuid4())
+    answer = world.integration.post(
+        f"/api/{operation.path}".replace("{id}", str(unit)), {"kinds": ["user"]}, **{"X-Request-Id": request_id}
+    )
+    assert answer.status == 200, answer
+    records = records_of(world.integration, request_id)
+    assert {record["target"]["id"] for record in records} == {str(account) for account in accounts}
+    for record in records:
+        assert (record["operation"], record["outcome"], record["surface"]) == (name, "succeeded", "worker")
+        assert (record["runId"], record["reversible"]) == (answer.body["runId"], "full")
+        assert record["server"]
+        assert record["changes"] == [
+            {"attribute": "userAccountControl", "before": [before], "after": [str(int(before or 0) ^ 2)]}
+        ]
+
+
+@pytest.mark.parametrize("operation", [*CHANGES, *map(find_operation, RUNS)], ids=named)
+def test_it_is_known_whether_it_can_be_reverted(operation: Operation) -> None:
+    if operation.verb == "revert":
+        return  # recorded as the change that it is
+    inverse = INVERSES[operation.verb]
+    if inverse == "restore":
+        assert find_operation("deleted-objects.restore")
+    elif inverse is not None:
+        noun = "users" if operation.name in RUNS or operation.verb == "restore" else operation.noun
+        assert find_operation(f"{noun}.{inverse}")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "reversible"),
+    [
+        (["mail"], Reversible.FULL),
+        (["mail", "title"], Reversible.FULL),
+        (["mail", "pwdLastSet"], Reversible.PARTIAL),
+        (["mail", "unicodePwd"], Reversible.PARTIAL),
+        (["lockoutTime"], Reversible.NONE),
+        (["userPassword", "pwdLastSet"], Reversible.NONE),
+        ([], Reversible.NONE),
+    ],
+)
+def test_how_far_an_update_can_be_reverted(attributes: list[str], reversible: str) -> None:
+    changes = [AttributeChange(name, ("before",), ("after",)) for name in attributes]
+    assert reversible_as("users.update", changes) == reversible
+
+
+@pytest.mark.parametrize("value", ["a\x00b", "a␀b", "<secret>"])
+def test_what_the_log_does_not_hold_as_it_was(value: str) -> None:
+    changes = [AttributeChange("info", (value,), ("after",)), AttributeChange("mail", (), ("after",))]
+    assert reversible_as("users.update", changes) == Reversible.PARTIAL
