@@ -1,5 +1,6 @@
 """Distinguished names as values, and the references by which AD lets an object be named without one (RFC 4514)."""
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from uuid import UUID
@@ -9,6 +10,7 @@ import ldap.dn
 
 from directory.ldap.errors import InvalidValue
 
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
 _Ava = tuple[str, str]
 _Rdn = tuple[_Ava, ...]
 
@@ -24,6 +26,8 @@ class DistinguishedName:
         """Read RFC 4514 text; ``InvalidValue`` when it is not a distinguished name."""
         if "\x00" in text:
             raise InvalidValue("A distinguished name cannot contain NUL")
+        if r"\?" in text:  # Samba escapes the question mark, which RFC 4514 does not have and libldap does not take
+            text = _ESCAPE.sub(lambda escape: escape[0].replace(r"\?", "?"), text)
         try:
             parsed = ldap.dn.str2dn(text, flags=ldap.DN_FORMAT_LDAPV3)
         except (ldap.DECODING_ERROR, ldap.INVALID_DN_SYNTAX, UnicodeError) as error:

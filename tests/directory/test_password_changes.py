@@ -204,9 +204,7 @@ class TestTheLimit:
         assert directory.can_sign_in(ada, PASSWORD)
 
 
-ATTRIBUTE_ERROR = (
-    "AtrErr: DSID-03191083, #1:\n\t0: 0000052D: DSID-03191083, problem 1005, Att 9005a (unicodePwd)"
-)
+ATTRIBUTE_ERROR = "AtrErr: DSID-03191083, #1:\n\t0: 0000052D: DSID-03191083, problem 1005, Att 9005a (unicodePwd)"
 SERVICE_ERROR = "SvcErr: DSID-031A12D2, problem 5003 (WILL_NOT_PERFORM), data 0"
 
 

@@ -72,6 +72,8 @@ NAMES = [
     "🦊" * 64,
     "CN=x,OU=y",
     "x/y*(z)",
+    "who?",
+    "\\?",
 ]
 
 
@@ -99,7 +101,8 @@ def test_any_name(integration: Integration, ada: UUID, directory: Directory, nam
         return
     assert answer.status == 200, answer
     assert directory.text(ada, "name") == name == answer.body["name"]
-    assert ldap.dn.str2dn(directory.dn(ada))[0][0][1] == name
+    if "?" not in name:  # Samba's escape of it is not for other readers: see directory.ldap.dn
+        assert ldap.dn.str2dn(directory.dn(ada))[0][0][1] == name
 
 
 @pytest.mark.parametrize("name", ["", "a" * 65, "nul\0", None, 5, ["x"]])

@@ -53,8 +53,9 @@ CASES = [
     ),
     Case(
         "missing new parent",
+        # It was there when the change was proposed: who proposes anew learns that it is gone.
         lambda client, dn, unit, **_: client.write(Rename(dn, "CN=b", f"OU=missing,{unit}")),
-        layer.NotFound,
+        layer.VersionConflict,
         None,
     ),
     Case("name taken", lambda client, dn, **_: client.write(Add(dn, USER)), layer.AlreadyExists, None),
