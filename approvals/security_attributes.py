@@ -12,31 +12,36 @@ _ACCOUNT_CONTROL = """
     userAccountControl accountExpires lockoutTime badPwdCount pwdLastSet logonHours userWorkstations logonWorkstation
     userParameters msNPAllowDialin msNPCallingStationID msRADIUSServiceType msTSAllowLogon
     msDS-UserAccountDisabled msDS-UserDontExpirePassword msDS-UserPasswordExpired msDS-UserPasswordNotRequired
-    ms-DS-UserEncryptedTextPasswordAllowed ms-Mcs-AdmPwdExpirationTime
+    ms-DS-UserEncryptedTextPasswordAllowed ms-Mcs-AdmPwdExpirationTime otherLoginWorkstations
 """
 # By these an account is found and told from others when it signs in, by Kerberos, certificate or federation.
 _SIGN_IN_NAMES = """
     sAMAccountName userPrincipalName servicePrincipalName dNSHostName altSecurityIdentities
     msDS-AdditionalSamAccountName msDS-AdditionalDnsHostName msDS-AllowedDNSSuffixes msDS-SPNSuffixes uPNSuffixes
-    mS-DS-ConsistencyGuid msDS-ExternalDirectoryObjectId msDS-cloudAnchor
+    mS-DS-ConsistencyGuid msDS-ExternalDirectoryObjectId msDS-cloudAnchor sPNMappings
 """
 _KEYS_AND_CERTIFICATES = """
     msDS-KeyCredentialLink msDS-KeyMaterial msDS-KeyUsage msDS-KeyPrincipal userCertificate userCert
     userSMIMECertificate sshPublicKey ldapPublicKey msDS-SupportedEncryptionTypes msDS-CustomKeyInformation
+    mSMQSignCertificates mSMQSignCertificatesMig mSMQDigests mSMQDigestsMig mSMQSignKey mSMQEncryptKey
+    msDRM-IdentityCertificate privateKey
 """
 _DELEGATION = """
     msDS-AllowedToDelegateTo msDS-AllowedToActOnBehalfOfOtherIdentity managedBy msExchCoManagedByLink publicDelegates
-    msExchDelegateListLink msDS-RegisteredOwner msDS-RegisteredUsers msDS-DeviceTrustType msDS-IsEnabled
+    msExchDelegateListLink msExchMasterAccountSid msDS-RegisteredOwner msDS-RegisteredUsers msDS-DeviceTrustType
+    msDS-IsEnabled msDS-IsManaged msDS-IsCompliant
 """
 _MEMBERSHIP_AND_RIGHTS = """
     member groupType primaryGroupID adminCount sIDHistory objectSid nTSecurityDescriptor defaultSecurityDescriptor
     msExchMailboxSecurityDescriptor fRSRootSecurity attributeSecurityGUID searchFlags schemaFlagsEx rightsGuid
     validAccesses appliesTo msDS-ShadowPrincipalSid msDS-OIDToGroupLink msDS-NonMembers
     msDS-MembersForAzRole msDS-TasksForAzRole msDS-OperationsForAzRole msDS-AzLDAPQuery msDS-AzBizRule
+    msDS-TasksForAzTask msDS-OperationsForAzTask msExchRoleLink msExchUserLink msDFS-LinkSecurityDescriptorv2
+    uniqueMember nonSecurityMember nTGroupMembers groupMembershipSAM privilegeHolder
 """
 # Identity and membership on Unix hosts that ask the directory.
 _UNIX = """
-    uidNumber gidNumber memberUid msSFU30PosixMember msSFU30PosixMemberOf memberNisNetgroup nisNetgroupTriple
+    uid uidNumber gidNumber memberUid msSFU30Name msSFU30PosixMember msSFU30PosixMemberOf memberNisNetgroup nisNetgroupTriple
     sudoUser sudoHost sudoCommand sudoOption sudoRunAs sudoRunAsUser sudoRunAsGroup
 """
 _SERVICE_ACCOUNTS = """
@@ -47,7 +52,9 @@ _SERVICE_ACCOUNTS = """
 # Code that runs for whoever signs in, or on the machine.
 _RUN_AT_SIGN_IN = """
     scriptPath profilePath msTSInitialProgram msTSProfilePath gPLink gPOptions gPCFileSysPath gPCMachineExtensionNames
-    gPCUserExtensionNames gPCWQLFilter
+    gPCUserExtensionNames gPCWQLFilter msWMI-Parm2 msWMI-Query msDS-UpdateScript ipsecData eFSPolicy publicKeyPolicy
+    msiScript msiScriptPath msiFileList setupCommand netbootMachineFilePath netbootMirrorDataFile netbootSIFFile
+    bootFile
 """
 _DOMAIN_AND_LOCKOUT_POLICY = """
     msDS-PSOAppliesTo msDS-PasswordSettingsPrecedence msDS-PasswordReversibleEncryptionEnabled
@@ -56,7 +63,8 @@ _DOMAIN_AND_LOCKOUT_POLICY = """
     minPwdLength minPwdAge maxPwdAge pwdProperties pwdHistoryLength lockoutThreshold lockoutDuration
     lockOutObservationWindow forceLogoff msDS-ExpirePasswordsOnSmartCardOnlyAccounts ms-DS-MachineAccountQuota
     msDS-PerUserTrustQuota msDS-PerUserTrustTombstonesQuota msDS-AllUsersTrustQuota dSHeuristics
-    msDS-Behavior-Version msDS-EnabledFeature wellKnownObjects otherWellKnownObjects fSMORoleOwner
+    msDS-Behavior-Version msDS-EnabledFeature wellKnownObjects otherWellKnownObjects fSMORoleOwner nTMixedDomain
+    maxTicketAge minTicketAge maxRenewAge rIDAvailablePool
 """
 _AUTHENTICATION_POLICIES = """
     msDS-AssignedAuthNPolicy msDS-AssignedAuthNPolicySilo msDS-AuthNPolicySiloMembers msDS-AuthNPolicyEnforced
@@ -74,7 +82,9 @@ _CLAIMS_AND_CENTRAL_ACCESS = """
     msAuthz-ResourceCondition msAuthz-MemberRulesInCentralAccessPolicy
 """
 _CERTIFICATE_SERVICES = """
-    cACertificate crossCertificatePair authorityRevocationList certificateTemplates pKIEnrollmentAccess
+    cACertificate crossCertificatePair authorityRevocationList certificateRevocationList deltaRevocationList
+    certificateTemplates pKIEnrollmentAccess msDS-IssuerCertificates msDS-IssuerPublicCertificates
+    msDS-CloudIssuerPublicCertificates
     pKIExtendedKeyUsage pKICriticalExtensions pKIDefaultKeySpec msPKI-Certificate-Name-Flag msPKI-Enrollment-Flag
     msPKI-Private-Key-Flag msPKI-RA-Signature msPKI-RA-Policies msPKI-RA-Application-Policies
     msPKI-Certificate-Application-Policy msPKI-Certificate-Policy msPKI-Template-Schema-Version
@@ -82,6 +92,7 @@ _CERTIFICATE_SERVICES = """
 _TRUSTS_AND_DOMAIN_CONTROLLERS = """
     trustAttributes trustDirection trustType trustPartner trustPosixOffset securityIdentifier msDS-TrustForestTrustInfo
     msDS-RevealOnDemandGroup msDS-NeverRevealGroup msDS-KrbTgtLink msDS-SecondaryKrbTgtNumber serverReference dnsRecord
+    trustParent rootTrust additionalTrustedServiceNames dNSProperty msDNS-SigningKeys msDNS-SigningKeyDescriptors
 """
 
 _MEANINGS = {
