@@ -6,7 +6,7 @@ Reading it is `audit.operations`; what settles open records in the directory is 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -22,9 +22,11 @@ from audit.read_buffer import reads
 from audit.redact import redacted
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
+from gateway.core.prepared import PreparedInsert
 from gateway.core.shapes import parse_guid
 
 _logger = structlog.stdlib.get_logger(__name__)
+_prepared: Final = PreparedInsert(OperationRecord)
 
 NOT_APPLIED = "AD.Directory.NotApplied"
 """Code of a record that a settler closed: the directory says that the write never happened."""
@@ -118,14 +120,15 @@ def _new_record(call: Call, **facts: Any) -> OperationRecord:
     return OperationRecord(**_facts(call, **facts))
 
 
-def _insert(records: Sequence[OperationRecord]) -> None:
-    """Insert and commit: `durable` refuses a caller's transaction, whose rollback would take the record with it."""
+def _insert(records: Sequence[dict[str, Any]]) -> list[OperationRecord]:
+    """Insert and commit (`durable` refuses a caller's transaction, whose rollback would take the records with it)."""
     try:
         with transaction.atomic(durable=True):
-            OperationRecord.objects.bulk_create(records)
+            _prepared.execute(records)
     except (DatabaseError, InterfaceError) as error:
-        _logger.exception("the operations log cannot be written", operation=records[0].operation)
+        _logger.exception("the operations log cannot be written", operation=records[0]["operation"])
         raise NotRecorded("The operation cannot be recorded, so it was not carried out.") from error
+    return [OperationRecord(**record) for record in records]
 
 
 def record_intents(
@@ -137,7 +140,7 @@ def record_intents(
     answer has passed too, a settler may take the records up.
     """
     records = [
-        _new_record(
+        _facts(
             call,
             operation=intent.operation,
             target=intent.target,
@@ -152,10 +155,8 @@ def record_intents(
         for intent in intents
     ]
     for record in records:
-        record.settle_at = record.at + timedelta(seconds=seconds_until_write + seconds_of_a_write())
-    if records:
-        _insert(records)
-    return records
+        record["settle_at"] = record["at"] + timedelta(seconds=seconds_until_write + seconds_of_a_write())
+    return _insert(records) if records else []
 
 
 def record_intent(call: Call, intent: Intent) -> OperationRecord:
@@ -173,7 +174,7 @@ def record_refusal(
     run_id: UUID | None = None,
 ) -> OperationRecord:
     """Record a change that was refused with `code`; raises NotRecorded."""
-    record = _new_record(
+    record = _facts(
         call,
         operation=operation,
         target=target,
@@ -182,14 +183,13 @@ def record_refusal(
         changes=redacted(changes),
         run_id=run_id,
     )
-    _insert([record])
-    return record
+    return _insert([record])[0]
 
 
 def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> None:
     """Record changes of a batch that were all refused with `code`, in one commit; raises NotRecorded."""
     refused = [
-        _new_record(
+        _facts(
             call,
             operation=intent.operation,
             target=intent.target,
