@@ -38,8 +38,9 @@ class ChangeRequest(models.Model):
 
     The requester is frozen: names and ids of the person and the key as they were. No foreign keys, so that a request
     outlives them. `input` holds the arguments, the query and the body, with their secrets, encrypted; it is emptied
-    when the request ends. `changes` is what people see, without secrets. `attempt` counts the workers that took the
-    approved change up, and `lease_until` is how long the last one has for it. `secret` is a password generated while
+    when the request ends. `changes` is what people see, without secrets. `attempt` counts how often a worker took
+    the approved change up, `lost_workers` how many were lost with it, and `lease_until` is how long the last one has
+    for it. `secret` is a password generated while
     it was applied, encrypted, for the approver to take before `secret_until` (`approvals.secrets`).
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
@@ -81,6 +82,7 @@ class ChangeRequest(models.Model):
     comment = models.TextField(null=True)
     problem = models.JSONField(null=True)
     attempt = models.PositiveIntegerField(default=0)
+    lost_workers = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
     secret = EncryptedTextField(blank=True)
     secret_until = models.DateTimeField(null=True)

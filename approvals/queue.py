@@ -23,12 +23,14 @@ from approvals.shapes import ChangeTargetJson, target_as_json
 from approvals.states import move
 from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
+from audit.log import NOT_APPLIED
 from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, redacted
+from directory.errors import Unavailable
 from directory.proposal import SECRET, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
-from gateway.core.errors import Forbidden
+from gateway.core.errors import Forbidden, ServiceUnavailable
 from gateway.core.shapes import render_timestamp
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -36,8 +38,10 @@ _logger = structlog.stdlib.get_logger(__name__)
 APPLY_TASK = "gateway.tasks.apply_change_request"
 LEASE = timedelta(seconds=60)
 """How long a worker has for one change: proposing it, the longest write, and recording it."""
-MAX_ATTEMPTS = 5
+MAX_LOST_WORKERS = 5
 """A change that takes so many workers down with it is given up."""
+TRY_AGAIN = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPLIED})
+"""Codes of a record that say that nothing was written, and nothing of the change itself."""
 SWEEP_AFTER = timedelta(seconds=5)
 """After this an approved change that nobody claimed had its nudge lost."""
 
@@ -235,12 +239,14 @@ def _relative(text: str, place: str) -> str:
 
 
 def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any] | None = None) -> None:
-    """End a claimed change. Where the operations log has a record of the write, the log decides.
+    """End a claimed change, or put it back (`approved`) for a sweep to find when it could not be tried.
+
+    Where the operations log has a record of the write, the log decides.
 
     A worker whose lease is over and whose request was taken up by another one changes nothing any more.
     """
     end = Status(status)
-    if end in (Status.FAILED, Status.STALE):
+    if end in (Status.FAILED, Status.STALE, Status.APPROVED):
         recorded = _recorded_end(change_request.id)
         if recorded is Status.APPLYING:  # another attempt is writing, or its writer is gone: the settler will know
             return
@@ -252,20 +258,23 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
 def settle_applying() -> int:
     """End the changes whose worker is gone, by what the operations log says; how many ended or are taken up anew.
 
-    Without a record nothing was written (the intent comes first, and a second one is refused by the database), so the
-    change goes to the next worker.
+    Without a record nothing was written (the intent comes first, and while it is open a second one is refused by the
+    database), nor with one that was settled as not applied: the change goes to the next worker.
     """
     now = timezone.now()
     lost = Q(status=Status.APPLYING, lease_until__lte=now) | Q(status=Status.UNKNOWN)
     settled = 0
-    for request_id, status, attempt in ChangeRequest.objects.filter(lost).values_list("id", "status", "attempt"):
+    rows = ChangeRequest.objects.filter(lost).values_list("id", "status", "attempt", "lost_workers")
+    for request_id, status, attempt, lost_workers in rows:
         end = _recorded_end(request_id)
-        if end is None and status == Status.APPLYING:
-            end = Status.APPROVED if attempt < MAX_ATTEMPTS else Status.FAILED
-        if end is None or end == status or end is Status.APPLYING:
+        fields: dict[str, Any] = {}
+        if end is None:
+            end = Status.APPROVED if lost_workers + 1 < MAX_LOST_WORKERS else Status.FAILED
+            fields["lost_workers"] = lost_workers + 1
+        if end == status or end is Status.APPLYING:
             continue
         problem = _problem_of(request_id) if end is Status.FAILED else None
-        if move(request_id, Status(status), end, if_attempt=attempt, problem=problem):
+        if move(request_id, Status(status), end, if_attempt=attempt, problem=problem, **fields):
             settled += 1
             _logger.info("settled an approved change", request=str(request_id), status=end)
             if end is Status.APPROVED:
@@ -282,13 +291,17 @@ _END_BY_OUTCOME = {
 
 
 def _application(request_id: UUID) -> QuerySet[OperationRecord]:
-    """The records of the change being carried out: one, or one for each account of a run."""
+    """The records of the change being carried out: one for each attempt, or one for each account of a run.
+
+    An attempt follows another one only when that one wrote nothing: a single record may be open or have succeeded.
+    """
     return OperationRecord.objects.filter(change_request_id=request_id, surface=Surface.WORKER)
 
 
 def _recorded_end(request_id: UUID) -> Status | None:
-    """How the operations log says that the change ended (`applying` if it has not); None without a record."""
-    record = _application(request_id).values("outcome", "run_id").first()
+    """How the operations log says that the change ended (`applying` if it has not); None if it was not written."""
+    records = _application(request_id).exclude(outcome=Outcome.FAILED, code__in=TRY_AGAIN)
+    record = records.order_by("-id").values("outcome", "run_id").first()
     if record is None:
         return None
     if record["run_id"] is not None:  # a run that has begun is completed by its own workers
@@ -297,7 +310,7 @@ def _recorded_end(request_id: UUID) -> Status | None:
 
 
 def _problem_of(request_id: UUID) -> dict[str, Any]:
-    code = _application(request_id).values_list("code", flat=True).first()
+    code = _application(request_id).order_by("-id").values_list("code", flat=True).first()
     return NotApplied(code).as_problem()
 
 

@@ -41,8 +41,8 @@ _MEMBERSHIP_AND_RIGHTS = """
 """
 # Identity and membership on Unix hosts that ask the directory.
 _UNIX = """
-    uid uidNumber gidNumber memberUid msSFU30Name msSFU30PosixMember msSFU30PosixMemberOf memberNisNetgroup nisNetgroupTriple
-    sudoUser sudoHost sudoCommand sudoOption sudoRunAs sudoRunAsUser sudoRunAsGroup
+    uid uidNumber gidNumber memberUid msSFU30Name msSFU30PosixMember msSFU30PosixMemberOf memberNisNetgroup
+    nisNetgroupTriple sudoUser sudoHost sudoCommand sudoOption sudoRunAs sudoRunAsUser sudoRunAsGroup
 """
 _SERVICE_ACCOUNTS = """
     msDS-GroupMSAMembership msDS-HostServiceAccount msDS-ManagedPasswordId msDS-ManagedPasswordPreviousId

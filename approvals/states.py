@@ -10,10 +10,10 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
     # Failed: no worker took it up in time.
     Status.APPROVED: frozenset({Status.APPLYING, Status.FAILED}),
-    # Back to approved: the worker was lost before it recorded an intent, so nothing can have been written.
+    # Back to approved: nothing was written, since the directory was away or the worker was lost before it wrote.
     Status.APPLYING: frozenset({Status.APPLIED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED}),
-    # Settled with the record of the write.
-    Status.UNKNOWN: frozenset({Status.APPLIED, Status.FAILED}),
+    # Settled with the record of the write; what turns out not to have been written is approved as before.
+    Status.UNKNOWN: frozenset({Status.APPLIED, Status.FAILED, Status.APPROVED}),
     Status.APPLIED: frozenset(),
     Status.FAILED: frozenset(),
     Status.STALE: frozenset(),
@@ -22,11 +22,14 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.CANCELLED: frozenset(),
 }
 
-NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING})
+NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING, Status.UNKNOWN})
 """While the change may still be made. In every other state its input, secrets included, is gone."""
 
 ANNOUNCED = frozenset({Status.APPROVED, Status.REJECTED, Status.APPLIED, Status.FAILED, Status.STALE, Status.EXPIRED})
 """What the requester is told of (`approvals.notices`)."""
+
+NO_NEWS = frozenset({(Status.APPLYING, Status.APPROVED), (Status.UNKNOWN, Status.APPROVED)})
+"""Of an approved change that is still to be applied nobody needs to hear again."""
 
 WITHDRAWN = frozenset({Status.CANCELLED, Status.EXPIRED})
 """Ended without a decision."""
@@ -42,11 +45,11 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
         raise ValueError(f"a change request does not go from {from_} to {to}")
     if to not in NEEDS_INPUT:
         fields["input"] = ""
-    if to in ANNOUNCED:
+    if to in ANNOUNCED and (from_, to) not in NO_NEWS:
         fields["to_announce"] = True
     if to is Status.APPLIED:
         fields["secret_until"] = deadline_from_now()
-    elif to is Status.FAILED:  # what was generated for it opens nothing
+    elif to in (Status.FAILED, Status.APPROVED):  # what was generated for it opens nothing
         fields |= {"secret": "", "secret_until": None}
     requests = ChangeRequest.objects.filter(id=request_id, status=from_)
     if if_attempt is not None:

@@ -145,7 +145,11 @@ def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     surfaces=REST_ONLY,
 )
 def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) -> ChangeRequestJson:
-    """Approve somebody else's change request; a worker then makes the change."""
+    """Approve somebody else's change request; a worker then makes the change.
+
+    Where the configuration asks for two approvals of changes of protected objects (`Approvals:ProtectedNeedsTwo`), the
+    first one is kept as `firstApproval` and the request stays pending until a second person approves it too.
+    """
     return change_request_as_json(decide.approve(call.person, id, digest=body.digest, comment=body.comment))
 
 

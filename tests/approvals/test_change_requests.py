@@ -106,6 +106,8 @@ def test_rejecting() -> None:
     assert (shown["status"], shown["decidedBy"], shown["comment"]) == ("rejected", "grace", "No ticket")
     held.refresh_from_db()
     assert held.input == ""
+    told = change_requests.read_change_request(CALL, id=held.id)
+    assert (told["comment"], told["reason"], told["decidedBy"]) == ("No ticket", "Ticket 4711", "grace")
 
 
 @pytest.mark.parametrize("comment", ["", "  \n", None, 3])

@@ -186,7 +186,7 @@ class TestClaiming:
 
 
 class TestFinishing:
-    @pytest.mark.parametrize("status", ["applied", "failed", "stale", "unknown"])
+    @pytest.mark.parametrize("status", ["applied", "failed", "stale"])
     def test_the_input_is_gone(self, status: str) -> None:
         change_request = claimed()
         queue.finish(change_request, status=status, problem={"code": "X"})
@@ -235,12 +235,12 @@ class TestSettling:
 
     def test_what_takes_every_worker_down_is_given_up(self) -> None:
         change_request = claimed()
-        for _ in range(queue.MAX_ATTEMPTS):
+        for _ in range(queue.MAX_LOST_WORKERS):
             let_the_lease_run_out(change_request)
             queue.settle_applying()
             queue.claim(change_request.id)
         change_request.refresh_from_db()
-        assert (change_request.status, change_request.attempt) == ("failed", queue.MAX_ATTEMPTS)
+        assert (change_request.status, change_request.attempt) == ("failed", queue.MAX_LOST_WORKERS)
         assert change_request.problem["code"] == "AD.Directory.NotApplied"
 
     @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ ALLOWED = {
     ("approved", "applying"), ("approved", "failed"),
     ("applying", "applied"), ("applying", "failed"), ("applying", "unknown"), ("applying", "stale"),
     ("applying", "approved"),
-    ("unknown", "applied"), ("unknown", "failed"),
+    ("unknown", "applied"), ("unknown", "failed"), ("unknown", "approved"),
 }  # fmt: skip
 
 
