@@ -312,13 +312,22 @@ def _close(
     return records.update(**fields)
 
 
-def settle_pending(resolve: Callable[[OperationRecord], bool | None], *, limit: int = 500) -> int:
+def _nobody(_: OperationRecord) -> UUID | None:
+    return None
+
+
+def settle_pending(
+    resolve: Callable[[OperationRecord], bool | None],
+    identify: Callable[[OperationRecord], UUID | None] = _nobody,
+    *,
+    limit: int = 500,
+) -> int:
     """Close open records whose writer is gone; how many were closed.
 
-    `resolve` looks whether the write was applied: True, False, or None when that cannot be known (now); it must not
-    raise for a directory that does not answer. Any number of processes may settle at once: each record is leased to
-    one of them by a compare-and-swap. A record is due when its writer's deadline is over, so a live request is never
-    settled.
+    `resolve` looks whether the write was applied: True, False, or None when that cannot be known (now). `identify`
+    tells the object that an applied creation has made. Neither must raise for a directory that does not answer. Any
+    number of processes may settle at once: each record is leased to one of them by a compare-and-swap. A record is due
+    when its writer's deadline is over, so a live request is never settled.
     """
     due = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES, settle_at__lte=timezone.now())
     settled = 0
@@ -332,7 +341,9 @@ def settle_pending(resolve: Callable[[OperationRecord], bool | None], *, limit: 
             complete(record.id, outcome=Outcome.UNKNOWN, code=record.code or OUTCOME_UNKNOWN)
             continue
         outcome, code = (Outcome.SUCCEEDED, None) if applied else (Outcome.FAILED, NOT_APPLIED)
-        if complete(record.id, outcome=outcome, code=code):
+        created = identify(record) if applied and record.target_id is None else None
+        target = None if created is None else TargetRef(created, record.target_kind or "", record.target_dn or "")
+        if complete(record.id, outcome=outcome, code=code, target=target):
             settled += 1
             _logger.info("settled an open record", record=str(record.id), operation=record.operation, outcome=outcome)
     return settled

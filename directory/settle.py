@@ -66,6 +66,17 @@ def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
         return None
 
 
+def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
+    """The objectGUID of what an Add has made; None for any other write, and when it cannot be read (now)."""
+    if evidence.get("write") != "add":
+        return None
+    try:
+        created = client.find(evidence["dn"], ("objectGUID",))
+    except LdapError:
+        return None
+    return created.guid if created is not None else None
+
+
 def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
     """What looks for outcomes say to a caller who still waits: the domain controller gets a moment to come back.
 

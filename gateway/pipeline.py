@@ -317,13 +317,15 @@ def _write(change: Change) -> Answer:
         log.complete_many([completion_of(record, told), *follow_ups.given_up(following, told.code)])
         raise told from refusal.__cause__
     follow_ups.carry_out(client, proposal.follow_ups, following)
-    created = None
     try:
         with directory_errors.translated():
             body = proposal.answer()
-        created = target_of(body, {}, operation) if proposal.target.id is None else None
-    finally:
-        log.complete(record.id, outcome="succeeded", server=server, target=created)
+    except GatewayError:
+        if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
+            log.complete(record.id, outcome="succeeded", server=server)
+        raise
+    created = target_of(body, {}, operation) if proposal.target.id is None else None
+    log.complete(record.id, outcome="succeeded", server=server, target=created)
     return Answer(operation.status, body if operation.output is not None else None)
 
 

@@ -17,6 +17,7 @@ from directory.connection import get_client
 from directory.ldap import LdapError
 from directory.models import DirectoryConnection
 from directory.rivals import find_recorded_outcome
+from directory.settle import find_created
 from gateway import pipeline
 from gateway.idempotency import forget_old_answers
 
@@ -36,7 +37,7 @@ def sweep() -> None:
     queue.fail_late()
     for change_request_id in queue.find_waiting():
         apply_change_request.delay(str(change_request_id))
-    log.settle_pending(_find_outcome)
+    log.settle_pending(_find_outcome, _find_created)
     queue.settle_applying()
     secrets.wipe_overdue()
     forget_old_answers()
@@ -89,3 +90,10 @@ def _find_outcome(record: OperationRecord) -> bool | None:
     except LdapError as error:
         logger.info("record cannot be settled yet", record=str(record.id), reason=type(error).__name__)
         return None
+
+
+def _find_created(record: OperationRecord) -> UUID | None:
+    """The identity of what a creation has made, which its writer did not come to note."""
+    if record.directory_id is None:
+        return None
+    return find_created(get_client(record.directory_id), record.evidence or {})

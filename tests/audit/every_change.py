@@ -279,3 +279,23 @@ _BY_VERB: dict[str, Callable[[Operation, World], Attempt]] = {
     "change-password": _change_password,
     "revert": _revert,
 }
+
+
+def named(operation: Operation) -> str:
+    """The name of a parameter."""
+    return operation.name
+
+
+def records_of(integration: Integration, request_id: str) -> list[dict[str, Any]]:
+    """The records of one request, the oldest first."""
+    items: list[dict[str, Any]] = integration.get(f"/api/operations?requestId={request_id}").body["items"]
+    return items[::-1]
+
+
+def require_told(record: dict[str, Any], change: Attempt, integration: Integration) -> None:
+    """What a record tells of a change: which, by whom, of what, from what to what."""
+    assert record["operation"] == change.recorded_as
+    assert (record["owner"], record["keyName"]) == (integration.key.owner.username, integration.key.name)
+    assert record["directory"]
+    changes = {item["attribute"]: (item["before"], item["after"]) for item in record["changes"]}
+    assert change.changes.items() <= changes.items(), record["changes"]

@@ -13,16 +13,12 @@ from directory.proposal import AttributeChange
 from directory.reversibility import INVERSES, reversible_as
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Operation, find_operation
-from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt
+from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named, records_of, require_told
 from tests.directory.supervised import approve
-from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.cast import make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
-
-
-def named(operation: Operation) -> str:
-    return operation.name
 
 
 @pytest.fixture(autouse=True)
@@ -35,21 +31,6 @@ def _without_rate_limits(settings: Any) -> None:
 @pytest.fixture
 def world(db: None, domain: Domain, directory: Directory, organizational_unit: str) -> World:
     return World(make_integration(make_connection(domain)), directory, organizational_unit)
-
-
-def records_of(integration: Integration, request_id: str) -> list[dict[str, Any]]:
-    """The records of one request, the oldest first."""
-    items: list[dict[str, Any]] = integration.get(f"/api/operations?requestId={request_id}").body["items"]
-    return items[::-1]
-
-
-def require_told(record: dict[str, Any], change: Attempt, integration: Integration) -> None:
-    """What a record tells of a change: which, by whom, of what, from what to what."""
-    assert record["operation"] == change.recorded_as
-    assert (record["owner"], record["keyName"]) == (integration.key.owner.username, integration.key.name)
-    assert record["directory"]
-    changes = {item["attribute"]: (item["before"], item["after"]) for item in record["changes"]}
-    assert change.changes.items() <= changes.items(), record["changes"]
 
 
 def require_done(record: dict[str, Any], change: Attempt, directory: Directory) -> None:
