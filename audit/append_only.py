@@ -111,7 +111,7 @@ def _sqlite(columns: list[str]) -> list[str]:
     replaced = (
         f"SELECT 1 FROM {TABLE} WHERE id = NEW.id OR rowid = NEW.rowid"  # noqa: S608 - constants
         " OR (change_request_id = NEW.change_request_id AND surface = 'worker' AND run_id IS NULL"
-        " AND NEW.surface = 'worker' AND NEW.run_id IS NULL)"
+        " AND NEW.surface = 'worker' AND NEW.run_id IS NULL AND outcome <> 'failed' AND NEW.outcome <> 'failed')"
     )
     allowed = f"(({_NEXT_OUTCOMES}) AND {' AND '.join(untouched + filled_in)})"
     if set(SEALING) <= set(columns):

@@ -125,11 +125,12 @@ class OperationRecord(models.Model):
             ),
         ]
         constraints = [
-            # An approved change is carried out once, whatever workers do: a second intent for it cannot be recorded,
-            # and without a record nothing is written. (A run records account by account and claims those itself.)
+            # An approved change is carried out once, whatever workers do: a second intent for it cannot be recorded
+            # unless the first came to nothing, and without a record nothing is written. (A run records account by
+            # account and claims those itself.)
             models.UniqueConstraint(
                 fields=["change_request_id"],
-                condition=Q(surface="worker", run_id__isnull=True),
+                condition=Q(surface="worker", run_id__isnull=True, outcome__in=["succeeded", "pending", "unknown"]),
                 name="audit_one_application_per_change_request",
             )
         ]

@@ -372,6 +372,9 @@ def _start_run(change: Change) -> Answer:
     return Answer(207 if result["failed"] else 200, result)
 
 
+_TRY_AGAIN = (directory_errors.Unavailable, ServiceUnavailable)
+
+
 def apply_change_request(change_request_id: UUID) -> None:
     """Apply an approved change once: everything is checked anew, and it must still be the change that was approved."""
     change_request = queue.claim(change_request_id)
@@ -381,6 +384,8 @@ def apply_change_request(change_request_id: UUID) -> None:
         status, problem = _apply(change_request), None
     except directory_errors.OutcomeUnknown as lost:
         status, problem = "unknown", lost.as_problem()
+    except _TRY_AGAIN:  # nothing was written, and nothing was found wrong with the change: a sweep takes it up
+        status, problem = "approved", None
     except GatewayError as refusal:
         status, problem = "failed", refusal.as_problem()
     queue.finish(change_request, status=status, problem=problem)
@@ -408,6 +413,8 @@ def _apply(change_request: ChangeRequest) -> str:
         with directory_errors.translated():
             proposal, _ = _propose(operation, call, accepted)
         call = _with_reason(call, proposal)
+    except _TRY_AGAIN:
+        raise
     except GatewayError as refusal:
         record_refusal(operation, call, inputs.arguments, refusal.code)
         raise

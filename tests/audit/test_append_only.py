@@ -160,7 +160,7 @@ class TestReplaceOnSqlite:
 
     def test_by_the_unique_index(self) -> None:
         call = make_call(surface=Surface.WORKER, change_request_id=uuid4())
-        log.record_refusal(call, operation="users.update", code="X")
+        log.record_intent(call, log.Intent(operation="users.update"))
         sql = f"INSERT OR REPLACE INTO {TABLE} (id, {self.columns}) SELECT %s, {self.columns} FROM {TABLE}"
         assert refused(sql, uuid4().hex)
 
