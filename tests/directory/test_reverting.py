@@ -1,45 +1,22 @@
-"""Reverting recorded changes: every kind of change taken back, and every reason why it cannot be."""
+"""Reverting changes of attributes, accounts and members."""
 
-from collections.abc import Iterator
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 
-from audit import log
-from audit.models import OperationRecord
-from directory.models import DirectoryConnection
-from directory.reverting import propose_revert
-from gateway.core.call import SupervisionLevel
-from tests.audit.calls import CALL, make_call
-from tests.directory.supervised import approve, just_before_the_write
-from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
-
-NOT_REVERTIBLE = (409, "Operations.NotRevertible")
-
-
-def latest(integration: Integration, **filters: Any) -> dict[str, Any]:
-    """The newest record of the log with these properties, as the front door shows it."""
-    query = "&".join(f"{name}={value}" for name, value in filters.items())
-    items = integration.get(f"/api/operations?pageSize=1&{query}").body["items"]
-    assert items, f"no record with {query}"
-    found: dict[str, Any] = items[0]
-    return found
-
-
-def revert(integration: Integration, record: dict[str, Any], query: str = "", **headers: str) -> Answer:
-    return integration.post(f"/api/operations/{record['id']}/revert{query}", **headers)
-
-
-def succeeded(answer: Answer) -> Answer:
-    assert answer.status in (200, 201, 204), answer
-    return answer
-
-
-def refused(answer: Answer) -> tuple[int, str | None]:
-    return answer.status, answer.code
+from tests.directory.reverting import (
+    NOT_REVERTIBLE,
+    changes_of,
+    connection_of,
+    latest,
+    refused,
+    revert,
+    succeeded,
+)
+from tests.directory.supervised import just_before_the_write
+from tests.support.cast import Integration, make_integration
+from tests.support.directory import PASSWORD, Directory
 
 
 class TestUpdates:
@@ -174,14 +151,6 @@ class TestUpdates:
         assert (directory.text(ada, "title"), directory.text(ada, "mail")) == ("Countess", None)
 
 
-def changes_of(record: dict[str, Any]) -> dict[str, tuple[list[str], list[str]]]:
-    return {item["attribute"]: (sorted(item["before"]), sorted(item["after"])) for item in record["changes"]}
-
-
-def connection_of(integration: Integration) -> DirectoryConnection:
-    return integration.key.links.get().connection
-
-
 class TestAccounts:
     @pytest.mark.parametrize(
         ("verb", "inverse", "risk"), [("disable", "enable", "security"), ("enable", "disable", "destructive")]
@@ -264,139 +233,6 @@ class TestAccounts:
         assert not directory.is_enabled(users[1])
 
 
-class TestCreatingAndDeleting:
-    def test_a_create_is_reverted_by_a_delete(
-        self, integration: Integration, directory: Directory, organizational_unit: str
-    ) -> None:
-        body = {"name": "New One", "parent": organizational_unit}
-        created = UUID(succeeded(integration.post("/api/ad/users", body)).body["id"])
-        made = latest(integration, target=created)
-        assert made["reversible"] == "full"
-        answer = succeeded(revert(integration, made))
-        assert answer.body == {"reverts": made["id"], "operation": "users.delete", "object": None}
-        assert not directory.exists(created)
-        record = latest(integration, target=created)
-        assert (record["operation"], record["reversible"]) == ("users.delete", "partial")
-        assert refused(revert(integration, made)) == NOT_REVERTIBLE
-
-        succeeded(revert(integration, record))
-        assert directory.exists(created)
-
-    def test_as_a_delete_is_refused(
-        self, integration: Integration, directory: Directory, organizational_unit: str
-    ) -> None:
-        body = {"name": "Inner", "parent": organizational_unit}
-        unit = succeeded(integration.post("/api/ad/organization-units", body)).body
-        made = latest(integration, target=unit["id"])
-        directory.add_user(parent=unit["distinguishedName"])
-        assert refused(revert(integration, made)) == (409, "AD.Object.NotEmpty")
-
-    def test_a_delete_is_reverted_by_a_restore(
-        self, integration: Integration, ada: UUID, directory: Directory, organizational_unit: str
-    ) -> None:
-        group = directory.add_group(parent=organizational_unit, members=[ada])
-        before, dn = directory.read(ada), directory.dn(ada)
-        succeeded(integration.delete(f"/api/ad/users/{ada}"))
-        made = latest(integration, target=ada)
-        assert made["reversible"] == "partial"
-        answer = succeeded(revert(integration, made))
-        assert (answer.body["operation"], answer.body["object"]["distinguishedName"]) == ("deleted-objects.restore", dn)
-        after = directory.read(ada)
-        for name in ("objectSid", "title", "userAccountControl", "memberOf"):
-            assert after[name] == before[name], name
-        assert directory.members(group) == {dn}
-        record = latest(integration, target=ada)
-        assert (record["operation"], record["reversible"]) == ("deleted-objects.restore", "full")
-        assert refused(revert(integration, made)) == NOT_REVERTIBLE
-
-        succeeded(integration.delete(f"/api/ad/users/{ada}"))
-        again = revert(integration, made)
-        assert refused(again) == NOT_REVERTIBLE, "that is another deletion"
-        assert "deleted again" in again.body["detail"]
-
-    def test_a_restore_is_reverted_by_a_delete(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        directory.delete(ada)
-        succeeded(integration.post(f"/api/ad/deleted-objects/{ada}/restore"))
-        made = latest(integration, target=ada)
-        assert succeeded(revert(integration, made)).body["operation"] == "users.delete"
-        assert not directory.exists(ada)
-        assert refused(revert(integration, made)) == NOT_REVERTIBLE
-
-    def test_the_place_is_taken(
-        self, integration: Integration, ada: UUID, directory: Directory, organizational_unit: str
-    ) -> None:
-        succeeded(integration.delete(f"/api/ad/users/{ada}"))
-        made = latest(integration, target=ada)
-        directory.add_user("Ada Lovelace", parent=organizational_unit)
-        assert refused(revert(integration, made)) == (409, "AD.Object.AlreadyExists")
-
-
-class TestTombstones:
-    @pytest.fixture
-    def elsewhere(self, domain_without_recycle_bin: Domain) -> Iterator[Directory]:
-        domain = domain_without_recycle_bin
-        client = Directory(
-            url=domain.url,
-            ca_file=str(domain.ca_file),
-            bind_dn=domain.admin_dn,
-            bind_password=domain.admin_password,
-            base_dn=domain.base_dn,
-        )
-        yield client
-        client.close()
-
-    def test_a_delete_is_refilled(self, db: None, domain_without_recycle_bin: Domain, elsewhere: Directory) -> None:
-        integration = make_integration(make_connection(domain_without_recycle_bin))
-        unit = elsewhere.add_unit(random_name("unit"))
-        user = elsewhere.add_user(parent=unit, title="Analyst", mail="ada@corp.example.test")
-        group = elsewhere.add_group(parent=unit, members=[user])
-        succeeded(integration.delete(f"/api/ad/users/{user}"))
-        made = latest(integration, target=user)
-        succeeded(revert(integration, made))
-        assert (elsewhere.text(user, "title"), elsewhere.text(user, "mail")) == ("Analyst", "ada@corp.example.test")
-        assert elsewhere.members(group) == {elsewhere.dn(user)}
-        joined = latest(integration, target=group)
-        assert (joined["operation"], joined["reversible"]) == ("groups.update", "full")
-        succeeded(revert(integration, joined))
-        assert not elsewhere.members(group)
-
-
-class TestPlaces:
-    def test_a_move(self, integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:
-        inner = directory.add_unit("Inner", parent=organizational_unit)
-        before = directory.dn(ada)
-        succeeded(integration.post(f"/api/ad/users/{ada}/move", {"parent": inner}))
-        made = latest(integration, target=ada)
-        assert made["reversible"] == "full"
-        directory.rename(ada, "Countess")  # its name is not what the move was about
-        assert succeeded(revert(integration, made)).body["operation"] == "users.move"
-        assert directory.dn(ada) == before.replace("Ada Lovelace", "Countess")
-        answer = revert(integration, made)
-        assert refused(answer) == NOT_REVERTIBLE
-        assert answer.body["differences"][0]["current"] == [directory.dn(ada)]
-
-    def test_a_move_from_where_nothing_is_any_more(
-        self, integration: Integration, directory: Directory, organizational_unit: str
-    ) -> None:
-        inner = directory.add_unit("Inner", parent=organizational_unit)
-        user = directory.add_user(parent=inner)
-        succeeded(integration.post(f"/api/ad/users/{user}/move", {"parent": organizational_unit}))
-        made = latest(integration, target=user)
-        directory.delete(inner)
-        assert refused(revert(integration, made)) == NOT_REVERTIBLE
-
-    def test_a_rename(
-        self, integration: Integration, ada: UUID, directory: Directory, organizational_unit: str
-    ) -> None:
-        succeeded(integration.post(f"/api/ad/users/{ada}/rename", {"name": "Lovelace, Ada"}))
-        made = latest(integration, target=ada)
-        inner = directory.add_unit("Inner", parent=organizational_unit)
-        directory.move(ada, parent=inner)
-        assert succeeded(revert(integration, made)).body["operation"] == "users.rename"
-        assert directory.dn(ada) == f"CN=Ada Lovelace,{inner}"
-        assert refused(revert(integration, made)) == NOT_REVERTIBLE
-
-
 class TestMembers:
     @pytest.fixture
     def people(self, directory: Directory, organizational_unit: str) -> list[UUID]:
@@ -452,172 +288,3 @@ class TestMembers:
         succeeded(revert(integration, made))
         assert directory.members(group) == {names[0], names[1], names[3]}
         assert directory.text(group, "description") is None
-
-
-class TestTheWay:
-    """Supervision, scopes, versions, idempotency and the console: as for any change."""
-
-    def test_the_dry_run(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        answer = revert(integration, made, "?dryRun=true")
-        assert answer.body == {
-            "dryRun": True,
-            "wouldQueue": False,
-            "risk": "ordinary",
-            "changes": [{"attribute": "title", "before": ["Countess"], "after": ["Analyst"]}],
-            "warnings": [],
-        }
-        assert latest(integration, target=ada)["id"] == made["id"]
-        assert directory.text(ada, "title") == "Countess"
-
-    def test_held_and_approved(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        succeeded(integration.post(f"/api/ad/users/{ada}/disable"))
-        made = latest(integration, target=ada)
-        asking = make_integration(connection_of(integration), level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
-        held = revert(asking, made, **{"X-Change-Reason": "By mistake"})
-        assert held.status == 202, held
-        queued = latest(integration, target=ada)
-        assert (queued["operation"], queued["outcome"], queued["reversible"]) == ("users.enable", "queued", "none")
-        assert refused(revert(integration, queued)) == NOT_REVERTIBLE
-        request = approve(held)
-        assert (request.status, request.operation) == ("applied", "operations.revert")
-        assert request.reason == f"Reverts {made['id']}: By mistake"
-        assert directory.is_enabled(ada)
-        applied = latest(integration, target=ada)
-        assert (applied["operation"], applied["surface"], applied["outcome"]) == ("users.enable", "worker", "succeeded")
-        assert applied["reason"] == f"Reverts {made['id']}: By mistake"
-        assert applied["changeRequestId"] == queued["changeRequestId"] == str(request.id)
-        assert applied["approvedBy"] == request.decided_by
-
-    def test_held_and_drifted(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        asking = make_integration(connection_of(integration), level=SupervisionLevel.ASK_EVERY_CHANGE)
-        held = revert(asking, made)
-        directory.modify(ada, title="Queen")
-        request = approve(held)
-        assert request.status == "failed"
-        assert request.problem["code"] == "Operations.NotRevertible"
-        assert directory.text(ada, "title") == "Queen"
-
-    def test_versions(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        answer = revert(integration, made, **{"If-Match": '"0"'})
-        assert refused(answer) == (412, "AD.Object.VersionMismatch")
-        version = integration.get(f"/api/ad/users/{ada}").headers["ETag"]
-        succeeded(revert(integration, made, **{"If-Match": version}))
-
-    def test_idempotency(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        first = succeeded(revert(integration, made, **{"Idempotency-Key": "k"}))
-        again = succeeded(revert(integration, made, **{"Idempotency-Key": "k"}))
-        assert again.headers["Idempotency-Replayed"] == "true"
-        assert again.body == first.body
-
-    def test_scopes(self, integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        inner = directory.add_unit("Inner", parent=organizational_unit)
-        connection = connection_of(integration)
-        outside = make_integration(connection, scopes=[directory.guid(inner)])
-        assert refused(revert(outside, made)) == (404, "Request.NotFound"), "it cannot see the record"
-        inside = make_integration(connection, scopes=[directory.guid(organizational_unit)])
-        succeeded(revert(inside, made))
-
-    def test_protected_objects(self, integration: Integration, directory: Directory, organizational_unit: str) -> None:
-        admin = directory.add_user(parent=organizational_unit, adminCount="1", title="x")
-        succeeded(integration.patch(f"/api/ad/users/{admin}", {"replace": {"title": "y"}}))
-        made = latest(integration, target=admin)
-        may = ["audit.revert_change", "directory.update_user"]
-        answer = revert(make_integration(connection_of(integration), may=may), made)
-        assert refused(answer) == (403, "Auth.Forbidden")
-        assert revert(integration, made, "?dryRun=true").body["risk"] == "security"
-
-    def test_from_the_console(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        console = Console(make_person(superuser=True))
-        answer = console.post(f"/rest/operations/{made['id']}/revert")
-        assert answer.status == 200, answer
-        assert directory.text(ada, "title") == "Analyst"
-        assert latest(integration, target=ada)["surface"] == "rest"
-
-    def test_only_by_a_key_of_that_directory(
-        self, integration: Integration, ada: UUID, directory: Directory, domain: Domain
-    ) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        other = make_integration(make_connection(domain))
-        assert refused(revert(other, made)) == (403, "Auth.Forbidden")
-        without = make_integration(None)
-        assert refused(revert(without, made)) == (403, "Auth.Forbidden")
-        assert directory.text(ada, "title") == "Countess"
-
-
-class TestWhatHasNoInverse:
-    def test_unknown(self, integration: Integration) -> None:
-        answer = revert(integration, {"id": str(uuid4())})
-        assert refused(answer) == (404, "Request.NotFound")
-
-    @pytest.mark.parametrize("outcome", ["pending", "unknown", "failed"])
-    def test_what_is_not_known_to_be_done(
-        self, integration: Integration, ada: UUID, directory: Directory, outcome: str
-    ) -> None:
-        call = call_of(integration)
-        target = log.TargetRef(id=ada, kind="user", distinguished_name=directory.dn(ada))
-        changes = [{"attribute": "title", "before": ["x"], "after": ["Analyst"]}]
-        intent = log.Intent(operation="users.update", target=target, changes=changes, reversible="full")
-        record = log.record_intent(call, intent)
-        if outcome != "pending":
-            log.complete(record.id, outcome=outcome, code="X")
-        shown = integration.get(f"/api/operations/{record.id}").body
-        assert shown["reversible"] == "none"
-        answer = revert(integration, shown)
-        assert refused(answer) == NOT_REVERTIBLE
-        assert "differences" not in answer.body
-        assert directory.text(ada, "title") == "Analyst"
-
-    def test_reads_and_the_gateways_own_tables(self, integration: Integration, ada: UUID) -> None:
-        call = call_of(integration)
-        filter = {"name": "x", "kind": "users", "filter": "(cn=*)"}
-        succeeded(integration.post("/api/ad/saved-filters", filter))
-        answer = revert(integration, latest(integration, operation="saved-filters.create"))
-        assert refused(answer) == NOT_REVERTIBLE
-        record = log.record_refusal(call, operation="users.read", code="X")
-        assert refused(revert(integration, {"id": str(record.id)})) == NOT_REVERTIBLE
-        record = log.record_refusal(call, operation="users.vanished", code="X")
-        assert refused(revert(integration, {"id": str(record.id)})) == NOT_REVERTIBLE
-
-    def test_an_object_that_is_gone(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-        made = latest(integration, target=ada)
-        directory.delete(ada)
-        assert refused(revert(integration, made)) == NOT_REVERTIBLE
-
-
-def call_of(integration: Integration) -> Any:
-    """A call in the integration's directory, for records that cannot be had otherwise."""
-    connection = connection_of(integration)
-    return make_call(directory=CALL.directory.__class__(id=connection.id, name=connection.name, client_id="c"))
-
-
-def test_a_long_reason_is_kept_whole(integration: Integration, ada: UUID, directory: Directory) -> None:
-    succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-    made = latest(integration, target=ada)
-    asking = make_integration(connection_of(integration), level=SupervisionLevel.ASK_EVERY_CHANGE)
-    approve(revert(asking, made, **{"X-Change-Reason": "x" * 500}))
-    record = latest(integration, target=ada)
-    assert (record["outcome"], record["reason"]) == ("succeeded", f"Reverts {made['id']}: {'x' * 500}")
-
-
-def test_the_reason_is_said_once(integration: Integration, ada: UUID, directory: Directory) -> None:
-    succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
-    record = OperationRecord.objects.get(operation="users.update")
-    call = call_of(integration)
-    said = f"Reverts {record.id}"
-    for given, told in ((None, said), ("Why", f"{said}: Why"), (f"{said}: Why", f"{said}: Why")):
-        asked = make_call(directory=call.directory, permissions=frozenset({"directory.update_user"}), reason=given)
-        assert propose_revert(asked, record).reason == told
