@@ -32,7 +32,8 @@ def with_guards_lifted_for_flush() -> None:
         with _guards_lifted(self.connection):
             for attempt in range(5):
                 try:
-                    return flush(self, statements)
+                    flush(self, statements)
+                    break
                 except OperationalError as error:  # a worker of the live gateway holds one table and wants another
                     if "deadlock" not in str(error) or attempt == 4:
                         raise
