@@ -203,6 +203,15 @@ def record_refusals(call: Call, intents: Iterable[Intent], *, code: str) -> None
         _insert(refused)
 
 
+def _insert_with(record: OperationRecord) -> None:
+    """Insert in the caller's transaction, which ends with the exception; raises NotRecorded."""
+    try:
+        record.save(force_insert=True)
+    except (DatabaseError, InterfaceError) as error:
+        _logger.exception("the operations log cannot be written", operation=record.operation)
+        raise NotRecorded("The operation cannot be recorded, so it was not carried out.") from error
+
+
 def record_queued(
     call: Call,
     *,
@@ -211,7 +220,10 @@ def record_queued(
     changes: Changes,
     change_request_id: UUID,
 ) -> OperationRecord:
-    """Record a change that waits for a person. Joins the caller's transaction: request and record stand together."""
+    """Record a change that waits for a person; raises NotRecorded.
+
+    Joins the caller's transaction: request and record stand together.
+    """
     record = _new_record(
         call,
         operation=operation,
@@ -220,19 +232,20 @@ def record_queued(
         changes=redacted(changes),
         change_request_id=change_request_id,
     )
-    record.save(force_insert=True)
+    _insert_with(record)
     return record
 
 
 def record_administration(call: Call, *, operation: str, arguments: Mapping[str, str]) -> OperationRecord:
-    """Record a change of the gateway's own tables. Joins the caller's transaction: change and record stand together.
+    """Record a change of the gateway's own tables; raises NotRecorded.
 
+    Joins the caller's transaction: change and record stand together.
     `arguments` are the path's: their `id` names the role, key or request that was changed.
     """
     changed = parse_guid(arguments.get("id", ""))
     target = TargetRef(id=changed, kind=operation.partition(".")[0], distinguished_name="") if changed else None
     record = _new_record(call, operation=operation, target=target, outcome=Outcome.SUCCEEDED)
-    record.save(force_insert=True)
+    _insert_with(record)
     return record
 
 

@@ -26,6 +26,9 @@ LEASE = timedelta(seconds=20)
 MAX_ATTEMPTS = 30
 """How often a run is taken up before its remaining accounts fail: some five minutes of a directory that is away."""
 
+_NOT_NOW = (errors.Unavailable, log.NotRecorded)
+"""Reasons to take a run up again later: nothing is wrong with its accounts."""
+
 CallFor = Callable[[Run], Call]
 """Makes the call a run is done under, with what its caller may do now; raises Forbidden."""
 
@@ -60,8 +63,8 @@ def work_off(connection_id: UUID, *, call_for: CallFor) -> None:
                 except _LeaseLost:
                     logger.warning("another worker may have taken the run over", run=str(run.id))
                     return
-                except errors.Unavailable:
-                    logger.warning("the run waits for the directory", run=str(run.id))
+                except _NOT_NOW as reason:
+                    logger.warning("the run waits", run=str(run.id), reason=type(reason).__name__)
                     return
 
 
@@ -70,7 +73,7 @@ def _open_runs() -> QuerySet[Run]:
 
 
 def _do(run: Run, lease: "_Lease", call_for: CallFor) -> None:
-    """One run to its end; raises Unavailable when the directory does not let it end now."""
+    """One run to its end; raises one of `_NOT_NOW` when the directory or the log does not let it end now."""
     lease.renew()
     is_new = run.state == RunState.QUEUED
     Run.objects.filter(id=run.id).update(state=RunState.RUNNING, attempts=F("attempts") + 1)
@@ -84,7 +87,7 @@ def _do(run: Run, lease: "_Lease", call_for: CallFor) -> None:
             call = call_for(run)
             _require_still_allowed(run, call)
             execution.carry_out(call)
-    except errors.Unavailable:
+    except _NOT_NOW:
         raise
     except GatewayError as refusal:
         execution.fail_rest(refusal)

@@ -14,13 +14,20 @@ from tests.support.cast import Answer, Console, make_person
 from tests.support.proxy import FaultyProxy
 
 
-def approve(held: Answer) -> ChangeRequest:
-    """Approve what was answered with 202, apply it as a worker does, and return the request as it ended."""
+def approve_only(held: Answer) -> ChangeRequest:
+    """Approve what was answered with 202; no worker has heard of it yet."""
     assert held.status == 202, held
     request = ChangeRequest.objects.get(id=held.body["changeRequest"]["id"])
     approver = Console(make_person(may=["approvals.decide_change"]))
     answer = approver.post(f"/rest/change-requests/{request.id}/approve", {"digest": request.digest})
     assert answer.status == 200, answer
+    request.refresh_from_db()
+    return request
+
+
+def approve(held: Answer) -> ChangeRequest:
+    """Approve what was answered with 202, apply it as a worker does, and return the request as it ended."""
+    request = approve_only(held)
     pipeline.apply_change_request(request.id)
     request.refresh_from_db()
     return request
