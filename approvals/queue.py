@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from approvals.errors import Changed, NotApplied, NotAppliedInTime
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import ChangeTargetJson, target_as_json
-from approvals.states import move
+from approvals.states import move, publish
 from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
 from audit.log import NOT_APPLIED
@@ -112,6 +112,7 @@ def hold(
     )
     change_request.digest = change_request.make_digest()
     change_request.save(force_insert=True)
+    publish(change_request)
     return change_request
 
 

@@ -3,8 +3,12 @@
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from approvals.models import ChangeRequest, Status
 from approvals.secrets import deadline_from_now
+from approvals.shapes import change_request_as_json
+from audit import webhooks
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
@@ -54,4 +58,13 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
     requests = ChangeRequest.objects.filter(id=request_id, status=from_)
     if if_attempt is not None:
         requests = requests.filter(attempt=if_attempt)
-    return requests.update(status=to, **fields) == 1
+    with transaction.atomic():
+        moved = requests.update(status=to, **fields) == 1
+        if moved:
+            publish(ChangeRequest.objects.defer("input", "secret").get(id=request_id))
+    return moved
+
+
+def publish(change_request: ChangeRequest) -> None:
+    """Tell the webhooks that asked for it to which state a request has come; joins the caller's transaction."""
+    webhooks.enqueue_change_request(change_request.status, lambda: change_request_as_json(change_request))

@@ -7,7 +7,7 @@ once. Sending is in `webhook_delivery`.
 import hmac
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -38,10 +38,11 @@ def enqueue_records(records: Iterable[OperationRecord]) -> None:
     WebhookDelivery.objects.bulk_create(deliveries)
 
 
-def enqueue_change_request(status: str, data: Any) -> None:
+def enqueue_change_request(status: str, describe: Callable[[], Any]) -> None:
     """An event for a change request that has come to a status; joins the caller's transaction."""
     wanted = [endpoint for endpoint in _endpoints() if EventGroup.CHANGE_REQUESTS in endpoint.events]
-    WebhookDelivery.objects.bulk_create(_deliveries(wanted, f"change-request.{status}", data))
+    if wanted:
+        WebhookDelivery.objects.bulk_create(_deliveries(wanted, f"change-request.{status}", describe()))
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:

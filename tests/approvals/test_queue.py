@@ -1,5 +1,6 @@
 """Holding changes, and taking approved ones up."""
 
+import json
 import threading
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from kombu.exceptions import OperationalError
 from approvals import decide, queue
 from approvals.models import ChangeRequest
 from audit import log
-from audit.models import OperationRecord
+from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from directory.proposal import AttributeChange
 from gateway.core.call import Surface
 from tests.approvals.proposals import APPROVER, MAIL, SECURITY, hold, make_proposal
@@ -319,3 +320,21 @@ def test_a_broker_that_is_away_does_not_stop_the_approval(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(queue.current_app, "send_task", be_away)
     queue.nudge(approved().id)
+
+
+def test_webhooks_are_told_of_every_step() -> None:
+    WebhookEndpoint.objects.create(name="chat", url="https://chat.example.test/", events=["change-requests"])
+    change_request = claimed()
+    queue.finish(change_request, status="failed", problem={"code": "AD.Object.NotFound"})
+    told = WebhookDelivery.objects.order_by("created_at")
+    assert [delivery.event for delivery in told] == [
+        *("change-request.pending", "change-request.approved", "change-request.applying", "change-request.failed"),
+    ]
+    last = json.loads(told[3].body)["data"]
+    assert (last["id"], last["status"], last["problem"]["code"]) == (
+        str(change_request.id),
+        "failed",
+        "AD.Object.NotFound",
+    )
+    queue.finish(change_request, status="applied")
+    assert told.count() == 4, "nothing has moved"

@@ -132,13 +132,13 @@ def test_an_endpoint_gets_what_it_asked_for(endpoint: WebhookEndpoint) -> None:
     log.record_read(CALL, operation="users.read")
     log.reads.flush()
     sealing.seal_records()
-    webhooks.enqueue_change_request("approved", {"id": "x"})
+    webhooks.enqueue_change_request("approved", lambda: {"id": "x"})
     events = set(WebhookDelivery.objects.values_list("event", flat=True))
     assert events == {"operation.succeeded", "change-request.approved"}
     assert "users.read" in WebhookDelivery.objects.get(event="operation.succeeded").body
     endpoint.enabled = False
     endpoint.save()
-    webhooks.enqueue_change_request("rejected", {"id": "x"})
+    webhooks.enqueue_change_request("rejected", lambda: {"id": "x"})
     assert WebhookDelivery.objects.count() == 2
 
 
