@@ -155,7 +155,8 @@ class _Csv:
     """RFC 4180: a header, then one record a row.
 
     Members of `account`, `group` and `target` are columns such as `account.enabled`, each attribute is one of its own.
-    Several values stand in one cell, each on a line; what is neither text nor a list of texts is JSON.
+    Several values stand in one cell, with `;` between them and `\\` before one that is part of a value; what is neither
+    text nor a list of texts is JSON.
     """
 
     def __init__(self, shape: Any, stream: RecordStream) -> None:
