@@ -81,7 +81,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         protected=is_protected(client, group),
         risk=risk,
         risk_reason=why_risky,
-        evidence=evidence_of(write, entry=group, schema=client.schema) if write else {},
+        evidence=evidence_of(write, entry=group, schema=client.schema, linked=found.values()) if write else {},
     )
 
 

@@ -120,7 +120,8 @@ def _claims_of_modify(
 ) -> Iterator[tuple[str, ...]]:
     """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
     for verb, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
-        yield from ((verb, name.lower(), value.lower()) for name, values in links.items() for value in values)
+        ids = evidence.get("ids", {})
+        yield from ((verb, name.lower(), ids.get(dn, dn.lower())) for name, names in links.items() for dn in names)
     for change in changes:
         attribute = schema.attribute(change["attribute"])
         version = evidence["versions"].get(str(attribute.attid)) if attribute else None

@@ -3,7 +3,7 @@
 A lost answer usually means a done change, so neither "failed" nor a second attempt is right without looking.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
@@ -38,10 +38,13 @@ EVIDENCE_ATTRIBUTES = ("objectGUID", "replPropertyMetaData")
 """What an entry must have been read with for the evidence of a modify."""
 
 
-def evidence_of(write: Write, *, entry: Entry | None = None, schema: Schema | None = None) -> dict[str, Any]:
+def evidence_of(
+    write: Write, *, entry: Entry | None = None, schema: Schema | None = None, linked: Iterable[Entry] = ()
+) -> dict[str, Any]:
     """What to keep of the state before a write; JSON-serialisable and without values that could be secret.
 
     A modify needs the entry (read with EVIDENCE_ATTRIBUTES) and the schema; a delete, a rename and a restore the entry.
+    `linked` are objects that a modify links to, as far as they are known: they may be renamed before anybody looks.
     """
     match write:
         case Add():
@@ -49,7 +52,8 @@ def evidence_of(write: Write, *, entry: Entry | None = None, schema: Schema | No
         case Modify(deleted=True) if entry is not None:
             return {"write": "restore", "id": str(entry.guid), "newDn": _restored_name(write)}
         case Modify() if entry is not None and schema is not None:
-            return {"write": "modify", "id": str(entry.guid), **_modify_evidence(write, entry, schema)}
+            evidence = _modify_evidence(write, entry, schema)
+            return {"write": "modify", "id": str(entry.guid), **evidence, "ids": _ids_of_witnesses(evidence, linked)}
         case Delete() if entry is not None:
             return {"write": "delete", "id": str(entry.guid)}
         case Rename() if entry is not None:
@@ -129,6 +133,12 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, A
     return {"versions": versions, "added": added, "removed": removed, "unguarded": unguarded}
 
 
+def _ids_of_witnesses(evidence: dict[str, Any], linked: Iterable[Entry]) -> dict[str, str]:
+    """The objectGUIDs of the objects whose names are evidence, by name."""
+    names = {name for links in (evidence["added"], evidence["removed"]) for values in links.values() for name in values}
+    return {entry.dn: str(entry.guid) for entry in linked if entry.dn in names}
+
+
 def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
     links = {*evidence["added"], *evidence["removed"]}
     entry = client.find(UUID(evidence["id"]), (*EVIDENCE_ATTRIBUTES, *sorted(links)))
@@ -141,17 +151,26 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
     if not all(now.get(int(attid), 0) > before for attid, before in evidence["versions"].items()):
         return False
     signs = []
+    named_now = _named_now(client, evidence)
     for name in links:
         attribute = client.schema.attribute(name)
         if attribute is None:
             return None
         present = {comparison_key(attribute, value) for value in entry.values(name)}
-        signs += [_key(attribute, text) in present for text in evidence["added"].get(name, ())]
-        signs += [_key(attribute, text) not in present for text in evidence["removed"].get(name, ())]
+        added, removed = evidence["added"].get(name, ()), evidence["removed"].get(name, ())
+        signs += [_key(attribute, called) in present for text in added if (called := named_now.get(text, text))]
+        signs += [_key(attribute, called) not in present for text in removed if (called := named_now.get(text, text))]
     if not signs:
         return True if evidence["versions"] else None
     # Some of each: somebody else has changed these links since, and what was ours cannot be told any more.
     return all(signs) if all(signs) or not any(signs) else None
+
+
+def _named_now(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
+    """What the linked objects are called now, by their names then; empty for one that is deleted: it has no links."""
+    ids = {name: UUID(guid) for name, guid in evidence.get("ids", {}).items()}
+    found = client.read_many(ids.values(), ("objectGUID",))
+    return {name: found[guid].dn if guid in found else "" for name, guid in ids.items()}
 
 
 def growth(client: Client, evidence: dict[str, Any]) -> int:

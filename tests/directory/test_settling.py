@@ -121,3 +121,19 @@ def test_what_cannot_be_known(client: Client, ada: UUID, directory: Directory, d
         ServerSettings(urls=("ldaps://127.0.33.250",), base_dn=domain.base_dn, bind_dn="x", bind_password="x")
     )
     assert find_outcome(nowhere, evidence) is None
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_members_that_got_other_names(
+    client: Client, ada: UUID, directory: Directory, organizational_unit: str, moment: str
+) -> None:
+    group = directory.add_group(parent=organizational_unit)
+    linked = [client.read(ada, ("objectGUID",))]
+    join = modify(group, Modification("add", "member", (directory.dn(ada).encode(),)))
+    evidence = evidence_of(join, entry=client.read(group, EVIDENCE_ATTRIBUTES), schema=client.schema, linked=linked)
+    if moment == "after":
+        client.write(join)
+    directory.rename(ada, "Ada renamed")
+    assert find_outcome(client, evidence) is (moment == "after")
+    directory.delete(ada)
+    assert find_outcome(client, evidence) is None, "with the member its membership went"
