@@ -9,6 +9,7 @@ import hmac
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,7 @@ from django.utils import timezone
 from gateway.claims import LEASE, renewal
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.interrupted import SECRET_MEMBERS, is_unsettled
 from gateway.models import KeptAnswer
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -28,9 +30,6 @@ _logger = structlog.stdlib.get_logger(__name__)
 KEPT_FOR = timedelta(hours=24)
 
 NOT_KEPT = frozenset({401, 403, 429})
-SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
-"""Members of an answer that are shown once: a replay has null there."""
-
 KEPT_HEADERS = ("Content-Type", "Location", "ETag")
 
 
@@ -55,19 +54,20 @@ def key_of(request: HttpRequest) -> str | None:
     return key
 
 
-def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[], HttpResponse]) -> HttpResponse:
+def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[Call], HttpResponse]) -> HttpResponse:
     """The kept answer, or the one that `respond` makes, which is kept if it is final.
 
-    `respond` renders refusals too. The caller has authorised the request before. Raises KeyReused or InProgress.
+    `respond` takes the call that says what was interrupted, and renders refusals too. The caller has authorised the
+    request before. Raises KeyReused or InProgress.
     """
-    kept = _claim(call.credential.id, key, _fingerprint(request, call))
+    kept = _claim(call, key, _fingerprint(request, call))
     if kept.status is not None:
         response = HttpResponse(kept.body, status=kept.status, headers=kept.headers)
         response["Idempotency-Replayed"] = "true"
         return response
     try:
         with renewal.of(kept.pk):
-            response = respond()
+            response = respond(replace(call, interrupted=tuple(kept.request_ids[:-1])))
     except BaseException:
         _end(kept, None)
         raise
@@ -103,11 +103,19 @@ def forget_old_answers() -> None:
     KeptAnswer.objects.filter(created_at__lt=timezone.now() - KEPT_FOR).delete()
 
 
-def _claim(credential_id: str, key: str, fingerprint: str) -> KeptAnswer:
-    """A new claim, or the finished answer of an earlier one."""
-    now = timezone.now()
+def _claim(call: Call, key: str, fingerprint: str) -> KeptAnswer:
+    """A new claim, or the finished answer of an earlier one.
+
+    That of a killed request is taken over when the operations log knows what became of it.
+    """
+    now, credential_id = timezone.now(), call.credential.id
     mine = KeptAnswer(
-        credential_id=credential_id, key=key, fingerprint=fingerprint, created_at=now, lease_until=now + LEASE
+        credential_id=credential_id,
+        key=key,
+        fingerprint=fingerprint,
+        request_ids=[call.request_id],
+        created_at=now,
+        lease_until=now + LEASE,
     )
     for _ in range(3):  # the earlier claim may end between the refused insert and the look at it
         try:
@@ -119,14 +127,15 @@ def _claim(credential_id: str, key: str, fingerprint: str) -> KeptAnswer:
             return mine
         if earlier is None:
             continue
-        if earlier.created_at < now - KEPT_FOR or (earlier.status is None and earlier.lease_until < now):
-            KeptAnswer.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
-            continue
-        if earlier.fingerprint != fingerprint:
+        is_old = earlier.created_at < now - KEPT_FOR
+        if not is_old and earlier.fingerprint != fingerprint:
             raise KeyReused
-        if earlier.status is None:
+        if not is_old and earlier.status is not None:
+            return earlier
+        if not is_old and (earlier.lease_until >= now or is_unsettled(credential_id, earlier.request_ids)):
             break
-        return earlier
+        mine.request_ids = [call.request_id] if is_old else [*earlier.request_ids, call.request_id]
+        KeptAnswer.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
     raise InProgress
 
 

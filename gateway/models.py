@@ -7,12 +7,14 @@ class KeptAnswer(models.Model):
     """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
 
     `fingerprint` is a SHA-256 over directory, method, path, query and body; `lease_until` ends the claim of a request
-    whose process was killed before it could answer (see `gateway.claims`).
+    whose process was killed before it could answer (see `gateway.claims`). `request_ids` are those of the request that
+    runs and of the killed ones before it.
     """
 
     credential_id = models.CharField(max_length=64)
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64)
+    request_ids = models.JSONField(default=list)
     status = models.PositiveSmallIntegerField(null=True)
     headers = models.JSONField(default=dict)
     body = models.TextField(default="")

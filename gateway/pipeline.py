@@ -23,7 +23,7 @@ from directory.proposal import Proposal
 from directory.protection import why_protected
 from directory.rivals import await_recorded_outcome
 from directory.shapes.bags import Bags, check_limits
-from gateway import follow_ups
+from gateway import follow_ups, interrupted
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavailable
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
@@ -110,6 +110,8 @@ def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Chang
         with directory_errors.translated():
             if operation.effect is not Effect.CHANGE:
                 return _perform(operation, call, accepted)
+            if (answer := _answer_of_interrupted(operation, call)) is not None:
+                return answer
             return _judge(operation, call, accepted)
     except GatewayError as refusal:
         record_refusal(operation, call, inputs.arguments, refusal.code)
@@ -117,6 +119,15 @@ def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Chang
     except Exception:
         record_refusal(operation, call, inputs.arguments, GatewayError.code)
         raise
+
+
+def _answer_of_interrupted(operation: Operation, call: Call) -> Answer | None:
+    """What an earlier attempt of the same request would have been answered, had it not been killed when it was done."""
+    found = None if call.dry_run else interrupted.find_answer(call, operation)
+    if found is None:
+        return None
+    status, body = found
+    return _queued(call, body) if status == 202 else Answer(status, body)
 
 
 def reconsider(change: Change) -> Answer | Change:
@@ -272,9 +283,12 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
             changes=shown(proposal.changes),
             change_request_id=change_request.id,
         )
-    body = queue.queued_answer(change_request)
+    return _queued(call, queue.queued_answer(change_request))
+
+
+def _queued(call: Call, body: queue.QueuedAnswer) -> Answer:
     prefix = "/rest" if call.surface is Surface.REST else "/api"
-    return Answer(202, body, {"Location": f"{prefix}/change-requests/{change_request.id}"})
+    return Answer(202, body, {"Location": f"{prefix}/change-requests/{body['changeRequest']['id']}"})
 
 
 def carry_out(change: Change) -> Answer:

@@ -73,7 +73,8 @@ class Call:
     `directory` is None when none could be chosen; then `directory_refusal` says what to answer to an operation that
     needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header.
     `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
-    place of the item that the call is for in its batch. With `stream_as` an operation that lists directory objects
+    place of the item that the call is for in its batch. `interrupted` are the request ids of earlier attempts under the
+    same idempotency key whose processes were killed. With `stream_as` an operation that lists directory objects
     returns all of them as a `RecordStream` in place of a page.
     """
 
@@ -93,6 +94,7 @@ class Call:
     if_match: frozenset[str] | None = None
     change_request_id: UUID | None = None
     batch_index: int | None = None
+    interrupted: tuple[str, ...] = ()
     stream_as: StreamFormat | None = None
 
     def may(self, permission: str) -> bool:

@@ -120,7 +120,7 @@ def _handler(operation: Operation) -> Callable[..., HttpResponse]:
         key = key_of(raw)
         if key is None:
             return _answer(operation, call, raw)
-        return answer_once(raw, call, key, lambda: rendered(raw, lambda: _answer(operation, call, raw)))
+        return answer_once(raw, call, key, lambda call: rendered(raw, lambda: _answer(operation, call, raw)))
 
     return handle
 

@@ -106,18 +106,18 @@ def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
 
         inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: read_document(raw))
 
-        def run() -> pipeline.Answer:
+        def run(call: Call) -> pipeline.Answer:
             refuse_encoding(raw)
             return pipeline.run(operation, call, inputs)
 
         key = key_of(raw)
         if key is None:
-            answer = run()
+            answer = run(call)
             if isinstance(answer.body, RecordStream):
                 return stream_response(operation, raw, answer.body)
             return render(operation, raw, answer)
         pipeline.require_admission(operation, call, inputs)
-        return answer_once(raw, call, key, lambda: rendered(raw, lambda: render(operation, raw, run())))
+        return answer_once(raw, call, key, lambda call: rendered(raw, lambda: render(operation, raw, run(call))))
 
     handle.__name__ = operation.verb.replace("-", "_")
     handle.__doc__ = operation.function.__doc__

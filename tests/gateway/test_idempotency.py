@@ -9,16 +9,31 @@ from django.db import OperationalError
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from approvals.models import ChangeRequest
 from audit.models import OperationRecord
+from directory.ldap import Client
 from directory.models import DirectoryConnection
+from gateway import idempotency, tasks
 from gateway.claims import LEASE, renewal
+from gateway.core.call import SupervisionLevel
 from gateway.models import KeptAnswer
 from tests.directory.supervised import just_before_the_write
 from tests.support.cast import Answer, Integration, make_connection, make_integration
-from tests.support.directory import Directory
+from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 
 pytestmark = pytest.mark.sqlite
+
+
+class Killed(BaseException):
+    """The end of the process, as far as the request can tell."""
+
+
+@pytest.fixture(autouse=True)
+def _without_rate_limits(settings: Any) -> None:
+    configuration = settings.CONFIGURATION
+    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
+    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
 
 
 @pytest.fixture
@@ -52,11 +67,14 @@ def test_a_killed_request_keeps_its_key_for_half_a_minute(integration: Integrati
     assert (refused.status, refused.code) == (409, "Idempotency.InProgress")
 
 
-def test_then_a_retry_is_carried_out(integration: Integration, ada: UUID, directory: Directory) -> None:
+def test_what_others_did_since_is_not_undone_by_a_retry(
+    integration: Integration, ada: UUID, directory: Directory
+) -> None:
     abandon_first(integration, ada, last_sign_of_life=timedelta(seconds=31))
-    directory.modify(ada, title="Analyst")
-    assert change(integration, ada).status == 200
-    assert directory.text(ada, "title") == "Countess"
+    directory.modify(ada, title="Baroness")
+    answer = change(integration, ada)
+    assert (answer.status, answer.body["attributes"]["title"]) == (200, ["Baroness"])
+    assert directory.text(ada, "title") == "Baroness"
     assert change(integration, ada).headers["Idempotency-Replayed"] == "true"
 
 
@@ -104,3 +122,112 @@ def test_a_key_given_back_is_free(integration: Integration, ada: UUID, directory
         domain.controller.start()
         directory.reconnect()
     assert not KeptAnswer.objects.exists()
+
+
+@pytest.fixture
+def group(directory: Directory, organizational_unit: str, ada: UUID) -> UUID:
+    return directory.add_group(parent=organizational_unit, members=[ada])
+
+
+def ask_and_die(
+    monkeypatch: pytest.MonkeyPatch, integration: Integration, method: str, path: str, body: Any, *, after_write: bool
+) -> None:
+    """A request whose process is killed at its write; half a minute later nobody holds its key any more."""
+    write = Client.write
+
+    def write_and_die(client: Client, what: Any) -> str:
+        if after_write:
+            write(client, what)
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "write", write_and_die)
+        patch.setattr(idempotency, "_end", lambda *_: None)  # a killed process gives nothing back
+        with pytest.raises(Killed):
+            integration.call(method, path, body, Idempotency_Key="one")
+    KeptAnswer.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def settle() -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    OperationRecord.objects.filter(outcome="pending").update(settle_at=past)
+    tasks.sweep()
+
+
+Asked = tuple[str, str, Any]
+
+
+@pytest.fixture(params=["create", "update", "delete", "reset", "generate", "rename", "leave"])
+def asked(request: pytest.FixtureRequest, ada: UUID, group: UUID, organizational_unit: str) -> Asked:
+    user = f"/api/ad/users/{ada}"
+    requests: dict[str, Asked] = {
+        "create": ("POST", "/api/ad/users", {"name": random_name("new"), "parent": organizational_unit}),
+        "update": ("PATCH", user, {"replace": {"title": "Countess"}}),
+        "delete": ("DELETE", user, None),
+        "reset": ("POST", f"{user}/reset-password", {"newPassword": "Other-Horse-10"}),
+        "generate": ("POST", f"{user}/reset-password", {"generate": True}),
+        "rename": ("POST", f"{user}/rename", {"name": random_name("renamed")}),
+        "leave": ("POST", f"/api/ad/groups/{group}/members", {"remove": [str(ada)]}),
+    }
+    return requests[request.param]
+
+
+def done(**filters: Any) -> int:
+    return OperationRecord.objects.filter(outcome="succeeded", **filters).exclude(operation="users.read").count()
+
+
+def test_what_was_done_is_answered_as_if_nothing_had_happened(
+    integration: Integration, asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_and_die(monkeypatch, integration, *asked, after_write=True)
+    assert integration.call(*asked, Idempotency_Key="one").code == "Idempotency.InProgress", "nobody knows yet"
+    settle()
+    again = integration.call(*asked, Idempotency_Key="one")
+    assert again.status == {"DELETE": 204}.get(asked[0], 201 if asked[1].endswith("/users") else 200), again
+    if "reset-password" in asked[1]:
+        assert again.body == {"generatedPassword": None}
+    assert done() == 1
+    assert integration.call(*asked, Idempotency_Key="one").headers["Idempotency-Replayed"] == "true"
+
+
+def test_what_was_not_done_is_done_now(integration: Integration, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask_and_die(monkeypatch, integration, *asked, after_write=False)
+    settle()
+    assert done() == 0
+    again = integration.call(*asked, Idempotency_Key="one")
+    assert again.status in (200, 201, 204)
+    assert done() == 1
+
+
+def test_after_several_killed_attempts(integration: Integration, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    for after_write in (False, True):
+        ask_and_die(monkeypatch, integration, *asked, after_write=after_write)
+        settle()
+    assert len(KeptAnswer.objects.get().request_ids) == 2
+    assert integration.call(*asked, Idempotency_Key="one").status in (200, 201, 204)
+    assert done() == 1
+
+
+def test_a_held_change_is_held_once(
+    connection: DirectoryConnection, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    first = change(careful, ada)
+    assert first.status == 202
+    KeptAnswer.objects.update(status=None, body="", lease_until=timezone.now() - timedelta(seconds=1))
+    again = change(careful, ada)
+    assert (again.status, again.body) == (202, first.body)
+    assert again.headers["Location"] == first.headers["Location"]
+    assert ChangeRequest.objects.count() == 1
+
+
+def test_items_of_a_batch(
+    integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items = [{"name": random_name("new"), "parent": organizational_unit} for _ in range(2)]
+    path = "/api/ad/users/batch/create"
+    first = integration.post(path, {"items": items}, Idempotency_Key="one")
+    KeptAnswer.objects.update(status=None, body="", lease_until=timezone.now() - timedelta(seconds=1))
+    again = integration.post(path, {"items": items}, Idempotency_Key="one")
+    assert (again.status, again.body) == (first.status, first.body)
+    assert done() == 2
