@@ -19,8 +19,8 @@ run: install ## Start the gateway over a real domain on this machine (PORT=8000)
 	@exec $(PYTHON) -m demo.run
 
 test: install-test ## Run the whole suite on PostgreSQL, then the tests marked sqlite on SQLite
-	$(PYTHON) -m pytest -n $(WORKERS) $(ARGS)
-	GATEWAY_TEST_DATABASE=sqlite $(PYTHON) -m pytest -n $(WORKERS) -m sqlite $(ARGS)
+	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	GATEWAY_TEST_DATABASE=sqlite $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m sqlite $(ARGS)
 
 lint: install-test ## Style, types and the layers' allowed imports
 	.venv/bin/ruff check
