@@ -21,13 +21,6 @@ from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
 
 
-@pytest.fixture(autouse=True)
-def _without_rate_limits(settings: Any) -> None:
-    configuration = settings.CONFIGURATION
-    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
-
-
 @pytest.fixture
 def world(db: None, domain: Domain, directory: Directory, organizational_unit: str) -> World:
     return World(make_integration(make_connection(domain)), directory, organizational_unit)
