@@ -10,13 +10,16 @@ WORKERS ?= auto
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format check bench faults reset lock install install-test
+.PHONY: help run manage test lint format check bench faults reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: install ## Start the gateway over a real domain on this machine (PORT=8000)
 	@exec $(PYTHON) -m demo.run
+
+manage: install ## Run a management command on the demonstration's data (RUN="verify_operations_log")
+	@$(PYTHON) -m demo.manage $(RUN)
 
 test: install-test ## Run the whole suite on PostgreSQL, then the tests marked sqlite on SQLite
 	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

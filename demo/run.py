@@ -36,6 +36,21 @@ DOMAIN = DIRECTORY / "domain"
 LONGEST_SOCKET_PATH = 100
 
 
+def environment_with(redis_socket: Path) -> dict[str, str]:
+    """What the demonstration's processes are started with. What the caller sets wins.
+
+    Development is the default here and nowhere else.
+    """
+    return {
+        "GATEWAY_ENVIRONMENT": "Development",
+        "GATEWAY_DATA_DIR": str(DIRECTORY),
+        "DATABASE_URL": f"sqlite:///{DIRECTORY / 'gateway.sqlite3'}",
+        "REDIS_URL": f"unix://{redis_socket}",
+        "PYTHONUNBUFFERED": "1",
+        **os.environ,
+    }
+
+
 class CannotRun(RuntimeError):
     """Something on this machine is in the way; the message says what and what to do."""
 
@@ -52,15 +67,7 @@ class Demonstration:
         self._controller = DomainController(DOMAIN, self._choose_address())
         socket = DIRECTORY / "redis.sock"
         self._redis_socket = socket if len(os.fsencode(socket)) < LONGEST_SOCKET_PATH else scratch / "redis.sock"
-        # What the caller sets wins. Development is the default here and nowhere else.
-        self._environment = {
-            "GATEWAY_ENVIRONMENT": "Development",
-            "GATEWAY_DATA_DIR": str(DIRECTORY),
-            "DATABASE_URL": f"sqlite:///{DIRECTORY / 'gateway.sqlite3'}",
-            "REDIS_URL": f"unix://{self._redis_socket}",
-            "PYTHONUNBUFFERED": "1",
-            **os.environ,
-        }
+        self._environment = environment_with(self._redis_socket)
 
     def run(self) -> None:
         """Bring everything up in order, say where it is, and keep it running until `Stopped` is raised."""
