@@ -1,15 +1,21 @@
 """Reading one object as a record: what every single read, and the answer of every write, comes from."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from time import monotonic, sleep
+from typing import TypeVar
 from uuid import UUID
 
+from directory import errors
 from directory.access import Reference, client_of, find_object, parse_reference
 from directory.ldap.dn import DistinguishedName
 from directory.policy import SHOWN_AGE, is_protected
+from directory.settle import SECONDS_TO_COME_BACK
 from directory.shapes.kinds import Kind
 from directory.shapes.record import DirectoryObject, render, select
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, InvalidRequest
+
+_Answer = TypeVar("_Answer")
 
 
 def read_record(
@@ -44,3 +50,20 @@ def read_created(call: Call, dn: str) -> DirectoryObject:
 def read_changed(call: Call, guid: UUID) -> DirectoryObject:
     """The record of an object just changed."""
     return read_record(call, guid, kinds=frozenset(Kind))
+
+
+def await_answer(read: Callable[[], _Answer]) -> _Answer:
+    """The answer to a change that is made: the domain controller gets a moment to come back for it.
+
+    Raises OutcomeUnknown when it does not: "unavailable" would say that nothing was done.
+    """
+    deadline = monotonic() + SECONDS_TO_COME_BACK
+    while True:
+        try:
+            with errors.translated():
+                return read()
+        except errors.Unavailable as away:
+            if monotonic() >= deadline:
+                detail = "The change was made, but the directory does not answer any more."
+                raise errors.OutcomeUnknown(detail) from away
+        sleep(0.2)

@@ -22,7 +22,7 @@ from django.utils import timezone
 from gateway.claims import LEASE, renewal
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.interrupted import SECRET_MEMBERS, is_unsettled
+from gateway.interrupted import SECRET_MEMBERS, is_unsettled, may_have_changed_something
 from gateway.models import KeptAnswer
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -78,14 +78,17 @@ def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[C
 def _end(claim: KeptAnswer, response: HttpResponse | None) -> None:
     """Keep the final answer, or give the key back when there is none.
 
-    Never raises for the database: what was done is done, and the caller must hear so. The claim then runs out, and a
-    retry is judged by what the directory holds.
+    After a request that may have changed something all the same, its retry has to know it. Never raises for the
+    database: what was done is done, and the caller must hear so. The claim then runs out as that of a killed request.
     """
     mine = KeptAnswer.objects.filter(pk=claim.pk, status=None)
     for is_last_attempt in (False, True):
         try:
             if response is None:
-                mine.delete()
+                if may_have_changed_something(claim.credential_id, claim.request_ids):
+                    mine.update(lease_until=timezone.now())
+                else:
+                    mine.delete()
                 return
             headers = {name: response[name] for name in KEPT_HEADERS if name in response}
             mine.update(status=response.status_code, headers=headers, body=_without_secrets(response.content))

@@ -1,6 +1,7 @@
-"""What became of a request whose process was killed: the answer to its retry under the same idempotency key.
+"""What became of a request that was not answered to its end: the answer to its retry under the same idempotency key.
 
-The operations log knows. Which requests were killed is `gateway.idempotency`'s to say.
+Its process was killed, or it was answered with 5xx although it may have changed something. The operations log knows;
+which requests these are is `gateway.idempotency`'s to say.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,11 @@ def is_unsettled(credential_id: str, request_ids: Sequence[str]) -> bool:
     """Whether it is still to be found out what these requests have done."""
     recent = timezone.now() - SETTLED_AFTER
     return _records(credential_id, request_ids).filter(outcome__in=OPEN_OUTCOMES, at__gte=recent).exists()
+
+
+def may_have_changed_something(credential_id: str, request_ids: Sequence[str]) -> bool:
+    """Whether a request that came to no good end has made a change, or nobody knows yet."""
+    return _records(credential_id, request_ids).filter(outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES)).exists()
 
 
 def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:

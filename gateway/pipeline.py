@@ -21,6 +21,7 @@ from directory import runs
 from directory.access import client_of
 from directory.proposal import Proposal
 from directory.protection import why_protected
+from directory.reading import await_answer
 from directory.rivals import await_recorded_outcome
 from directory.shapes.bags import Bags, check_limits
 from gateway import follow_ups, interrupted
@@ -332,8 +333,7 @@ def _write(change: Change) -> Answer:
         raise told from refusal.__cause__
     follow_ups.carry_out(client, proposal.follow_ups, following)
     try:
-        with directory_errors.translated():
-            body = proposal.answer()
+        body = await_answer(proposal.answer)
     except GatewayError:
         if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
             log.complete(record.id, outcome="succeeded", server=server)

@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory.ldap import Client
+from directory import reading
+from directory.ldap import Client, OutcomeUnknown
 from directory.models import DirectoryConnection
-from gateway import idempotency, tasks
+from gateway import idempotency, pipeline, tasks
 from gateway.claims import LEASE, renewal
 from gateway.core.call import SupervisionLevel
 from gateway.models import KeptAnswer
@@ -21,6 +22,7 @@ from tests.directory.supervised import just_before_the_write
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
+from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
 
@@ -231,3 +233,51 @@ def test_items_of_a_batch(
     again = integration.post(path, {"items": items}, Idempotency_Key="one")
     assert (again.status, again.body) == (first.status, first.body)
     assert done() == 2
+
+
+@pytest.mark.parametrize("asked", ["reset", "create", "update"], indirect=True)
+@pytest.mark.parametrize("reached", [True, False])
+def test_after_an_unknown_outcome_it_is_not_done_again(
+    integration: Integration, asked: Asked, monkeypatch: pytest.MonkeyPatch, reached: bool
+) -> None:
+    write = Client.write
+
+    def lose(client: Client, what: Any) -> str:
+        if reached:
+            write(client, what)
+        raise OutcomeUnknown("The connection was lost before the directory answered")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "write", lose)
+        patch.setattr(pipeline, "await_recorded_outcome", lambda *_: None)
+        assert integration.call(*asked, Idempotency_Key="one").code == "AD.Directory.OutcomeUnknown"
+    assert integration.call(*asked, Idempotency_Key="one").code == "Idempotency.InProgress"
+    OperationRecord.objects.filter(outcome="unknown").update(settle_at=timezone.now())
+    tasks.sweep()
+    assert integration.call(*asked, Idempotency_Key="one").status in (200, 201)
+    assert done() == 1
+
+
+def test_a_change_that_could_not_be_read_back(
+    connection: DirectoryConnection, directory: Directory, ada: UUID, directory_proxy: FaultyProxy, domain: Domain,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    integration = make_integration(make_connection(domain, url=directory_proxy.url))
+    monkeypatch.setattr(reading, "SECONDS_TO_COME_BACK", 1)
+    write = Client.write
+
+    def write_and_cut(client: Client, what: Any) -> str:
+        server = write(client, what)
+        directory_proxy.cut()
+        return server
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Client, "write", write_and_cut)
+        answer = change(integration, ada)
+    assert (answer.status, answer.code) == (504, "AD.Directory.OutcomeUnknown")
+    assert answer.body["detail"].startswith("The change was made")
+    directory_proxy.restore()
+    directory.modify(ada, title="Baroness")
+    assert change(integration, ada).status == 200
+    assert directory.text(ada, "title") == "Baroness", "it is not made a second time"
+    assert done() == 1
