@@ -129,15 +129,23 @@ def directory_proxy(domain: Domain) -> Iterator[FaultyProxy]:
 
 
 @pytest.fixture(scope="session")
-def live_gateway(django_db_setup: None, redis_server: RedisServer) -> Iterator[LiveGateway]:
-    """Web server and worker in processes of their own, on the test database.
-
-    They see what is committed, so a test that writes to the database itself asks for `transactional_db`.
-    """
+def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[LiveGateway]:
     gateway = LiveGateway(RUNTIME / "gateway", database_url=live_database_url())
-    gateway.start()
+    gateway.start_web()
     yield gateway
     gateway.stop()
+
+
+@pytest.fixture(scope="module")
+def live_gateway(_web_server: LiveGateway) -> Iterator[LiveGateway]:
+    """Web server and worker in processes of their own, on the test database.
+
+    They see what is committed, so a test that writes to the database itself asks for `transactional_db`. The worker
+    ends with the module: it would take the work of tests that do it themselves.
+    """
+    _web_server.start_worker()
+    yield _web_server
+    _web_server.stop_worker()
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ class LiveGateway:
     """Web server and worker against one database; tests kill them and start them again as they like."""
 
     def __init__(self, directory: Path, *, database_url: str, configuration: Mapping[str, str] | None = None) -> None:
-        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
         self._environment = {
             **os.environ,
             "DATABASE_URL": database_url,
@@ -34,12 +34,6 @@ class LiveGateway:
         self.worker_log = directory / "worker.log"
         self._web: subprocess.Popen[bytes] | None = None
         self._worker: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start both and wait until they answer."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        self.start_worker()
-        self.start_web()
 
     def stop(self) -> None:
         """End both, with their children."""
