@@ -178,7 +178,8 @@ class _Campaign:
                 self._settled_after = passed
                 self._findings[late] = list(self._knowable(old))
             waiting = [each.name for each in self._clients if not each.is_finished]
-            if late in self._findings and not waiting and not self._is_anything_open():
+            is_patient = passed < self._wanted.patience
+            if late in self._findings and not (waiting and is_patient) and not self._is_anything_open():
                 return
             if passed - told > 10:
                 told = passed

@@ -1,0 +1,139 @@
+"""A short campaign, and whether its checker would have noticed: a witness who never contradicts is none."""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from faults.campaign import Plan, Result, run_campaign
+from faults.checks import CHECKS, Story
+from faults.diary import Outcome, Request
+from faults.observed import Record
+from faults.report import report
+from tests.support.environment import DATABASE
+
+pytestmark = pytest.mark.sqlite
+
+FAULTS = 12
+
+
+@pytest.fixture(scope="module")
+def result() -> Iterator[Result]:
+    directory = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
+    directory.chmod(0o755)
+    plan = Plan(FAULTS, DATABASE, seed=1, clients=3, pace=0.6, patience=10)
+    progress: list[str] = []
+    yield run_campaign(plan, directory, say=progress.append)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def story(result: Result) -> Story:
+    """A copy to tamper with."""
+    return deepcopy(result.story)
+
+
+def findings(name: str, story: Story) -> list[str]:
+    return list(CHECKS[name](story))
+
+
+def some_update(story: Story) -> tuple[Request, Record]:
+    """An acknowledged change of a title or the like, which nobody changed since, and its record."""
+    for request in story.requests:
+        for effect in request.effects:
+            is_last = any(diary.facts.get(effect.key) == effect.value for diary in story.diaries)
+            made = [record for record in story.by_request[request.id] if record.outcome == "succeeded"]
+            alone = len(made) == len(request.effects) == 1 and request.operation == "users.update"
+            if effect.outcome is Outcome.DONE and is_last and alone:
+                return request, made[0]
+    raise AssertionError("the clients were not given the time")
+
+
+def without(story: Story, record: Record) -> Story:
+    return replace(story, records=[each for each in story.records if each.id != record.id])
+
+
+def test_every_target_is_met(result: Result) -> None:
+    assert {name: found for name, found in result.findings.items() if found} == {}
+    assert len(result.struck) == FAULTS
+    assert sum(Outcome.DONE in request.outcomes for request in result.story.requests) > 20
+
+
+def test_the_report_tells_it(result: Result) -> None:
+    text = report(result)
+    assert "Every target is met." in text
+    assert "| directory changes without a log record | 0 |" in text
+    assert all(struck.fault.kind.name in text for struck in result.struck)
+
+
+def test_a_missing_change_is_noticed(story: Story) -> None:
+    request, _ = some_update(story)
+    key = request.effects[0].key
+    for diary in story.diaries:
+        if key in diary.facts:
+            diary.facts[key] = "another"
+    (finding,) = findings("acknowledged changes missing from the directory", story)
+    assert key[1] in finding
+
+
+def test_a_missing_password_is_noticed(story: Story) -> None:
+    name = "acknowledged changes missing from the directory"
+    assert len(findings(name, replace(story, can_sign_in=frozenset()))) == 2 * len(story.diaries)
+
+
+@pytest.mark.parametrize(
+    "name", ["directory changes without a log record", "acknowledged changes without a log record"]
+)
+def test_a_missing_record_is_noticed(story: Story, name: str) -> None:
+    _, record = some_update(story)
+    assert findings(name, without(story, record))
+
+
+@pytest.mark.parametrize("verb", [".create", ".delete", ".change-members", ".reset-password", ".rename", ".move"])
+def test_missing_records_of_other_changes_are_noticed(story: Story, verb: str) -> None:
+    made = [each for each in story.records if each.operation.endswith(verb) and each.outcome == "succeeded"]
+    if not made:
+        pytest.skip("the clients did nothing of the kind")
+    told = [finding for record in made for check in CHECKS.values() for finding in check(without(story, record))]
+    assert len(told) >= len(made)
+
+
+def test_a_second_change_is_noticed(story: Story) -> None:
+    _, record = some_update(story)
+    again = replace(record, id="again")
+    twice = replace(story, records=[*story.records, again])
+    assert findings("changes applied twice", twice)
+    assert findings("records of success without the change", twice), "the directory was changed once only"
+
+
+def test_a_refused_change_that_was_made_is_noticed(story: Story) -> None:
+    request, _ = some_update(story)
+    request.end(Outcome.REFUSED)
+    assert findings("refused changes that were made", story)
+
+
+@pytest.mark.parametrize(
+    ("name", "tamper"),
+    [
+        ("runs not completed", lambda story: replace(story, runs=[*story.runs, ("run", "running", 3, 1)])),
+        ("runs not completed", lambda story: replace(story, runs=[*story.runs, ("run", "completed", 3, 2)])),
+        (
+            "approved changes not applied, or applied twice",
+            lambda story: replace(story, change_requests={"one": ("failed", "AD.Directory.Unavailable")}),
+        ),
+        (
+            "approved changes not applied, or applied twice",
+            lambda story: replace(story, change_requests={"one": ("pending", None)}, decisions={"one": "approve"}),
+        ),
+        (
+            "approved changes not applied, or applied twice",
+            lambda story: replace(story, change_requests={"one": ("applied", None)}),
+        ),
+    ],
+)
+def test_what_did_not_end_is_noticed(story: Story, name: str, tamper: Callable[[Story], Story]) -> None:
+    assert findings(name, tamper(story))
