@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import django
 import pytest
 from django.conf import settings
+from django.contrib.auth.hashers import ScryptPasswordHasher
 from playwright.sync_api import Browser
 
 from tests.support.browser import running_browser
@@ -26,6 +27,8 @@ if settings.configured:
 prepare_environment()
 # Here and not left to pytest-django: conftests of single folders, read next, import models.
 django.setup()
+# The hash of a password says with how much work it was made, so every process can check these. Hundreds are made.
+ScryptPasswordHasher.work_factor = 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
