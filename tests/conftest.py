@@ -11,6 +11,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
 from playwright.sync_api import Browser
+from redis import Redis
 
 from tests.support.browser import running_browser
 from tests.support.database import live_database_url, use_file_for_sqlite, with_guards_lifted_for_flush
@@ -53,6 +54,16 @@ def reads_wait_for_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(reads, "_start", lambda: None)
     yield
     reads._waiting.clear()
+
+
+@pytest.fixture(autouse=True)
+def limits_begin_anew() -> None:
+    """All requests of all tests come from one address."""
+    if REDIS_SOCKET.exists():
+        with Redis(unix_socket_path=str(REDIS_SOCKET)) as redis:
+            counters = list(redis.scan_iter("gateway:limit:*", count=1000))
+            if counters:
+                redis.delete(*counters)
 
 
 @pytest.fixture(scope="session")
