@@ -20,8 +20,6 @@ from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 
-pytestmark = pytest.mark.sqlite
-
 _FUNCTION = """
 CREATE FUNCTION refuse_records() RETURNS trigger LANGUAGE plpgsql
 AS $$ BEGIN RAISE EXCEPTION 'the disk is full'; END $$;
@@ -106,6 +104,7 @@ def test_an_approved_change(operation: Operation, world: World, asking: Integrat
     assert change.is_done()
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("operation", BATCHABLE, ids=named)
 def test_a_batch(operation: Operation, world: World) -> None:
     changes = [attempt(operation, world) for _ in range(3)]
@@ -116,6 +115,7 @@ def test_a_batch(operation: Operation, world: World) -> None:
     assert [result["problem"]["code"] for result in answer.body["results"]] == ["Service.Unavailable"] * 3
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run(name: str, world: World) -> None:
     verb = "enable" if "enable" in name else "disable"
