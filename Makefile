@@ -44,7 +44,6 @@ bench: install-test ## Measure against raw python-ldap and print the table
 
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)
-	GATEWAY_RACES=full $(PYTHON) -m pytest -q tests/gateway/test_races.py
 
 reset: ## Clear the demonstration's data
 	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \

@@ -1,9 +1,5 @@
-"""Races against real servers, in many processes: double approvals, one idempotency key many times, runs over the same.
+"""Races against real servers in many processes: double approvals, one idempotency key many times, runs at once."""
 
-The suite has them in small numbers, `GATEWAY_RACES=full` (as `make faults` sets it) in those that the project promises.
-"""
-
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,11 +21,10 @@ from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
 
-FULL = os.environ.get("GATEWAY_RACES") == "full"
-DOUBLE_APPROVALS = 200 if FULL else 16
-KEYS, PARALLEL = (20, 50) if FULL else (3, 12)
-ACCOUNTS = 100 if FULL else 30
-RUNS_AT_ONCE = 4 if FULL else 2
+DOUBLE_APPROVALS = 200
+KEYS, PARALLEL = 20, 50
+ACCOUNTS = 100
+RUNS_AT_ONCE = 4
 
 Answer = tuple[int, dict[str, str], Any]
 
