@@ -115,7 +115,8 @@ class FaultyProxy:
             while data := source.recv(65536):
                 with self._changed:
                     self._changed.wait_for(lambda: self._fault is not Fault.STALL)
-                    fault = self._fault
+                    # One that is being closed has ended for its client already, and forwards nothing more.
+                    fault = self._fault if pair in self._pairs else Fault.REFUSE
                 if fault is Fault.REFUSE or (answers and fault is Fault.LOSE_ANSWER):
                     break
                 if answers and fault is Fault.SWALLOW_ANSWERS:
