@@ -43,14 +43,15 @@ class LoadedClient(threading.Thread):
             self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 4, self._update_many: 6,
             self._create_many: 2, self._update_supervised: 8, self._switch_supervised: 3, self._update_shared: 6,
         }  # fmt: skip
+        self._undone = choices.sample(list(self._deeds), len(self._deeds))
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has heard of everything that it asked for."""
-        return self._finishing.is_set() and not self._client.unfinished
+        """Whether it has done everything once and heard of all that it asked for."""
+        return self._finishing.is_set() and not self._undone and not self._client.unfinished
 
     def finish(self) -> None:
-        """Ask for nothing new."""
+        """Ask for nothing new, once everything was done once."""
         self._finishing.set()
 
     def end(self) -> None:
@@ -61,7 +62,7 @@ class LoadedClient(threading.Thread):
         try:
             while not self._ended.is_set():
                 self._client.come_back()
-                if not self._finishing.is_set():
+                if self._undone or not self._finishing.is_set():
                     self._do_something()
                 time.sleep(self._choices.uniform(*PAUSE))
         except BaseException as error:
@@ -69,10 +70,16 @@ class LoadedClient(threading.Thread):
             raise
 
     def _do_something(self) -> None:
-        deed = self._choices.choices(list(self._deeds), list(self._deeds.values()))[0]
-        request = deed()
-        if request is None:
+        """What was not done yet and can be done now; else anything, by the weights."""
+        anything = self._choices.choices(list(self._deeds), list(self._deeds.values()))
+        for deed in (*self._undone, *anything):
+            request = deed()
+            if request is not None:
+                break
+        else:
             return
+        if deed in self._undone:
+            self._undone.remove(deed)
         self._client.complete(request)
         if request.operation.endswith(".create"):
             self._created += [each.key[1] for each in request.effects if each.outcome == "done"]
