@@ -168,6 +168,7 @@ class _Campaign:
         for each in self._clients:
             each.finish()
         self._servers.web.wait_until_ready()
+        self._directory.reconnect()  # a domain controller closes a connection that said nothing for 15 minutes
         old = set(self._database.open_records())
         late = "records not settled within 60 s"
         told = 0.0
