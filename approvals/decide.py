@@ -17,9 +17,10 @@ from gateway.core.call import PersonRef
 from gateway.core.errors import NotFound
 
 
-def find_request(request_id: UUID) -> ChangeRequest:
-    """The request without its input, which is the worker's alone, and without its secret; raises NotFound."""
-    change_request = ChangeRequest.objects.defer("input", "secret").filter(id=request_id).first()
+def find_request(request_id: UUID, *, with_input: bool = False) -> ChangeRequest:
+    """The request without its secret, and without its input unless it is to be judged anew; raises NotFound."""
+    hidden = ("secret",) if with_input else ("input", "secret")
+    change_request = ChangeRequest.objects.defer(*hidden).filter(id=request_id).first()
     if change_request is None:
         raise NotFound
     return change_request

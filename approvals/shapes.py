@@ -53,6 +53,29 @@ class ChangeRequestJson(TypedDict):
     firstApproval: NotRequired[FirstApprovalJson]
 
 
+class ReviewJson(TypedDict):
+    """What a person has to know besides the change itself, and what they may do with it now.
+
+    `summary` says in a sentence what the operation does; `riskReasons` why the change is no less dangerous.
+    `approvalsNeeded` is how many more people have to approve it. `secretUntil` is set while a generated password waits
+    for this person.
+    """
+
+    changeRequest: ChangeRequestJson
+    summary: str
+    riskReasons: list[str]
+    directory: str
+    targetKind: str
+    clientAddress: str | None
+    requestId: str
+    approvalsNeeded: int
+    own: bool
+    mayApprove: bool
+    mayReject: bool
+    mayCancel: bool
+    secretUntil: str | None
+
+
 class GivenSecret(TypedDict):
     """A password that the gateway generated while it applied the change; null when an idempotency key is replayed."""
 

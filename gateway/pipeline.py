@@ -406,26 +406,10 @@ def apply_change_request(change_request_id: UUID) -> None:
 
 
 def _apply(change_request: ChangeRequest) -> str:
-    call = call_for_key(
-        change_request.key_id,
-        connection_id=change_request.directory_id,
-        surface=Surface.WORKER,
-        request_id=change_request.request_id,
-        change_request_id=change_request.id,
-    )
-    call = replace(
-        call,
-        reason=change_request.reason,
-        if_match=frozenset(change_request.if_match) if change_request.if_match else None,
-    )
-    operation = find_operation(change_request.operation)
-    kept = change_request.kept_input()
-    inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=lambda: kept["document"])
+    call = _call_of(change_request)
+    operation, inputs = _asked(change_request)
     try:
-        _require_admission(operation, call)
-        accepted, call = _validate(operation, call, inputs)
-        with directory_errors.translated():
-            proposal, _ = _propose(operation, call, accepted)
+        call, accepted, proposal, _ = _propose_anew(operation, call, inputs)
         call = _with_reason(call, proposal)
     except _TRY_AGAIN:
         raise
@@ -437,3 +421,58 @@ def _apply(change_request: ChangeRequest) -> str:
     approved_by = change_request.approvers
     carry_out(Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by))
     return "applied"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What would become of a waiting change request if it were approved now.
+
+    `refusal` is what it would fail with, `stale` whether the values concerned have changed since, `changes` what it
+    would change now, `warnings` what its approver should know.
+    """
+
+    refusal: GatewayError | None = None
+    stale: bool = False
+    changes: tuple[dict[str, Any], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def forecast(change_request: ChangeRequest) -> Forecast:
+    """Judge a waiting change request as its application would, changing and recording nothing."""
+    operation, inputs = _asked(change_request)
+    try:
+        call = _call_of(change_request)
+        _, _, proposal, _ = _propose_anew(operation, call, inputs)
+    except GatewayError as refusal:
+        return Forecast(refusal=refusal)
+    return Forecast(
+        stale=queue.has_drifted(change_request, proposal),
+        changes=tuple(shown(proposal.changes)),
+        warnings=proposal.warnings,
+    )
+
+
+def _call_of(change_request: ChangeRequest) -> Call:
+    """The call under which a change request is applied: its key's, as the key is now; raises Forbidden."""
+    call = call_for_key(
+        change_request.key_id,
+        connection_id=change_request.directory_id,
+        surface=Surface.WORKER,
+        request_id=change_request.request_id,
+        change_request_id=change_request.id,
+    )
+    if_match = frozenset(change_request.if_match) if change_request.if_match else None
+    return replace(call, reason=change_request.reason, if_match=if_match)
+
+
+def _asked(change_request: ChangeRequest) -> tuple[Operation, Inputs]:
+    kept = change_request.kept_input()
+    inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=lambda: kept["document"])
+    return find_operation(change_request.operation), inputs
+
+
+def _propose_anew(operation: Operation, call: Call, inputs: Inputs) -> tuple[Call, _Accepted, Proposal, Assessment]:
+    _require_admission(operation, call)
+    accepted, call = _validate(operation, call, inputs)
+    with directory_errors.translated():
+        return call, accepted, *_propose(operation, call, accepted)

@@ -33,8 +33,9 @@ urlpatterns = [
     *api_urls,
     path("", include(router_for(Surface.API, only=BARE).urls)),
     *rest_urls,
+    path("console/", include("gateway.console.urls")),
     path("admin/", admin.site.urls),
-    path("", RedirectView.as_view(pattern_name="admin:index")),
+    path("", RedirectView.as_view(pattern_name="console:home")),
 ]
 
 admin.site.site_url = None  # "View site": its first page is the admin itself

@@ -113,8 +113,8 @@ def _why_token_is_refused(token: Any, secret: secrets.Secret) -> str | None:
     return next((reason for applies, reason in reasons if applies), None)
 
 
-def identify_session(request: HttpRequest, *, check_csrf: bool = True) -> Call:
-    """The call of a signed-in person on the browser surface.
+def identify_session(request: HttpRequest, *, check_csrf: bool = True, client_id: str | None = None) -> Call:
+    """The call of a signed-in person on the browser surface; `client_id` names the directory in place of the header.
 
     Raises Unauthorized without a session, Forbidden for a request that changes something without its CSRF token. Only
     signing in itself leaves that check out.
@@ -127,13 +127,19 @@ def identify_session(request: HttpRequest, *, check_csrf: bool = True) -> Call:
         _require_csrf_token(request)
     session_id = digest_of_session(request.session.session_key)
     credential = CredentialRef(kind=CredentialKind.SESSION, id=session_id, expires_at=request.session.get_expiry_date())
-    return _call_of_person(request, person, person.connection, credential, Surface.REST)
+    return _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
 
 
 def _call_of_person(
-    request: HttpRequest, person: Person, own: Any, credential: CredentialRef, surface: Surface
+    request: HttpRequest,
+    person: Person,
+    own: Any,
+    credential: CredentialRef,
+    surface: Surface,
+    *,
+    client_id: str | None = None,
 ) -> Call:
-    directory, refusal = policy.choose_directory(own, named=request.headers.get("X-Client-Id"))
+    directory, refusal = policy.choose_directory(own, named=client_id or request.headers.get("X-Client-Id"))
     return Call(
         surface=surface,
         person=policy.reference_to(person),
@@ -192,11 +198,17 @@ def read_reason(header: str | None) -> str | None:
             text = unquote(text, errors="strict")
         except UnicodeDecodeError:
             raise _bad_reason("is not percent-encoded UTF-8") from None
+    return check_reason(text)
+
+
+def check_reason(text: str | None) -> str | None:
+    """The reason as it is kept, None for an empty one; raises InvalidRequest."""
+    text = (text or "").strip()
     if len(text) > MAX_REASON:
         raise _bad_reason(f"is longer than {MAX_REASON} characters")
     if _CONTROL.search(text):
         raise _bad_reason("contains control characters")
-    return text
+    return text or None
 
 
 def _bad_reason(what: str) -> InvalidRequest:

@@ -261,6 +261,13 @@ def reference_to(person: Person) -> PersonRef:
     return PersonRef(id=person.pk, username=person.username, display_name=person.get_full_name())
 
 
+def find_directories(own: DirectoryConnection | None) -> list[DirectoryConnection]:
+    """What a person may work on: the directory they signed in with, or for a local account every enabled one."""
+    if own is not None:
+        return [own] if own.enabled else []
+    return list(DirectoryConnection.objects.filter(enabled=True).order_by("name"))
+
+
 def choose_directory(
     own: DirectoryConnection | None, *, named: str | None, wanted: UUID | None = None
 ) -> tuple[DirectoryRef | None, GatewayError | None]:
@@ -269,10 +276,7 @@ def choose_directory(
     `own` is the one they signed in with; a local account's is the only enabled one, else the one named by Client ID
     (`named`) or by id (`wanted`).
     """
-    if own is not None:
-        choices = [own] if own.enabled else []
-    else:
-        choices = list(DirectoryConnection.objects.filter(enabled=True).order_by("name"))
+    choices = find_directories(own)
     if named is not None:
         choices = [item for item in choices if item.client_id == named.strip().lower()]
     if wanted is not None:

@@ -10,15 +10,16 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from approvals import decide, secrets, statistics
 from approvals.models import ChangeRequest, Status
-from approvals.shapes import ChangeRequestJson, GivenSecret, StatisticsJson, change_request_as_json
+from approvals.shapes import ChangeRequestJson, GivenSecret, ReviewJson, StatisticsJson, change_request_as_json
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
-from gateway.core.operation import SIGNED_IN, Effect, Risk, operation
+from gateway.core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
 
 REST_ONLY = frozenset({Surface.REST})
 DECIDE = "approvals.decide_change"
+WHY_ORDINARY = "The key asks before every change."
 
 
 def _require_text(value: str) -> str:
@@ -34,6 +35,10 @@ class SearchChangeRequests(PageQuery):
     """The filter of the list."""
 
     status: Annotated[Status | None, Field(description="Only requests in this state.")] = None
+    risk: Annotated[Risk | None, Field(description="Only changes of this risk.")] = None
+    operation: Annotated[str | None, Field(max_length=100, description="Only changes by this operation.")] = None
+    owner: Annotated[str | None, Field(max_length=255, description="Only what this person's keys ask for.")] = None
+    target: Annotated[UUID | None, Field(description="Only changes of this object (objectGUID).")] = None
 
 
 class ApproveChangeRequest(Body):
@@ -70,9 +75,14 @@ def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
 )
 def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[ChangeRequestJson]:
     """List change requests, newest first: your own, and in the console all of them if you may decide."""
-    requests = _visible_requests(call)
-    if query.status is not None:
-        requests = requests.filter(status=query.status)
+    wanted = {
+        "status": query.status,
+        "risk": query.risk,
+        "operation": query.operation,
+        "requester": query.owner,
+        "target_id": query.target,
+    }
+    requests = _visible_requests(call).filter(**{name: value for name, value in wanted.items() if value is not None})
     return page_of(call, requests, query=query, order=("-id",), render=change_request_as_json)
 
 
@@ -117,10 +127,55 @@ def _seconds(time: timedelta | None) -> int | None:
 @operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)
 def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Read one change request with its current and proposed values."""
-    change_request = _visible_requests(call).filter(id=id).first()
+    return change_request_as_json(_find_visible(call, id))
+
+
+def _find_visible(call: Call, request_id: UUID) -> ChangeRequest:
+    change_request = _visible_requests(call).filter(id=request_id).first()
     if change_request is None:
         raise NotFound
-    return change_request_as_json(change_request)
+    return change_request
+
+
+@operation(
+    "change-requests.read-review",
+    "GET change-requests/{id}/review",
+    permission=SIGNED_IN,
+    output=ReviewJson,
+    surfaces=REST_ONLY,
+)
+def read_review(call: Call, *, id: UUID) -> ReviewJson:
+    """Read a change request with what its approver has to know, and what you may do with it now."""
+    change_request = _find_visible(call, id)
+    own = change_request.requester_id == call.person.id
+    is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
+    may_decide = is_open and not own and call.may(DECIDE)
+    approved_first = change_request.first_approved_by_id
+    two = decide.needs_two(change_request)
+    secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
+    return {
+        "changeRequest": change_request_as_json(change_request),
+        "summary": _summary(change_request.operation),
+        "riskReasons": change_request.risk_reasons or [WHY_ORDINARY],
+        "directory": change_request.directory,
+        "targetKind": change_request.target_kind,
+        "clientAddress": change_request.client_address,
+        "requestId": change_request.request_id,
+        "approvalsNeeded": (2 if two and approved_first is None else 1) if is_open else 0,
+        "own": own,
+        "mayApprove": may_decide and not (two and approved_first == call.person.id),
+        "mayReject": may_decide,
+        "mayCancel": is_open and own,
+        "secretUntil": render_timestamp(secret_until),
+    }
+
+
+def _summary(operation: str) -> str:
+    """What the operation does in its own words; empty for one that this version does not have any more."""
+    try:
+        return find_operation(operation).summary
+    except KeyError:
+        return ""
 
 
 @operation(

@@ -3,18 +3,19 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
 from keys.models import Person
 from tests.support.cast import PASSWORD
 from tests.support.gateway import LiveGateway
 
-SignIn = Callable[[Person], Page]
+SignIn = Callable[..., Page]
+"""Takes a person, and the page to begin with if it is not the console's first."""
 
 
 @pytest.fixture
 def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None) -> Iterator[SignIn]:
-    """Sign in to the admin as a local account.
+    """A local account's browser, signed in.
 
     At the end no page may have complained on its console (where Chromium reports what the Content-Security-Policy
     refuses), waited in vain for a file, or asked another host for anything.
@@ -34,7 +35,7 @@ def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None)
         if not request.url.startswith((f"{live_gateway.base_url}/", "data:")):
             complaints.append(f"another origin: {request.url}")
 
-    def start(person: Person) -> Page:
+    def start(person: Person, place: str = "/console/") -> Page:
         context = browser.new_context(base_url=live_gateway.base_url)
         context.set_default_timeout(10_000)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -44,11 +45,9 @@ def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None)
         context.on("requestfailed", on_failure)
         contexts.append(context)
         page = context.new_page()
-        page.goto("/admin/")
-        page.get_by_label("User name").fill(person.username)
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Log in").click()
-        expect(page.get_by_role("button", name="Log out")).to_be_visible()
+        answer = context.request.post("/rest/session", data={"username": person.username, "password": PASSWORD})
+        assert answer.ok, answer
+        page.goto(place)
         return page
 
     yield start

@@ -54,7 +54,7 @@ def expect_to_fit(page: Page) -> None:
 
 
 def test_the_list_and_a_request_fit(sign_in: SignIn, held: ChangeRequest) -> None:
-    page = sign_in(make_person(superuser=True))
+    page = sign_in(make_person(superuser=True), "/admin/")
     page.set_viewport_size({"width": 1280, "height": 900})
     page.goto("/admin/approvals/changerequest/")
     row = page.get_by_role("row", name="organization-units.disable-accounts")

@@ -1,15 +1,15 @@
 """Setting up an integration in Django admin, step by step as the README tells it, in a real browser."""
 
 import re
-import time
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from keys.models import Person
 from tests.browser.conftest import SignIn
+from tests.browser.looks import expect_on_reload
 from tests.support.cast import make_connection, make_integration, make_person
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
@@ -36,7 +36,7 @@ def test_it_works(
 ) -> None:
     user = directory.add_user(parent=organizational_unit)
     role, key = random_name("role"), random_name("key")
-    page = sign_in(administrator)
+    page = sign_in(administrator, "/admin/")
 
     create_role(page, role, ("directory.read_object", "directory.update_user", "directory.disable_account"))
     value = create_key(page, key, role)
@@ -67,7 +67,7 @@ def test_it_works(
 def test_a_connection_with_a_wrong_password(
     sign_in: SignIn, administrator: Person, connection: DirectoryConnection, domain: Domain
 ) -> None:
-    page = sign_in(administrator)
+    page = sign_in(administrator, "/admin/")
     open_list(page, "Directory connections")
     page.get_by_role("link", name=connection.name).click()
     set_password(page, "wrong")
@@ -102,11 +102,11 @@ def test_a_change_that_waits_for_another_person(
     status, _, _ = live_gateway.request("POST", f"/api/ad/users/{user}/disable", headers=headers)
     assert status == 202
 
-    page = open_request(sign_in(administrator), directory.dn(user))
+    page = open_request(sign_in(administrator, "/admin/"), directory.dn(user))
     expect(page.get_by_text("This is your own request")).to_be_visible()
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
 
-    page = open_request(sign_in(approver), directory.dn(user))
+    page = open_request(sign_in(approver, "/admin/"), directory.dn(user))
     expect(page.get_by_text("Left the company")).to_be_visible()
     control = page.get_by_role("row", name="userAccountControl")
     expect(control.locator("del")).not_to_contain_text("ACCOUNTDISABLE")
@@ -194,12 +194,3 @@ def expect_to_fit_a_telephone(page: Page) -> None:
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     page.set_viewport_size({"width": 1280, "height": 800})
-
-
-def expect_on_reload(page: Page, sight: Locator) -> None:
-    """Reload until it is there: the worker applies a change, and a buffer writes reads, a moment later."""
-    deadline = time.monotonic() + 15
-    while not sight.is_visible() and time.monotonic() < deadline:
-        time.sleep(0.3)
-        page.reload()
-    expect(sight).to_be_visible()

@@ -1,0 +1,23 @@
+"""The menu of the console: its parts in the order of a day's work, and what each asks for."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A part of the console. It is shown to whoever is admitted to one of its `operations`; without any, to all.
+
+    `view` is the name of its first page; `place` what the addresses of all its pages begin with.
+    """
+
+    label: str
+    view: str
+    place: str
+    operations: tuple[str, ...] = ()
+    group: str = ""
+
+
+MENU = (
+    Entry("Home", "console:home", "/console/"),
+    Entry("Approvals", "console:changes", "/console/changes/", ("change-requests.approve", "change-requests.search")),
+)

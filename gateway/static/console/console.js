@@ -1,0 +1,39 @@
+// What the pages do in the browser besides htmx: copy, keys, asking before what cannot be undone, the menu on telephones.
+"use strict";
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  await navigator.clipboard.writeText(source.value ?? source.textContent.trim());
+  const said = button.parentElement.querySelector("[role=status]");
+  if (said) said.textContent = "Copied";
+});
+
+// `data-confirm` on a form or a button asks first; the sentence says what will happen.
+document.addEventListener("submit", (event) => {
+  const asks = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
+  if (asks && !window.confirm(asks)) {
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  }
+}, true);
+
+// `data-submits` on a field sends its form when it is changed.
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
+});
+
+// `data-key` on a link or button: the key that follows it, except while something is being typed.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (!wanted) return;
+  event.preventDefault();
+  if (wanted.matches("input, select, textarea")) wanted.focus();
+  else wanted.click();
+});
+
+// Open on wide screens, folded on telephones; without scripts it is simply open.
+const menu = document.querySelector("details.menu");
+if (menu && window.matchMedia("(max-width: 60rem)").matches) menu.open = false;

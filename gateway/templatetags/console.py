@@ -1,0 +1,183 @@
+"""Tags and filters of the console's templates: moments, names, values side by side, and where a refusal belongs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from django import template
+from django.http import QueryDict
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from directory.ldap import DistinguishedName, InvalidValue
+from directory.shapes.explained import explained
+from gateway.core.errors import FieldError, GatewayError
+
+register = template.Library()
+
+_UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
+
+
+def _as_datetime(value: datetime | str | None) -> datetime | None:
+    return parse_datetime(value) if isinstance(value, str) else value
+
+
+@register.filter
+def moment(value: datetime | str | None) -> str | SafeString:
+    """A time as people say it ("3 hours ago", "in 2 days"), with the exact one in UTC to be seen on it; — for none."""
+    at = _as_datetime(value)
+    if at is None:
+        return str(value or "—")  # "never" and its like
+    at = at.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        at.isoformat(),
+        f"{at:%Y-%m-%d %H:%M:%S}",
+        _distance((timezone.now() - at).total_seconds()),
+    )
+
+
+def _distance(seconds: float) -> str:
+    for length, unit in _UNITS:
+        count = int(abs(seconds) // length)
+        if count:
+            text = f"{count} {unit}{'' if count == 1 else 's'}"
+            return f"{text} ago" if seconds > 0 else f"in {text}"
+    return "just now" if seconds > 0 else "in a moment"
+
+
+@register.filter
+def exact(value: datetime | str | None) -> str | SafeString:
+    """A time to the second, in UTC; — for none."""
+    at = _as_datetime(value)
+    if at is None:
+        return str(value or "—")
+    at = at.astimezone(UTC)
+    return format_html('<time datetime="{}">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """A length of time in its greatest whole unit ("3 hours"); — for none."""
+    if seconds is None:
+        return "—"
+    text = _distance(seconds)
+    return text.removesuffix(" ago") if seconds >= 60 else "less than a minute"
+
+
+@register.filter
+def common_name(distinguished_name: str | None) -> str:
+    """What people call an object: the value of its first name part."""
+    name = _parsed(distinguished_name)
+    return name.rdn_value if name is not None and name.rdns else (distinguished_name or "")
+
+
+@register.filter
+def place(distinguished_name: str | None) -> str:
+    """Where an object is, from the domain down: `corp.example.test / Staff / London`."""
+    name = _parsed(distinguished_name)
+    if name is None:
+        return ""
+    above = [rdn[0] for rdn in name.rdns[1:]]
+    domain = ".".join(value for attribute, value in above if attribute.upper() == "DC")
+    units = [value for attribute, value in reversed(above) if attribute.upper() != "DC"]
+    return " / ".join([domain, *units] if domain else units)
+
+
+def _parsed(distinguished_name: str | None) -> DistinguishedName | None:
+    try:
+        return DistinguishedName.parse(distinguished_name or "")
+    except InvalidValue:  # a log shows what was asked for, which need not be a name
+        return None
+
+
+@register.filter
+def words(name: str) -> str:
+    """`organizationalUnit`, `reset-password` and `user_with_spn` as words."""
+    spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
+    return spaced.replace("-", " ").replace("_", " ").strip()
+
+
+_VERBS = {
+    "change-members": "change the members of",
+    "change-password": "change the password of",
+    "disable-accounts": "disable the accounts of",
+    "enable-accounts": "enable the accounts of",
+    "reset-password": "reset the password of",
+}
+
+
+@register.filter
+def operation_words(name: str) -> str:
+    """What an operation does to its object, as a verb: `users.reset-password` is "reset the password of"."""
+    verb = name.rpartition(".")[2]
+    return _VERBS.get(verb, words(verb))
+
+
+@register.simple_tag
+def side_by_side(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Changes with, of each value, whether the other side has it too; values of bits with their names.
+
+    Takes them as a log record or a dry run gives them (`before`, `after`) and as a change request does (`current`,
+    `proposed`).
+    """
+    return [
+        {
+            "attribute": change["attribute"],
+            "before": _marked(change, change.get("before", change.get("current", ())), _after(change)),
+            "after": _marked(change, _after(change), change.get("before", change.get("current", ()))),
+        }
+        for change in changes
+    ]
+
+
+def _after(change: Mapping[str, Any]) -> Sequence[str]:
+    values: Sequence[str] = change.get("after", change.get("proposed", ()))
+    return values
+
+
+def _marked(change: Mapping[str, Any], values: Sequence[str], others: Sequence[str]) -> list[tuple[str, bool]]:
+    kept = set(others)
+    return [(explained(change["attribute"], value), value in kept) for value in values]
+
+
+@register.simple_tag
+def errors_at(problem: GatewayError | None, *places: str) -> list[str]:
+    """What a refusal says of a field: by its pointer (`#/name`, and whatever is below it) or its parameter's name."""
+    return [error.detail for error in _errors(problem) if any(_is_at(error, place) for place in places)]
+
+
+@register.simple_tag
+def errors_elsewhere(problem: GatewayError | None, *places: str) -> list[FieldError]:
+    """What a refusal says that belongs to none of these fields."""
+    return [error for error in _errors(problem) if not any(_is_at(error, place) for place in places)]
+
+
+def _errors(problem: GatewayError | None) -> Sequence[FieldError]:
+    return problem.errors if problem is not None else ()
+
+
+def _is_at(error: FieldError, place: str) -> bool:
+    pointer = error.pointer or ""
+    return place in (error.parameter, pointer) or pointer.startswith(f"{place}/")
+
+
+@register.simple_tag(takes_context=True)
+def address_with(context: template.RequestContext, **changed: Any) -> str:
+    """The query of this page's address with some parameters changed, without those set to None; begins with `?`."""
+    query: QueryDict = context["request"].GET.copy()
+    for name, value in changed.items():
+        if value is None or value == "":
+            query.pop(name, None)
+        else:
+            query[name] = str(value)
+    return f"?{query.urlencode()}"
+
+
+@register.simple_tag(takes_context=True)
+def may(context: template.RequestContext, operation: str) -> bool:
+    """Whether the person may call an operation at all; what the target asks for besides shows when they do."""
+    visit = context.get("visit")
+    return visit is not None and visit.may(operation)

@@ -1,0 +1,41 @@
+"""How a page looks: it fits a desk and a telephone, and axe finds nothing that would keep somebody from using it."""
+
+import os
+import time
+from pathlib import Path
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Locator, Page, expect
+
+WIDTHS = (1280, 390)
+KEPT_IN = os.environ.get("GATEWAY_SCREENSHOTS")
+"""A folder for pictures of every page looked at; none are made without it."""
+
+
+def expect_good_looks(page: Page, name: str) -> None:
+    """Look at the page in both widths; `name` is its picture's."""
+    before = page.viewport_size
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        if KEPT_IN:
+            Path(KEPT_IN).mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=Path(KEPT_IN) / f"{name}-{width}.png", full_page=True)
+        assert wide <= width, f"{page.url} is {wide} wide in {width}"
+        violations = Axe().run(page).response["violations"]
+        assert violations == [], f"{page.url} in {width}: {_told(violations)}"
+    if before is not None:
+        page.set_viewport_size(before)
+
+
+def _told(violations: list[dict]) -> list[tuple[str, str]]:
+    return [(item["id"], node["html"][:200]) for item in violations for node in item["nodes"]]
+
+
+def expect_on_reload(page: Page, sight: Locator) -> None:
+    """Reload until it is there: the worker applies a change, and a buffer writes reads, a moment later."""
+    deadline = time.monotonic() + 15
+    while not sight.is_visible() and time.monotonic() < deadline:
+        time.sleep(0.3)
+        page.reload()
+    expect(sight).to_be_visible()
