@@ -19,7 +19,7 @@ from uuid import UUID
 from django.conf import settings
 
 from audit.append_only import COMPLETION, FILLED_IN, SEALING
-from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord
+from audit.models import OPEN_OUTCOMES, LogSeal, LogVerification, OperationRecord
 
 _OWN: Final = frozenset({"mac", *SEALING})
 _LATER: Final = frozenset({*COMPLETION, *FILLED_IN})
@@ -107,6 +107,20 @@ def seal_after(previous: LogSeal | None, entries: Iterable[Entry], *, at: dateti
 def follows(seal: LogSeal, previous: LogSeal | None) -> bool:
     """Whether a seal is unchanged and the one made after `previous`."""
     return _is_code(b"seal", _seal_content(seal, previous), seal.mac)
+
+
+def verification_mac(verification: LogVerification) -> str:
+    """The code of the note that the log was verified."""
+    return _code(b"verification", _verification_content(verification)).hex()
+
+
+def is_authentic_verification(verification: LogVerification) -> bool:
+    """Whether the gateway made this note itself."""
+    return _is_code(b"verification", _verification_content(verification), verification.mac)
+
+
+def _verification_content(verification: LogVerification) -> bytes:
+    return _canonical({name: getattr(verification, name) for name in ("at", "seals", "records", "finding")})
 
 
 def _seal_content(seal: LogSeal, previous: LogSeal | None) -> bytes:

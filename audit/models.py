@@ -162,4 +162,23 @@ class LogSeal(models.Model):
         return f"seal {self.number} of {self.sealed_at:%Y-%m-%d %H:%M:%S}"
 
 
+class LogVerification(models.Model):
+    """That the log was verified, up to `seals`, and the first thing that was wrong (see `audit.verification`).
+
+    Under a code too: who can write here cannot claim a verification that was not made.
+    """
+
+    at = models.DateTimeField(default=timezone.now)
+    seals = models.PositiveBigIntegerField()
+    records = models.PositiveBigIntegerField()
+    finding = models.TextField(null=True)
+    mac = models.CharField(max_length=64)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"verification of {self.at:%Y-%m-%d %H:%M:%S}"
+
+
 from audit.webhook_models import WebhookDelivery, WebhookEndpoint  # noqa: E402, F401 - Django finds models here

@@ -4,12 +4,14 @@ import json
 import os
 import syslog
 import tempfile
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 import structlog
 from django.db import IntegrityError, transaction
-from django.db.models import Q
+from django.db.models import Count, Min, Q
 from django.utils import timezone
 from typing_extensions import TypedDict
 
@@ -30,6 +32,15 @@ class Head(TypedDict):
     records: int
     mac: str
     sealedAt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsealed:
+    """The records that wait for their first seal, when the oldest was made, and how many were `refused` one."""
+
+    count: int
+    oldest: datetime | None
+    refused: int
 
 
 def seal_records() -> int:
@@ -79,6 +90,16 @@ def head() -> Head | None:
         "mac": newest.mac,
         "sealedAt": render_timestamp(newest.sealed_at) or "",
     }
+
+
+def find_unsealed() -> Unsealed:
+    """What no seal holds: little, as long as a worker seals."""
+    unsealed = OperationRecord.objects.order_by().filter(seal__isnull=True)
+    waiting, refused = Q(sealed_as__isnull=True), Q(sealed_as=SealedAs.REFUSED)
+    counted = unsealed.aggregate(
+        count=Count("id", filter=waiting), oldest=Min("at", filter=waiting), refused=Count("id", filter=refused)
+    )
+    return Unsealed(**counted)
 
 
 def write_head(found: Head, file: Path) -> None:

@@ -1,4 +1,7 @@
-"""Looking for tampering in the operations log: every seal, every record, in the order of the chain."""
+"""Looking for tampering in the operations log: every seal, every record, in the order of the chain.
+
+How the last verification ended is kept in a table beside the log.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterator
@@ -6,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from uuid import UUID
 
+from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.db.models.functions import Length
 
@@ -19,9 +23,11 @@ from audit.chain import (
     count_removed,
     follows,
     is_authentic,
+    is_authentic_verification,
     unpack,
+    verification_mac,
 )
-from audit.models import LogSeal, OperationRecord, SealedAs
+from audit.models import LogSeal, LogVerification, OperationRecord, SealedAs
 from audit.sealing import Head
 
 _AT_ONCE = 500
@@ -55,6 +61,23 @@ class Removal:
     seal: int
     kept_from: UUID
     removed: int
+
+
+def keep_verification(progress: Progress, finding: Finding | None) -> None:
+    """Note that the log was verified now, and the first thing that was wrong; in place of the note before."""
+    verification = LogVerification(
+        seals=progress.seals, records=progress.records, finding=None if finding is None else str(finding)
+    )
+    verification.mac = verification_mac(verification)
+    with transaction.atomic():
+        LogVerification.objects.all().delete()
+        verification.save()
+
+
+def last_verification() -> LogVerification | None:
+    """How the last verification ended; None when there was none, or when the note of it is not the gateway's."""
+    newest = LogVerification.objects.order_by("-id").first()
+    return newest if newest is not None and is_authentic_verification(newest) else None
 
 
 def find_removals(*, after: int = 0) -> list[Removal]:

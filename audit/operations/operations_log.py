@@ -1,4 +1,4 @@
-"""Reading the operations log: `operations.search` and `operations.read`. Writing it is `audit.log`'s."""
+"""Reading the operations log, how much it holds, and how far it is sealed. Writing it is `audit.log`'s."""
 
 from typing import Annotated, Any
 from uuid import UUID
@@ -6,15 +6,20 @@ from uuid import UUID
 from django.db.models import Q, QuerySet
 from pydantic import Field
 
+from audit import sealing, statistics, verification
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
+from audit.overview_shapes import ChainJson, StatisticsJson, day_as_json, usage_as_json, verification_as_json
 from audit.shapes import RecordJson, record_as_json
 from directory.access import scope_bases
-from gateway.core.call import Call
+from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Guid, Timestamp
+from gateway.core.shapes import Flag, Guid, Query, Timestamp, render_timestamp
+
+REST_ONLY = frozenset({Surface.REST})
+KEYS_SHOWN = 10
 
 
 class SearchOperations(PageQuery):
@@ -29,6 +34,13 @@ class SearchOperations(PageQuery):
     outcome: Annotated[Outcome | None, Field(description="How it ended.")] = None
     request_id: Annotated[str | None, Field(description="X-Request-Id of the request.")] = None
     run_id: Annotated[Guid | None, Field(description="The run over an organizational unit's accounts.")] = None
+    only_changes: Annotated[Flag, Field(description="Leave out the records of reads.")] = False
+
+
+class ReadStatistics(Query):
+    """How far back to count."""
+
+    days: Annotated[int, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them.")] = 14
 
 
 _COLUMNS = {
@@ -63,6 +75,8 @@ def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> Qu
         value: Any = getattr(query, parameter)
         if value is not None:
             records = records.filter(**{column: value})
+    if query.only_changes:
+        records = statistics.only_changes(records)
     # An identifier holds its moment, so that a time range is a range of the key the list is read by.
     if query.from_ is not None:
         records = records.filter(at__gte=query.from_, id__gte=identifier_bounds(query.from_)[0])
@@ -81,6 +95,52 @@ def search_operations(call: Call, *, query: SearchOperations) -> Page[RecordJson
     """
     records = _filtered(visible_records(call), query)
     return page_of(call, records, query=query, order=("-id",), render=record_as_json, counted=False)
+
+
+@operation(
+    "operations.read-statistics",
+    "GET operations/statistics",
+    permission="audit.read_log",
+    query=ReadStatistics,
+    output=StatisticsJson,
+    surfaces=REST_ONLY,
+)
+def read_statistics(call: Call, *, query: ReadStatistics) -> StatisticsJson:
+    """Read how many changes were made each day and how they ended, and which keys did how much.
+
+    `keys` are the ten that did most, reads included; `otherKeys` are the others together, `persons` what was done
+    without a key. Under a role with scopes only records whose target lies inside them are counted.
+    """
+    records = visible_records(call)
+    days = statistics.count_changes(records, query.days)
+    usage = statistics.count_usage(records, query.days)
+    keys = [item for item in usage if item.key_name]
+    return {
+        "since": render_timestamp(statistics.first_day(query.days)) or "",
+        "days": [day_as_json(day) for day in days],
+        "keys": [usage_as_json([item], key_name=item.key_name) for item in keys[:KEYS_SHOWN]],
+        "otherKeys": usage_as_json(keys[KEYS_SHOWN:]),
+        "persons": usage_as_json([item for item in usage if not item.key_name]),
+    }
+
+
+@operation(
+    "operations.read-chain",
+    "GET operations/chain",
+    permission="audit.read_log",
+    output=ChainJson,
+    surfaces=REST_ONLY,
+)
+def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes its call
+    """Read how far the operations log is sealed, and how it was verified last. This verifies nothing itself."""
+    unsealed = sealing.find_unsealed()
+    return {
+        "head": sealing.head(),
+        "unsealed": unsealed.count,
+        "oldestUnsealedAt": render_timestamp(unsealed.oldest),
+        "refused": unsealed.refused,
+        "lastVerification": verification_as_json(verification.last_verification()),
+    }
 
 
 @operation("operations.read", "GET operations/{id}", permission="audit.read_log", output=RecordJson)

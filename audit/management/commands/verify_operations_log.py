@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
 from audit.sealing import Head
-from audit.verification import Progress, find_tampering
+from audit.verification import Finding, Progress, find_tampering, keep_verification
 
 SHOWN = 20
 
@@ -27,6 +28,7 @@ class Command(BaseCommand):
         progress = Progress()
         findings = find_tampering(_read_head(options["head"]), progress)
         first = next(findings, None)
+        self._keep(progress, first)
         if first is None:
             removed = f", {progress.removed} removed after their time" if progress.removed else ""
             self.stdout.write(
@@ -39,6 +41,13 @@ class Command(BaseCommand):
         if next(findings, None):
             lines.append("There is more.")
         raise CommandError("\n".join(lines))
+
+    def _keep(self, progress: Progress, finding: Finding | None) -> None:
+        """Note it for the console. A log may also be verified by somebody who can only read it, or in a copy of it."""
+        try:
+            keep_verification(progress, finding)
+        except DatabaseError as error:
+            self.stderr.write(f"That the log was verified cannot be noted: {error}")
 
 
 def _read_head(file: Path | None) -> Head | None:

@@ -1,0 +1,90 @@
+"""How it is answered how much the operations log holds and how far it is sealed. Its records are in `shapes`."""
+
+from collections.abc import Iterable
+
+from typing_extensions import TypedDict
+
+from audit.models import LogVerification, Outcome
+from audit.sealing import Head
+from audit.statistics import Day, Usage
+from gateway.core.shapes import render_timestamp
+
+
+class DayJson(TypedDict):
+    """The changes begun on a day (UTC), by outcome."""
+
+    day: str
+    succeeded: int
+    failed: int
+    queued: int
+    pending: int
+    unknown: int
+
+
+class UsageJson(TypedDict):
+    """`operations` are all, `failed` those of them that did, `forbidden` those of these that were not permitted."""
+
+    keyName: str | None
+    operations: int
+    failed: int
+    forbidden: int
+
+
+class StatisticsJson(TypedDict):
+    since: str
+    days: list[DayJson]
+    keys: list[UsageJson]
+    otherKeys: UsageJson
+    persons: UsageJson
+
+
+class VerificationJson(TypedDict):
+    """`finding` is the first thing that was wrong, null when nothing was; then all `seals` and `records` were read."""
+
+    at: str
+    seals: int
+    records: int
+    finding: str | None
+
+
+class ChainJson(TypedDict):
+    """`unsealed` records wait for their seal; `refused` ones never get one, since the gateway did not make them."""
+
+    head: Head | None
+    unsealed: int
+    oldestUnsealedAt: str | None
+    refused: int
+    lastVerification: VerificationJson | None
+
+
+def day_as_json(day: Day) -> DayJson:
+    return {
+        "day": day.day.isoformat(),
+        "succeeded": day.by_outcome[Outcome.SUCCEEDED],
+        "failed": day.by_outcome[Outcome.FAILED],
+        "queued": day.by_outcome[Outcome.QUEUED],
+        "pending": day.by_outcome[Outcome.PENDING],
+        "unknown": day.by_outcome[Outcome.UNKNOWN],
+    }
+
+
+def usage_as_json(usage: Iterable[Usage], *, key_name: str | None = None) -> UsageJson:
+    """What some keys did together."""
+    some = list(usage)
+    return {
+        "keyName": key_name,
+        "operations": sum(item.operations for item in some),
+        "failed": sum(item.failed for item in some),
+        "forbidden": sum(item.forbidden for item in some),
+    }
+
+
+def verification_as_json(verification: LogVerification | None) -> VerificationJson | None:
+    if verification is None:
+        return None
+    return {
+        "at": render_timestamp(verification.at) or "",
+        "seals": verification.seals,
+        "records": verification.records,
+        "finding": verification.finding,
+    }

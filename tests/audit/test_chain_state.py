@@ -1,0 +1,119 @@
+"""How far the log is sealed and how it was verified last, for the console; nothing is verified for it."""
+
+from datetime import timedelta
+from io import StringIO
+from uuid import uuid4
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
+
+from audit import log, sealing
+from audit.append_only import TABLE
+from audit.models import LogVerification, OperationRecord
+from audit.verification import last_verification
+from tests.audit.calls import CALL
+from tests.support.cast import Console, make_integration, make_person
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
+
+PATH = "/rest/operations/chain"
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(make_person(may=["audit.read_log"]))
+
+
+def write() -> OperationRecord:
+    return log.record_intent(CALL, log.Intent(operation="users.update"))
+
+
+def forge() -> None:
+    forged = write()
+    forged.id = uuid4()
+    forged.save(force_insert=True)
+
+
+def test_an_empty_log(console: Console) -> None:
+    assert console.get(PATH).body == {
+        "head": None,
+        "unsealed": 0,
+        "oldestUnsealedAt": None,
+        "refused": 0,
+        "lastVerification": None,
+    }
+
+
+def test_what_is_sealed_and_what_waits(console: Console) -> None:
+    for _ in range(3):
+        write()
+    sealing.seal_records()
+    first, _ = write(), write()
+    body = console.get(PATH).body
+    assert body["head"] == sealing.head()
+    assert (body["head"]["seal"], body["head"]["records"]) == (1, 3)
+    assert body["unsealed"] == 2
+    assert body["oldestUnsealedAt"] == first.at.isoformat().replace("+00:00", "Z")
+
+
+def test_a_record_that_is_not_the_gateways_shows(console: Console) -> None:
+    write()
+    forge()
+    sealing.seal_records()
+    body = console.get(PATH).body
+    assert (body["unsealed"], body["refused"]) == (0, 1)
+
+
+def test_the_last_verification(console: Console) -> None:
+    write()
+    write()
+    sealing.seal_records()
+    call_command("verify_operations_log", stdout=StringIO())
+    kept = console.get(PATH).body["lastVerification"]
+    assert {**kept, "at": ""} == {"at": "", "seals": 1, "records": 0, "finding": None}, "both are still open"
+    forge()
+    with pytest.raises(CommandError):
+        call_command("verify_operations_log")
+    later = console.get(PATH).body["lastVerification"]
+    assert later["at"] > kept["at"]
+    assert later["finding"].endswith("was inserted or changed")
+    assert LogVerification.objects.count() == 1
+
+
+def test_a_verification_cannot_be_claimed() -> None:
+    call_command("verify_operations_log", stdout=StringIO())
+    assert last_verification() is not None
+    LogVerification.objects.update(at=timezone.now() + timedelta(days=1))
+    assert last_verification() is None
+    LogVerification.objects.all().delete()
+    LogVerification.objects.create(seals=1, records=1, mac="0" * 64)
+    assert last_verification() is None
+
+
+def test_the_log_is_verified_where_nothing_can_be_noted() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE audit_logverification RENAME TO elsewhere")
+    out, complaint = StringIO(), StringIO()
+    try:
+        call_command("verify_operations_log", stdout=out, stderr=complaint)
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER TABLE elsewhere RENAME TO audit_logverification")
+    assert out.getvalue().startswith("The operations log is as it was written")
+    assert complaint.getvalue().startswith("That the log was verified cannot be noted: ")
+
+
+@pytest.mark.skipif("connection.vendor != 'postgresql'", reason="asks PostgreSQL for its plan")
+def test_what_waits_is_found_by_an_index() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN SELECT count(*) FROM {TABLE} WHERE seal IS NULL")  # noqa: S608
+        assert f"using {TABLE}_seal_" in str(cursor.fetchall())
+
+
+def test_only_in_the_console_and_for_who_may_read_the_log() -> None:
+    answer = Console(make_person(may=["directory.read_object"])).get(PATH)
+    assert (answer.status, answer.code) == (403, "Auth.Forbidden")
+    assert make_integration(None, may=["audit.read_log"]).get("/api/operations/chain").status == 404
