@@ -85,10 +85,7 @@ def _read(client: Client, name: UUID | str, attributes: Collection[str]) -> Entr
 
 
 def _is_within_directory(client: Client, entry: Entry) -> bool:
-    base = client.settings.base_dn
-    if entry.dn.lower().endswith(f",{base.lower()}"):  # the usual spelling; parsing costs more than the rest of a check
-        return True
-    return DistinguishedName.parse(entry.dn).is_within(DistinguishedName.parse(base))
+    return is_within_any(entry.dn, (client.settings.base_dn,))
 
 
 def find_parent(call: Call, reference: Reference, *, attributes: Collection[str] = ()) -> Entry:
@@ -129,5 +126,12 @@ def require_inside_scopes(call: Call, *names: str) -> None:
 
 def is_within_any(name: str, bases: Collection[str]) -> bool:
     """Whether an object is one of these or below one."""
+    # Parsing costs more than the rest of a check, and is needed only where the directory spells the two differently.
+    lower = name.lower()
+    for base in bases:
+        ending = base.lower()
+        # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
+        if lower == ending or (lower.endswith(f",{ending}") and not lower.endswith(f"\\,{ending}")):
+            return True
     parsed = DistinguishedName.parse(name)
     return any(parsed.is_within(DistinguishedName.parse(base)) for base in bases)

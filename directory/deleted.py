@@ -73,7 +73,7 @@ def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entr
     if entry is None or not entry.boolean("isDeleted"):
         raise errors.ObjectNotFound
     container = deleted_objects_container(client)
-    if entry.guid == container.guid or not _is_in(entry, container):
+    if entry.guid == container.guid or not is_within_any(entry.dn, (container.dn,)):
         raise errors.ObjectNotFound
     parent = entry.text("lastKnownParent")
     if parent is None:
@@ -84,10 +84,6 @@ def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entr
         raise errors.ObjectNotFound
     require_inside_scopes(call, parent)
     return entry
-
-
-def _is_in(entry: Entry, container: Entry) -> bool:
-    return DistinguishedName.parse(entry.dn).is_within(DistinguishedName.parse(container.dn))
 
 
 def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) -> DeletedObject:

@@ -1,6 +1,5 @@
 """Where a search looks: the caller's base and depth, and nothing outside the caller's scopes."""
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from directory.access import client_of, find_base, is_within_any, parse_reference, scope_bases
@@ -37,18 +36,18 @@ class Area:
     def holds(self, entry: Entry) -> bool:
         """Whether an entry, perhaps moved since it was found, lies inside the caller's scopes and the part meant."""
         if self.of_deleted is None:
-            return self.confined_to is None or is_inside(entry.dn, self.confined_to)
+            return self.confined_to is None or is_within_any(entry.dn, self.confined_to)
         if not entry.boolean(_IS_DELETED):  # restored since it was found
             return False
         base, scope = self.of_deleted
         parent = entry.text(LAST_KNOWN_PARENT)
         if parent is None:
             return self.confined_to is None and scope is Scope.SUBTREE
-        if self.confined_to is not None and not is_inside(parent, self.confined_to):
+        if self.confined_to is not None and not is_within_any(parent, self.confined_to):
             return False
         if scope is Scope.SUBTREE:
-            return is_inside(parent, (base,))
-        return scope is Scope.ONE_LEVEL and is_inside(parent, (base,)) and is_inside(base, (parent,))
+            return is_within_any(parent, (base,))
+        return scope is Scope.ONE_LEVEL and is_within_any(parent, (base,)) and is_within_any(base, (parent,))
 
 
 def area_of(
@@ -66,17 +65,6 @@ def area_of(
         return Area(bases=(where,), scope=Scope.SUBTREE, confined_to=confined_to, of_deleted=meant)
     start = found or fixed_base or client.settings.base_dn
     return Area(bases=_confine(start, scope, confined_to), scope=scope, confined_to=confined_to)
-
-
-def is_inside(name: str, bases: Collection[str]) -> bool:
-    """Whether a name is one of these or below one; parsed only where the directory spells them differently."""
-    lower = name.lower()
-    for base in bases:
-        ending = base.lower()
-        # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
-        if lower == ending or (lower.endswith(f",{ending}") and not lower.endswith(f"\\,{ending}")):
-            return True
-    return is_within_any(name, bases)
 
 
 def _confine(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from directory import search_snapshots
 from directory.ldap import AttributeType, Entry
 from directory.ldap import client as client_module
 from directory.ldap.schema import SearchFlags, Syntax
-from directory.search_area import is_inside
 from directory.search_order import Match, Order
 from directory.search_snapshots import Snapshot
 from gateway.core import paging
@@ -396,19 +395,3 @@ def test_a_snapshot_gives_back_what_was_kept(matches: list[Match], page_size: in
             if len(page) == page_size:
                 assert excerpt.last == page[-1]
         assert search_snapshots.find(Snapshot("", 5), 0, page_size) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("OU=Sales,DC=corp", True),
-        ("cn=x,ou=sales,dc=corp", True),
-        ("CN=x, OU=Sales , DC=corp", True),
-        ("CN=x\\,OU=Sales,DC=corp", False),
-        ("CN=x\\\\,OU=Sales,DC=corp", True),
-        ("OU=Presales,DC=corp", False),
-        ("DC=corp", False),
-    ],
-)
-def test_inside_means_below_and_not_spelled_alike(name: str, expected: bool) -> None:
-    assert is_inside(name, ("OU=Sales,DC=corp",)) is expected

@@ -1,0 +1,55 @@
+"""Which objects belong to a directory: those whose names end in its base, as the directory compares names."""
+
+from typing import Any
+
+import pytest
+
+from directory.access import is_within_any
+from directory.ldap import Client, Entry
+from tests.support.cast import make_connection, make_integration
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("OU=Sales,DC=corp", True),
+        ("cn=x,ou=sales,dc=corp", True),
+        ("CN=x, OU=Sales , DC=corp", True),
+        ("CN=x\\,OU=Sales,DC=corp", False),
+        ("CN=x\\\\,OU=Sales,DC=corp", True),
+        ("OU=Presales,DC=corp", False),
+        ("DC=corp", False),
+    ],
+)
+def test_inside_means_below_and_not_spelled_alike(name: str, expected: bool) -> None:
+    assert is_within_any(name, ("OU=Sales,DC=corp",)) is expected
+
+
+def test_a_name_that_only_ends_like_the_base_is_outside(
+    db: None, domain: Domain, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Samba escapes the equals sign in a value too; RFC 4514 does not ask for it, and then only the comma tells."""
+    base = directory.add_unit("Inner", parent=organizational_unit)
+    inside = directory.add_user(parent=base)
+    outside = directory.add_user("Ada,OU=Inner", parent=organizational_unit)
+    integration = make_integration(make_connection(domain, base_dn=base))
+    names = []
+    read = Client.read
+
+    def read_as_elsewhere(client: Client, *what: Any, **how: Any) -> Entry:
+        entry = read(client, *what, **how)
+        entry.dn = entry.dn.replace(r"\3D", "=")
+        names.append(entry.dn)
+        return entry
+
+    monkeypatch.setattr(Client, "read", read_as_elsewhere)
+    assert integration.get(f"/api/ad/users/{inside}").status == 200
+    refused = [
+        integration.get(f"/api/ad/users/{outside}"),
+        integration.patch(f"/api/ad/users/{outside}", {"replace": {"title": "Countess"}}),
+        integration.get(f"/api/ad/users?base={outside}"),
+    ]
+    assert [(answer.status, answer.code) for answer in refused] == [(404, "AD.Object.NotFound")] * 3
+    assert names.count(rf"CN=Ada\,{base}") == 3
