@@ -1,4 +1,6 @@
-"""The security log: refused credentials and their true reason, which the caller is never told (logger `security`)."""
+"""The security log (logger `security`): who signed in and out, what was changed about how they sign in, and refused
+credentials with their true reason, which the caller is never told.
+"""
 
 from typing import Any
 
@@ -19,3 +21,8 @@ def refused(
         lookup_id=lookup_id,
         **facts,
     )
+
+
+def noted(event: str, **facts: Any) -> None:
+    """Log what was done about signing in, such as `signed in`. No fact may be a secret."""
+    _logger.info(event, **facts)

@@ -13,7 +13,7 @@ from gateway.health import health, metrics, ready
 from gateway.surfaces import problems
 from gateway.surfaces.batches import batch_urls
 from gateway.surfaces.openapi import document_settings
-from gateway.surfaces.session import SessionViewSet
+from gateway.surfaces.session import SessionsViewSet, SessionViewSet
 from gateway.surfaces.viewsets import router_for
 
 # The reference writes these three paths without /api; they are the same machine surface.
@@ -24,6 +24,8 @@ rest_urls = [
     path("rest/", include([*router_for(Surface.REST).urls, *batch_urls(Surface.REST)])),
     path("rest/session", SessionViewSet.as_view({"get": "retrieve", "post": "create", "delete": "destroy"})),
     path("rest/session/access-token", SessionViewSet.as_view({"post": "create_access_token"})),
+    path("rest/sessions", SessionsViewSet.as_view({"get": "list", "delete": "destroy_others"})),
+    path("rest/sessions/<str:id>", SessionsViewSet.as_view({"delete": "destroy"})),
 ]
 
 urlpatterns = [

@@ -1,6 +1,7 @@
-"""Tables of the keys app: people, roles, API keys with their links, platform tokens, failed sign-ins.
+"""Tables of the keys app: people with their sessions and second factors, roles, API keys with their links, platform
+tokens, failed sign-ins.
 
-What may be done with them is decided in `policy`; how they come and go in `lifecycle` and `sessions`.
+What may be done with them is decided in `policy`; how they come and go in `lifecycle`, `sessions` and `second_factor`.
 """
 
 from typing import Any
@@ -15,6 +16,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from gateway.core.call import SupervisionLevel
+from gateway.core.encryption import EncryptedTextField
 from keys.addresses import normalise_networks
 from keys.permissions import is_grantable
 
@@ -228,17 +230,79 @@ class AccessToken(models.Model):
         return f"{self.person} until {self.expires_at:%Y-%m-%d %H:%M}"
 
 
+class PersonSession(models.Model):
+    """Where a person is signed in, for them to look through and to end. It lives as long as Django's session does.
+
+    `session_key` is what the browser's cookie holds; it never leaves the database.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sessions")
+    session_key = models.CharField(max_length=40, unique=True)
+    started_at = models.DateTimeField(default=timezone.now)
+    last_seen_at = models.DateTimeField(default=timezone.now)
+    address = models.CharField(max_length=64)
+    user_agent = models.CharField(max_length=256)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.person} since {self.started_at:%Y-%m-%d %H:%M}"
+
+
+class SecondFactor(models.Model):
+    """The authenticator of a person: one-time passwords by RFC 6238, asked for once `confirmed_at` is set.
+
+    `secret` is in base32, as authenticators take it. `last_step` is the time step of the last code that was accepted:
+    neither it nor one before is accepted again.
+    """
+
+    person = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="second_factor")
+    secret = EncryptedTextField()
+    confirmed_at = models.DateTimeField(null=True)
+    last_step = models.BigIntegerField(default=0)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"Second factor of {self.person}"
+
+
+class RecoveryCode(models.Model):
+    """A code that stands in once for the authenticator; its row is gone once it was used. `digest` is SHA-256."""
+
+    second_factor = models.ForeignKey(SecondFactor, on_delete=models.CASCADE, related_name="recovery_codes")
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=("second_factor", "digest"), name="keys_recovery_code_once")]
+
+    def __str__(self) -> str:
+        return f"Recovery code of {self.second_factor.person}"
+
+
 class FailedSignIn(models.Model):
-    """A sign-in that failed or is still being tried. `name_digest` is keyed: people type passwords as names, too."""
+    """A sign-in that failed or is still being tried. `subject_digest` is keyed: people type passwords as names, too."""
+
+    class State(models.TextChoices):
+        """What became of it. A directory counts wrong passwords anew from each right one on: those are `PAST`."""
+
+        OPEN = "open"
+        WRONG = "wrong"
+        PAST = "past"
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
-    name_digest = models.CharField(max_length=64)
+    subject_digest = models.CharField(max_length=64)
     address = models.CharField(max_length=64)
+    state = models.CharField(max_length=5, choices=State.choices, default=State.OPEN)
 
     class Meta:
         default_permissions = ()
         indexes = [
-            models.Index(fields=("name_digest", "-at"), name="keys_failed_by_name"),
+            models.Index(fields=("subject_digest", "-at"), name="keys_failed_by_subject"),
             models.Index(fields=("address", "-at"), name="keys_failed_by_address"),
         ]
 

@@ -1,33 +1,38 @@
-"""Signing in and out: local accounts, people of a connected directory, and the platform token of a session.
+"""The sessions of people: how they begin and end, where somebody is signed in, and the platform tokens of a session.
 
-How a later request is recognised is `authentication`'s matter.
+Whose a name and password are is decided in `sign_in`; how a later request is recognised, in `authentication`.
 """
 
 import hashlib
+import time
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth import login, logout
+from django.contrib.auth import SESSION_KEY, login, logout
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.hashers import make_password
-from django.db import transaction
+from django.contrib.sessions.models import Session
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
 
 from audit import security
-from directory import errors as directory_errors
-from directory.connection import get_client
-from directory.ldap import And, BindResult, Client, Entry, Equals, Not, Scope
-from directory.models import DirectoryConnection
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden, Unauthorized
-from keys import secrets, sign_in_limits
-from keys.models import AccessToken, Person
+from gateway.core.call import Call, PersonRef
+from gateway.core.errors import Forbidden, GatewayError, NotFound
+from keys import second_factor, secrets
+from keys.models import AccessToken, Person, PersonSession
+from keys.sign_in import Reason, client_address, log_refusal, verify
 
-MAX_PASSWORD = 1024
+SEEN_EVERY = timedelta(minutes=1)
+
 _BACKEND = "keys.sessions.LocalAccountBackend"
-_NAMES = ("objectGUID", "sAMAccountName", "displayName", "name")
+_SECOND_STEP = "second-step"
+_SECOND_STEP_SECONDS = 300
+_MOST_NOTED = 10_000
+
+_noted: dict[str, float] = {}
+"""When this process last noted that a session was seen, by the session's key."""
 
 
 class LocalAccountBackend(ModelBackend):
@@ -39,26 +44,104 @@ class LocalAccountBackend(ModelBackend):
         if username is None or password is None:
             return None
         try:
-            return _verify(request, username=username, password=password, directory=None)
-        except directory_errors.Unavailable:
-            return None  # a page has no better place for it; the client has logged what is wrong
+            person = verify(request, username=username, password=password)
+        except GatewayError:
+            return None  # a page has no better place for it; what is wrong was logged
+        if second_factor.is_on(person):
+            log_refusal(request, Reason.CODE_MISSING, person)
+            return None
+        return person
 
 
-def sign_in(request: HttpRequest, *, username: str, password: str, directory: str | None = None) -> Person:
-    """Sign a person in with a new session; raises Unauthorized, the same whatever is wrong."""
-    person = _verify(request, username=username, password=password, directory=directory)
-    if person is None:
-        raise Unauthorized
+def sign_in(request: HttpRequest, *, username: str, password: str, directory: str | None, code: str | None) -> Person:
+    """Sign a person in with all they have at once; raises SignInRefused, or what keeps the directory from answering."""
+    person = verify(request, username=username, password=password, directory=directory)
+    second_factor.require_code(request, person, code)
+    start(request, person)
+    return person
+
+
+def start(request: HttpRequest, person: Person) -> None:
+    """Begin a session of somebody who has proved who they are."""
     # A new session with another key: one that was planted, or the person's before, is worthless from now on.
     logout(request)
     login(request, person, backend=_BACKEND)
     request.session.save()
-    return person
+    _forget_ended(person)
+    _remember(request, person.pk)
+    _note(request, "signed in", person)
+
+
+def await_code(request: HttpRequest, person: Person) -> None:
+    """Remember for some minutes that somebody's password was right and that their code is still to come."""
+    logout(request)
+    request.session[_SECOND_STEP] = {
+        "person": person.pk,
+        "password": person.get_session_auth_hash(),
+        "until": time.time() + _SECOND_STEP_SECONDS,
+    }
+
+
+def find_awaited(request: HttpRequest) -> Person | None:
+    """Whose code is still to come, if anybody's."""
+    step = request.session.get(_SECOND_STEP)
+    if step is None or time.time() > step["until"]:
+        return None
+    person = Person.objects.filter(pk=step["person"], is_active=True).first()
+    return person if person and person.get_session_auth_hash() == step["password"] else None
 
 
 def sign_out(request: HttpRequest) -> None:
     """End the session, and with it its platform tokens."""
+    person = request.user
+    _revoke_tokens_of([request.session.session_key or ""])
+    PersonSession.objects.filter(session_key=request.session.session_key).delete()
     logout(request)
+    if isinstance(person, Person):
+        _note(request, "signed out", person)
+
+
+def sessions_of(person_id: int) -> QuerySet[PersonSession]:
+    """Where a person is signed in, with `expires_at`, the most recently used first."""
+    expires_at = Session.objects.filter(session_key=OuterRef("session_key")).values("expire_date")
+    living = PersonSession.objects.filter(person_id=person_id).annotate(expires_at=Subquery(expires_at))
+    return living.filter(expires_at__gt=timezone.now()).order_by("-last_seen_at", "id")
+
+
+def end(request: HttpRequest, person: PersonRef, id: UUID) -> None:
+    """End one of the person's sessions; raises NotFound for any other."""
+    session = sessions_of(person.id).filter(pk=id).first()
+    if session is None:
+        raise NotFound
+    if session.session_key == request.session.session_key:
+        sign_out(request)
+    else:
+        _end([session])
+        _note(request, "session ended from another", person, sessions=1)
+
+
+def end_others(request: HttpRequest, person: PersonRef) -> int:
+    """End all of the person's sessions but this one, with their platform tokens; how many there were."""
+    others = list(sessions_of(person.id).exclude(session_key=request.session.session_key))
+    _end(others)
+    _note(request, "sessions ended from another", person, sessions=len(others))
+    return len(others)
+
+
+def note_seen(request: HttpRequest) -> None:
+    """Note that the request's session is in use, at most once a minute."""
+    session_key, person_id = request.session.session_key, request.session.get(SESSION_KEY)
+    if session_key is None or person_id is None:
+        return
+    now = time.monotonic()
+    if now - _noted.get(session_key, -SEEN_EVERY.total_seconds()) < SEEN_EVERY.total_seconds():
+        return
+    if len(_noted) >= _MOST_NOTED:
+        _noted.clear()
+    _noted[session_key] = now
+    seen = PersonSession.objects.filter(session_key=session_key)
+    if not seen.update(last_seen_at=timezone.now(), address=client_address(request)):
+        _remember(request, int(person_id))  # Django gave the session another key, as it does with a new password
 
 
 def digest_of_session(session_key: str | None) -> str:
@@ -91,87 +174,39 @@ def revoke_tokens(person: Person) -> None:
     AccessToken.objects.filter(person=person, revoked_at__isnull=True).update(revoked_at=timezone.now())
 
 
-def _verify(request: HttpRequest | None, *, username: str, password: str, directory: str | None) -> Person | None:
-    """The person whose name and password these are; None when they are nobody's or tried too often."""
-    if directory is None and "\\" in username:  # no local account has such a name
-        directory, username = username.split("\\", 1)
-    address = getattr(request, "client_address", None) or ""
-    attempt = sign_in_limits.begin(f"{directory or ''}\\{username}", address)
-    if attempt is None:
-        person, reason = None, "sign-in locked after too many failures"
-    else:
-        try:
-            person, reason = _find_person(username, password, directory)
-        except directory_errors.Unavailable:
-            sign_in_limits.forgive(attempt)
-            raise
-        if person is not None:
-            sign_in_limits.forgive(attempt)
-    if person is None:
-        request_id = getattr(request, "request_id", "")
-        security.refused(reason, client_address=address or None, request_id=request_id)
-    return person
+def _remember(request: HttpRequest, person_id: int) -> None:
+    PersonSession.objects.update_or_create(
+        session_key=request.session.session_key,
+        defaults={
+            "person_id": person_id,
+            "address": client_address(request),
+            "user_agent": request.headers.get("User-Agent", "").replace("\0", "")[:256],
+        },
+    )
 
 
-def _find_person(username: str, password: str, directory: str | None) -> tuple[Person | None, str]:
-    # AD takes a bind without a password for an anonymous one, and answers that it succeeded.
-    if not password or not username or len(password) > MAX_PASSWORD or "\0" in username + password:
-        return None, "sign-in without a usable name or password"
-    if directory is None:
-        person = _find_local(username, password)
-    else:
-        connection = DirectoryConnection.objects.filter(name__iexact=directory, enabled=True).first()
-        person = _find_in_directory(connection, username, password) if connection else None
-    if person is None:
-        return None, "wrong name or password"
-    if not person.is_active:
-        return None, "person deactivated"
-    return person, ""
+def _forget_ended(person: Person) -> None:
+    PersonSession.objects.filter(person=person).exclude(pk__in=sessions_of(person.pk).values("pk")).delete()
 
 
-def _find_local(username: str, password: str) -> Person | None:
-    person = Person.objects.filter(username=username, connection__isnull=True).first()
-    if person is None:
-        make_password(password)  # as slow as a wrong password, so that the time does not tell which names exist
-        return None
-    return person if person.check_password(password) else None
+def _end(sessions: list[PersonSession]) -> None:
+    keys = [session.session_key for session in sessions]
+    _revoke_tokens_of(keys)
+    Session.objects.filter(session_key__in=keys).delete()
+    PersonSession.objects.filter(session_key__in=keys).delete()
 
 
-def _find_in_directory(connection: DirectoryConnection, username: str, password: str) -> Person | None:
-    """The person of a directory, by a bind with their own password; made on the first sign-in, without permissions."""
-    client = get_client(connection.id)
-    name = username.rpartition("\\")[2]
-    with directory_errors.translated():
-        entry = _find_account(client, connection.base_dn, name)
-        # An unknown name is tried as well: the time must not tell which names exist.
-        result = client.authenticate(entry.dn if entry else name, password)
-    if entry is None or result is not BindResult.OK:
-        return None
-    return _person_of(connection, entry)
+def _revoke_tokens_of(session_keys: list[str]) -> None:
+    tokens = AccessToken.objects.filter(session_key__in=session_keys, revoked_at__isnull=True)
+    tokens.update(revoked_at=timezone.now())
 
 
-def _find_account(client: Client, base: str, name: str) -> Entry | None:
-    # [MS-ADTS] 3.1.1.8.1.3: a sAMAccountName cannot contain @, so a name is never both.
-    attribute = "userPrincipalName" if "@" in name else "sAMAccountName"
-    people = And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), Equals(attribute, name))
-    found = list(client.search(base, Scope.SUBTREE, people, _NAMES, limit=2))
-    return found[0] if len(found) == 1 else None
-
-
-def _person_of(connection: DirectoryConnection, entry: Entry) -> Person:
-    username = f"{connection.name}\\{entry.text('sAMAccountName')}"[:255]
-    display_name = (entry.text("displayName") or entry.text("name") or "")[:256]
-    with transaction.atomic():
-        person, is_new = Person.objects.get_or_create(
-            connection=connection,
-            object_guid=entry.guid,
-            defaults={"username": f"{connection.name}\\{entry.guid}", "password": make_password(None)},
-        )
-        if is_new or (person.username, person.display_name) != (username, display_name):
-            # The name may have been somebody else's before: they keep their person, not the name.
-            for other in Person.objects.filter(username=username).exclude(pk=person.pk):
-                other.username = f"{connection.name}\\{other.object_guid}"
-                other.save(update_fields=["username"])
-            person.username, person.display_name = username, display_name
-            person.save(update_fields=["username", "display_name"])
-    return person
+def _note(request: HttpRequest, event: str, person: Person | PersonRef, **facts: Any) -> None:
+    security.noted(
+        event,
+        person=person.username,
+        session=digest_of_session(request.session.session_key)[:8] if request.session.session_key else None,
+        client_address=client_address(request) or None,
+        request_id=getattr(request, "request_id", ""),
+        **facts,
+    )

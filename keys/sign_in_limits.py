@@ -13,43 +13,76 @@ from django.utils.crypto import salted_hmac
 
 from keys.models import FailedSignIn
 
+State = FailedSignIn.State
+
 WINDOW = LOCK = timedelta(minutes=15)
 OF_A_NAME = 10
 OF_AN_ADDRESS = 30
-_KEPT = WINDOW + LOCK
+OF_CODES = 5
+_KEPT = timedelta(days=1)
+"""A directory may count over a longer time than WINDOW and LOCK together."""
 
 
-def begin(name: str, address: str) -> FailedSignIn | None:
-    """Count an attempt as failed until it is taken back with `forgive`; None when it must not be made at all."""
-    attempt = FailedSignIn(
-        name_digest=salted_hmac("keys.sign_in", name.casefold(), algorithm="sha256").hexdigest(),
-        address=_counted(address),
-    )
+def begin(subject: str, address: str, *, at_most: int = OF_A_NAME) -> FailedSignIn | None:
+    """Count an attempt as failed until it is taken back; None when it must not be made at all.
+
+    `subject` is whose password or code is tried, in any case of letters.
+    """
+    digest = salted_hmac("keys.sign_in", subject.casefold(), algorithm="sha256").hexdigest()
+    attempt = FailedSignIn(subject_digest=digest, address=_counted(address))
     # An attempt that is refused leaves no row: a lock that is knocked at all the time still ends.
-    if _is_locked(attempt):
+    if _is_locked(attempt, at_most):
         return None
     attempt.save()
-    if _is_locked(attempt):  # others at the same time were faster
-        attempt.delete()
+    if _is_locked(attempt, at_most):  # others at the same time were faster
+        take_back(attempt)
         return None
     FailedSignIn.objects.filter(at__lt=attempt.at - _KEPT).delete()
     return attempt
 
 
-def forgive(attempt: FailedSignIn) -> None:
-    """Take an attempt back: the password was right, or could not be looked at."""
+def take_back(attempt: FailedSignIn) -> None:
+    """The attempt does not count: the password was right, or could not be looked at."""
     attempt.delete()
 
 
-def _is_locked(attempt: FailedSignIn) -> bool:
-    by_name = {"name_digest": attempt.name_digest}
-    return _is_full(attempt, by_name, OF_A_NAME) or _is_full(attempt, {"address": attempt.address}, OF_AN_ADDRESS)
+def fail(attempt: FailedSignIn) -> None:
+    """The password or code was wrong."""
+    FailedSignIn.objects.filter(pk=attempt.pk).update(state=State.WRONG)
+
+
+def succeed(attempt: FailedSignIn) -> None:
+    """The directory accepted the password, and so counts the wrong ones anew from here."""
+    attempt.delete()
+    FailedSignIn.objects.filter(subject_digest=attempt.subject_digest, state=State.WRONG).update(state=State.PAST)
+
+
+def known_failures(attempt: FailedSignIn, window: timedelta) -> tuple[int, int]:
+    """What else was tried on the attempt's subject: wrong passwords as AD counts them, and attempts without an outcome.
+
+    AD begins to count anew with a failure that comes `window` after the last ([MS-SAMR] 3.1.1.9). Of the others it is
+    not known how they will end, or their process died.
+    """
+    now = last = timezone.now()
+    wrong = under_way = 0
+    others = FailedSignIn.objects.filter(subject_digest=attempt.subject_digest).exclude(pk=attempt.pk)
+    for at, state in others.order_by("-at").values_list("at", "state"):
+        if state == State.OPEN:
+            under_way += now - at < window
+        elif state == State.WRONG and last - at < window:
+            wrong, last = wrong + 1, at
+    return wrong, under_way
+
+
+def _is_locked(attempt: FailedSignIn, at_most: int) -> bool:
+    of_the_subject = {"subject_digest": attempt.subject_digest}
+    return _is_full(attempt, of_the_subject, at_most) or _is_full(attempt, {"address": attempt.address}, OF_AN_ADDRESS)
 
 
 def _is_full(attempt: FailedSignIn, counted: dict[str, str], most: int) -> bool:
     """Whether the last `most` failures before this attempt fell into one window that ended less than LOCK ago."""
     now = timezone.now()
-    failures = FailedSignIn.objects.filter(**counted, at__gt=now - _KEPT)
+    failures = FailedSignIn.objects.filter(**counted, at__gt=now - WINDOW - LOCK)
     if attempt.pk is not None:
         failures = failures.filter(pk__lt=attempt.pk)
     times: list[datetime] = list(failures.order_by("-at").values_list("at", flat=True)[:most])

@@ -12,6 +12,8 @@ from django.http import HttpRequest
 from django.middleware import csrf
 from whitenoise import middleware as whitenoise
 
+from keys.sessions import note_seen
+
 FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/health/", "/metrics/")
 
 
@@ -40,7 +42,9 @@ class CsrfViewMiddleware(_ForPeople, csrf.CsrfViewMiddleware):
 
 
 class AuthenticationMiddleware(_ForPeople, auth.AuthenticationMiddleware):
-    pass
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        note_seen(request)
 
 
 class MessageMiddleware(_ForPeople, messages.MessageMiddleware):

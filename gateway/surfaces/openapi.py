@@ -18,6 +18,7 @@ from directory.proposal import ChangeJson
 from directory.runs import RunResult
 from gateway.core.call import Surface
 from gateway.core.operation import SIGNED_IN, Effect, Operation
+from gateway.core.paging import Page, PageQuery
 from gateway.surfaces.streams import record_shape
 
 REF = "#/components/schemas/{model}"
@@ -116,6 +117,25 @@ class _Described(AutoSchema):
     def json_response(self, description: str, shape: Any) -> dict[str, Any]:
         return {"description": description, "content": {"application/json": {"schema": _clean(self.refer(shape))}}}
 
+    def query_parameters(self, query: type[BaseModel]) -> list[dict[str, Any]]:
+        schema = dict(_json_schema(query))
+        for name, definition in schema.pop("$defs", {}).items():
+            self._register(name, definition)
+        found = []
+        for name, definition in schema.get("properties", {}).items():
+            parameter = {
+                "name": name,
+                "in": "query",
+                "required": name in schema.get("required", []),
+                "schema": _clean(_query_type(definition)),
+            }
+            if parameter["schema"].get("type") == "array":
+                parameter |= {"style": "form", "explode": False}
+            if "description" in definition:
+                parameter["description"] = definition["description"]
+            found.append(parameter)
+        return found
+
 
 def _shape_name(shape: Any) -> str:
     """`Page[User]` is called UserPage."""
@@ -137,27 +157,17 @@ def _clean(schema: Any) -> Any:
     return [_clean(item) for item in schema] if isinstance(schema, list) else schema
 
 
-def _parameters(operation: Operation, describe: _Described) -> list[dict[str, Any]]:
-    found = [
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "format": "uuid"}}
-        for name in re.findall(r"\{(\w+)\}", operation.path)
+        for name in re.findall(r"\{(\w+)\}", path)
     ]
+
+
+def _parameters(operation: Operation, describe: _Described) -> list[dict[str, Any]]:
+    found = _path_parameters(operation.path)
     if operation.query is not None:
-        schema = dict(_json_schema(operation.query))
-        for name, definition in schema.pop("$defs", {}).items():
-            describe._register(name, definition)
-        for name, definition in schema.get("properties", {}).items():
-            parameter = {
-                "name": name,
-                "in": "query",
-                "required": name in schema.get("required", []),
-                "schema": _clean(_query_type(definition)),
-            }
-            if parameter["schema"].get("type") == "array":
-                parameter |= {"style": "form", "explode": False}
-            if "description" in definition:
-                parameter["description"] = definition["description"]
-            found.append(parameter)
+        found += describe.query_parameters(operation.query)
     if operation.effect is Effect.CHANGE:
         found.append(
             {
@@ -308,44 +318,54 @@ def _security(surface: Surface) -> list[dict[str, list[str]]]:
 
 
 class SessionSchema(_Described):
-    """Describes the sign-in, which is no operation."""
+    """Describes sign-in and sessions, which are no operations."""
 
     def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any]:
         from gateway.surfaces import session  # the views describe themselves with this class
 
         self.registry = registry
         shapes = {
-            "create": ("200", session.SessionRecord),
-            "retrieve": ("200", session.SessionRecord),
-            "destroy": ("204", None),
-            "create_access_token": ("201", session.AccessTokenRecord),
+            "session.create": ("200", session.SessionRecord),
+            "session.retrieve": ("200", session.SessionRecord),
+            "session.destroy": ("204", None),
+            "session.create-access-token": ("201", session.AccessTokenRecord),
+            "sessions.list": ("200", Page[session.PersonSessionRecord]),
+            "sessions.destroy": ("204", None),
+            "sessions.destroy-others": ("204", None),
         }
         view: Any = self.view
-        action = view.action
-        status, shape = shapes[action]
+        name = f"{view.noun}.{view.action.replace('_', '-')}"
+        status, shape = shapes[name]
         described: dict[str, Any] = {
-            "operationId": f"session.{action.replace('_', '-')}",
-            "summary": (getattr(view, action).__doc__ or "").strip(),
+            "operationId": name,
+            "summary": (getattr(view, view.action).__doc__ or "").strip(),
             "tags": ["session"],
-            "security": [] if action == "create" else _security(Surface.REST),
+            "security": [] if name == "session.create" else _security(Surface.REST),
             "responses": {
                 status: self.json_response("Done.", shape) if shape else {"description": "Done."},
                 "400": self.problem("The request is not understood."),
-                "401": self.problem("Not signed in, or wrong name or password."),
+                "401": self.problem("Not signed in, or wrong name, password or code."),
                 "403": self.problem("The CSRF token is missing or wrong."),
                 "406": self.problem("Not acceptable."),
                 "429": self.problem("Too many requests; `Retry-After` says when to come back."),
             },
         }
-        if action == "create":
+        if name == "sessions.list":
+            described["parameters"] = self.query_parameters(PageQuery)
+        if name == "sessions.destroy":
+            described["parameters"] = _path_parameters(path)
+            described["responses"]["404"] = self.problem("The person has no such session.")
+        if name == "session.create":
             described["responses"] |= {
-                "415": self.problem("The body is not plain application/json."),
                 "413": self.problem("The body is too large."),
+                "415": self.problem("The body is not plain application/json."),
+                "503": self.problem("The directory is not available."),
             }
             described["requestBody"] = {
                 "required": True,
                 "content": {"application/json": {"schema": self.refer(session.SignIn)}},
             }
+        described["responses"] = dict(sorted(described["responses"].items()))
         return described
 
 

@@ -1,4 +1,4 @@
-"""Signing in and out of the browser surface, and the platform token of a signed-in person.
+"""Signing in and out of the browser surface, the sessions of a person and their platform token.
 
 These are no operations: they make and end the identity that operations are called with.
 """
@@ -13,9 +13,11 @@ from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
 from typing_extensions import TypedDict
 
-from gateway.core.shapes import Body, load_body, render_timestamp
+from gateway.core.errors import NotFound
+from gateway.core.paging import PageQuery, page_of
+from gateway.core.shapes import Body, load_body, load_query, parse_guid, render_timestamp
 from gateway.surfaces.openapi import SessionSchema
-from gateway.surfaces.reading import read_document
+from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly
 from keys import sessions
 from keys.authentication import identify_session
@@ -31,6 +33,9 @@ class SignIn(Body):
     username: str = Field(min_length=1, max_length=256)
     password: str = Field(max_length=1024)
     directory: str | None = Field(None, max_length=128)
+    code: str | None = Field(
+        None, max_length=64, description="Of the authenticator, or a recovery code, where the person has set one up."
+    )
 
 
 class SessionUser(TypedDict):
@@ -42,6 +47,18 @@ class SessionUser(TypedDict):
 class SessionRecord(TypedDict):
     user: SessionUser
     csrfToken: str
+
+
+class PersonSessionRecord(TypedDict):
+    """Where the person is signed in. `address` and `userAgent` are those last seen; `current` is this very session."""
+
+    id: str
+    current: bool
+    startedAt: str | None
+    lastSeenAt: str | None
+    expiresAt: str | None
+    address: str
+    userAgent: str
 
 
 class AccessTokenRecord(TypedDict):
@@ -61,6 +78,7 @@ def _session_record(request: HttpRequest, person: Any, permissions: frozenset[st
 class SessionViewSet(ViewSet):
     """`/rest/session`."""
 
+    noun = "session"
     content_negotiation_class = JsonOnly
     schema = SessionSchema()
 
@@ -68,7 +86,9 @@ class SessionViewSet(ViewSet):
         """Sign in with a local account, or as a person of a connected directory."""
         raw = request._request
         given = load_body(SignIn, read_document(raw))
-        sessions.sign_in(raw, username=given.username, password=given.password, directory=given.directory)
+        sessions.sign_in(
+            raw, username=given.username, password=given.password, directory=given.directory, code=given.code
+        )
         # The session is new and so is its CSRF token: identify reads what the next request will see.
         call = identify_session(raw, check_csrf=False)
         return JsonResponse(_session_record(raw, call.person, call.permissions))
@@ -95,3 +115,49 @@ class SessionViewSet(ViewSet):
         value, expires_at = sessions.issue_access_token(raw, call)
         record: AccessTokenRecord = {"accessToken": value, "expiresAt": render_timestamp(expires_at) or ""}
         return JsonResponse(record, status=201)
+
+
+class SessionsViewSet(ViewSet):
+    """`/rest/sessions`."""
+
+    noun = "sessions"
+    content_negotiation_class = JsonOnly
+    schema = SessionSchema()
+
+    def list(self, request: Request) -> HttpResponse:
+        """List where you are signed in, the most recently used first."""
+        raw = request._request
+        call = identify_session(raw)
+        query = load_query(PageQuery, read_query(raw))
+        own = raw.session.session_key
+
+        def render(session: Any) -> PersonSessionRecord:
+            return {
+                "id": str(session.id),
+                "current": session.session_key == own,
+                "startedAt": render_timestamp(session.started_at),
+                "lastSeenAt": render_timestamp(session.last_seen_at),
+                "expiresAt": render_timestamp(session.expires_at),
+                "address": session.address,
+                "userAgent": session.user_agent,
+            }
+
+        found = sessions.sessions_of(call.person.id)
+        return JsonResponse(page_of(call, found, query=query, order=("-last_seen_at", "id"), render=render))
+
+    def destroy(self, request: Request, id: str) -> HttpResponse:
+        """Sign out of one of your sessions: it ends and its access tokens are revoked."""
+        raw = request._request
+        call = identify_session(raw)
+        session_id = parse_guid(id)
+        if session_id is None:
+            raise NotFound
+        sessions.end(raw, call.person, session_id)
+        return HttpResponse(status=204)
+
+    def destroy_others(self, request: Request) -> HttpResponse:
+        """Sign out everywhere else: all your sessions but this one end, and their access tokens are revoked."""
+        raw = request._request
+        call = identify_session(raw)
+        sessions.end_others(raw, call.person)
+        return HttpResponse(status=204)

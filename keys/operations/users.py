@@ -20,7 +20,8 @@ from keys.models import Person
 from keys.operations.granting import find_granted
 from keys.operations.refusals import invalid_member
 from keys.policy import permissions_of_person
-from keys.sessions import MAX_PASSWORD, revoke_tokens
+from keys.sessions import revoke_tokens
+from keys.sign_in import MAX_PASSWORD
 
 _REST = frozenset({Surface.REST})
 

@@ -1,0 +1,145 @@
+"""Whose a name and a password are. What follows from it, a session, is `sessions`' matter.
+
+A caller over HTTP hears the same whatever was wrong. A page may tell those who knew the password more.
+"""
+
+from enum import Enum
+
+from django.contrib.auth.hashers import make_password
+from django.http import HttpRequest
+
+from audit import security
+from directory.ldap import BindResult
+from directory.models import DirectoryConnection
+from gateway.core.errors import GatewayError, Unauthorized
+from keys import directory_people, sign_in_limits
+from keys.models import FailedSignIn, Person
+
+MAX_PASSWORD = 1024
+
+
+class Reason(Enum):
+    """Why somebody is not signed in, as the security log says it."""
+
+    UNUSABLE = "sign-in without a usable name or password"
+    WRONG = "wrong name or password"
+    TOO_OFTEN = "sign-in locked after too many failures"
+    SPENT = "sign-in paused before the directory locks the account"
+    DEACTIVATED = "person deactivated"
+    PASSWORD_EXPIRED = "password expired"  # noqa: S105 - a reason, not a secret
+    MUST_CHANGE_PASSWORD = "password must be changed"  # noqa: S105
+    ACCOUNT_DISABLED = "account disabled"
+    ACCOUNT_EXPIRED = "account expired"
+    NOT_NOW = "account may not sign in at this time or from here"
+    CODE_MISSING = "no code of the second factor"
+    CODE_WRONG = "wrong code of the second factor"
+    CODES_TOO_OFTEN = "second factor locked after too many wrong codes"
+
+    @property
+    def knew_password(self) -> bool:
+        """Whether the password was right, so that telling the reason tells nobody else anything."""
+        return self not in (Reason.UNUSABLE, Reason.WRONG, Reason.TOO_OFTEN, Reason.SPENT)
+
+
+# Of what AD says only these follow a right password: it tells of a lock-out whatever the password (seen on Samba, and
+# known of Windows), so that is as good as a wrong one here.
+_AFTER_A_RIGHT_PASSWORD = {
+    BindResult.DISABLED: Reason.ACCOUNT_DISABLED,
+    BindResult.EXPIRED: Reason.ACCOUNT_EXPIRED,
+    BindResult.MUST_CHANGE: Reason.MUST_CHANGE_PASSWORD,
+    BindResult.PASSWORD_EXPIRED: Reason.PASSWORD_EXPIRED,
+    BindResult.NOT_ALLOWED_NOW: Reason.NOT_NOW,
+}
+
+
+class SignInRefused(Unauthorized):
+    """Nobody is signed in. Its problem is that of every 401; `reason` is for the page and the log."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__()
+        self.reason = reason
+
+
+def verify(request: HttpRequest | None, *, username: str, password: str, directory: str | None = None) -> Person:
+    """The person whose name and password these are, before any second factor.
+
+    `directory` is a connection's name, None for a local account; `CONNECTION\\name` says the same. Raises
+    SignInRefused, or an error of the directory when it cannot be asked.
+    """
+    if directory is None and "\\" in username:  # no local account has such a name
+        directory, username = username.split("\\", 1)
+    try:
+        # AD takes a bind without a password for an anonymous one, and answers that it succeeded.
+        if not password or not username or len(password) > MAX_PASSWORD or "\0" in username + password:
+            raise SignInRefused(Reason.UNUSABLE)
+        address = client_address(request)
+        if directory is None:
+            person = _verify_local(username, password, address)
+        else:
+            person = _verify_in_directory(directory, username, password, address)
+        if not person.is_active:
+            raise SignInRefused(Reason.DEACTIVATED)
+    except SignInRefused as refusal:
+        log_refusal(request, refusal.reason)
+        raise
+    return person
+
+
+def client_address(request: HttpRequest | None) -> str:
+    """Where a request comes from."""
+    return getattr(request, "client_address", None) or ""
+
+
+def log_refusal(request: HttpRequest | None, reason: Reason, person: Person | None = None) -> None:
+    """Write down why somebody is not signed in. Who it was is only said of those whose password was right."""
+    security.refused(
+        reason.value,
+        client_address=client_address(request) or None,
+        request_id=getattr(request, "request_id", ""),
+        **({"person": person.username} if person else {}),
+    )
+
+
+def _verify_local(username: str, password: str, address: str) -> Person:
+    attempt = _begin(f"\\{username}", address)
+    person = Person.objects.filter(username=username, connection__isnull=True).first()
+    if person is None:
+        make_password(password)  # as slow as a wrong password, so that the time does not tell which names exist
+    if person is None or not person.check_password(password):
+        sign_in_limits.fail(attempt)
+        raise SignInRefused(Reason.WRONG)
+    sign_in_limits.take_back(attempt)
+    return person
+
+
+def _verify_in_directory(directory: str, username: str, password: str, address: str) -> Person:
+    connection = DirectoryConnection.objects.filter(name__iexact=directory, enabled=True).first()
+    if connection is None:
+        sign_in_limits.fail(_begin(f"{directory}\\{username}", address))
+        raise SignInRefused(Reason.WRONG)
+    account = directory_people.find_account(connection, username)
+    attempt = _begin(account.subject, address)
+    try:
+        is_spent = directory_people.is_spent(account, attempt)
+        result = None if is_spent else directory_people.try_password(account, password)
+    except GatewayError:
+        sign_in_limits.take_back(attempt)
+        raise
+    if result is BindResult.OK:
+        sign_in_limits.succeed(attempt)
+        return directory_people.person_of(account)
+    if result is None:
+        sign_in_limits.take_back(attempt)
+        raise SignInRefused(Reason.SPENT)
+    if result in _AFTER_A_RIGHT_PASSWORD:
+        sign_in_limits.take_back(attempt)
+        raise SignInRefused(_AFTER_A_RIGHT_PASSWORD[result])
+    sign_in_limits.fail(attempt)
+    raise SignInRefused(Reason.WRONG)
+
+
+def _begin(subject: str, address: str) -> FailedSignIn:
+    attempt = sign_in_limits.begin(subject, address)
+    if attempt is None:
+        raise SignInRefused(Reason.TOO_OFTEN)
+    return attempt
