@@ -104,7 +104,9 @@ class Visit:
 
     def render(self, template: str, context: Mapping[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
         """A page, or with htmx a part of one: `template` is below `templates/console/`."""
-        return render(self.request, f"console/{template}", {"visit": self, **(context or {})}, status=status)
+        return render(
+            self.request, f"console/{template}", {"visit": self, "problem": None, **(context or {})}, status=status
+        )
 
     def redirect(self, view: str, **arguments: Any) -> HttpResponse:
         """Go on to a page, so that reloading it does not repeat what was done. htmx is told to leave the page, too."""

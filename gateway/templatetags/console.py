@@ -41,8 +41,8 @@ def moment(value: datetime | str | None) -> str | SafeString:
 
 def _distance(seconds: float) -> str:
     for length, unit in _UNITS:
-        count = int(abs(seconds) // length)
-        if count:
+        count = round(abs(seconds) / length)
+        if abs(seconds) >= 0.95 * length:
             text = f"{count} {unit}{'' if count == 1 else 's'}"
             return f"{text} ago" if seconds > 0 else f"in {text}"
     return "just now" if seconds > 0 else "in a moment"
@@ -141,6 +141,13 @@ def _after(change: Mapping[str, Any]) -> Sequence[str]:
 def _marked(change: Mapping[str, Any], values: Sequence[str], others: Sequence[str]) -> list[tuple[str, bool]]:
     kept = set(others)
     return [(explained(change["attribute"], value), value in kept) for value in values]
+
+
+@register.filter
+def field_words(error: FieldError) -> str:
+    """The field a refusal is about, as its label says it: `#/allowedAddresses/0` is "allowed addresses"."""
+    parts = (error.pointer or "").removeprefix("#/").split("/")
+    return words(next((part for part in reversed(parts) if not part.isdigit()), "") or error.parameter or "")
 
 
 @register.simple_tag

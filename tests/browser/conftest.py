@@ -1,5 +1,6 @@
 """People at their browsers: each with a session of their own, and an eye on what the pages do behind the scenes."""
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -8,6 +9,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 from keys.models import Person
 from tests.support.cast import PASSWORD
 from tests.support.gateway import LiveGateway
+
+REFUSED = re.compile(r"the server responded with a status of (400|403|409|412|422) ")
+"""A form that was refused is a page like any other; Chromium reports its status all the same."""
 
 SignIn = Callable[..., Page]
 """Takes a person, and the page to begin with if it is not the console's first."""
@@ -28,7 +32,7 @@ def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None)
             complaints.append(f"failed: {request.url} {request.failure}")
 
     def on_console(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
+        if message.type in ("error", "warning") and not REFUSED.search(message.text):
             complaints.append(f"console: {message.text} ({message.location['url']})")
 
     def on_request(request: Request) -> None:
