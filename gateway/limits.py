@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha1
 from ipaddress import ip_address, ip_network
-from threading import Lock
+from threading import Lock, local
 from time import monotonic
 from uuid import UUID
 
 import structlog
 from django.conf import settings
-from redis import Redis, RedisError
+from redis import ConnectionError as ConnectionLost
+from redis import ConnectionPool, RedisError
 from redis.backoff import NoBackoff
-from redis.commands.core import Script
+from redis.connection import ConnectionInterface
+from redis.exceptions import NoScriptError
 from redis.retry import Retry
 
 from gateway.core.configuration import RateLimit
@@ -45,6 +48,7 @@ for i, key in ipairs(KEYS) do
 end
 return answer
 """
+_COUNT_SHA = sha1(_COUNT.encode(), usedforsecurity=False).hexdigest()  # how Redis names a script it has seen
 
 
 class CountersUnavailable(Exception):
@@ -97,27 +101,41 @@ current_limits: ContextVar[RequestLimits | None] = ContextVar("current_limits", 
 
 
 class _Counters:
-    """The connection to Redis of this process, and whether it is worth trying."""
+    """The connections to Redis of this process, and whether it is worth trying.
+
+    Each thread has one of its own: taking it out of a pool and looking whether it is still good cost as much as the
+    counting itself (0.09 ms against 0.03).
+    """
 
     def __init__(self, url: str) -> None:
-        # One repetition at once, for a pooled connection that Redis closed meanwhile; the library's own
-        # repetitions would wait for seconds.
-        client = Redis.from_url(
-            url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT, retry=Retry(NoBackoff(), 1)
+        self._pool = ConnectionPool.from_url(
+            url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT, retry=Retry(NoBackoff(), 0)
         )
-        self._script: Script = client.register_script(_COUNT)
+        self._own = local()
         self._lock = Lock()
         self._pause_ends = 0.0
 
     def add(self, keys: Sequence[str], windows: Sequence[int]) -> list[int]:
         if monotonic() < self._pause_ends:
             raise CountersUnavailable
+        arguments: list[str | int] = [len(keys), *keys, *(seconds * 1000 for seconds in windows)]
         try:
-            answer: list[int] = self._script(keys=keys, args=[seconds * 1000 for seconds in windows])
+            try:
+                return self._ask("EVALSHA", _COUNT_SHA, *arguments)
+            except NoScriptError:  # Redis was started anew, or never saw it
+                return self._ask("EVAL", _COUNT, *arguments)
         except RedisError as error:
             self._pause(error)
             raise CountersUnavailable from error
-        return answer
+
+    def _ask(self, *command: str | int) -> list[int]:
+        connection = getattr(self._own, "connection", None)
+        if connection is None:
+            connection = self._own.connection = self._pool.make_connection()
+        try:
+            return _answer(connection, command)
+        except ConnectionLost:  # the library has closed it, and opens another one: Redis may have been started anew
+            return _answer(connection, command)
 
     def _pause(self, error: RedisError) -> None:
         with self._lock:
@@ -125,6 +143,12 @@ class _Counters:
                 return
             self._pause_ends = monotonic() + PAUSE
         logger.warning("rate limits not counted: Redis does not answer", error=str(error))
+
+
+def _answer(connection: ConnectionInterface, command: Sequence[str | int]) -> list[int]:
+    connection.send_command(*command)  # type: ignore[no-untyped-call]
+    answer: list[int] = connection.read_response()
+    return answer
 
 
 @lru_cache(maxsize=1)

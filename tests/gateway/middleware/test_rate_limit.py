@@ -175,3 +175,12 @@ def test_frozen_redis_costs_one_timeout_and_recovers(client_with, redis_server: 
     while reset(client).status_code != 204:
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def test_redis_started_anew_is_noticed_at_once(client_with, redis_server: RedisServer) -> None:
+    client = client_with(**limits())
+    assert left(client, "/api/echo", "Global") == 999
+    redis = Redis.from_url(redis_server.url)
+    redis.script_flush()
+    redis.client_kill_filter(_type="normal", skipme=True)
+    assert left(client, "/api/echo", "Global") == 998
