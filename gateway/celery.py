@@ -5,6 +5,7 @@ import os
 from celery import Celery
 
 from gateway.sweeps import SweepStep
+from gateway.workers import SignsOfLife
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 
@@ -12,3 +13,4 @@ app = Celery("gateway")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["gateway", "directory"])
 app.steps["consumer"].add(SweepStep)
+app.steps["consumer"].add(SignsOfLife)

@@ -1,12 +1,23 @@
 """Liveness, readiness and measurements through the real addresses, with the real servers going away."""
 
+import socket
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
+from django.utils import timezone
+from redis import Redis
 
 from directory.models import DirectoryConnection
-from gateway.health import _readiness
+from gateway import workers
+from gateway.readiness import ANSWER_WITHIN, readiness
+from tests.support.cast import Console, make_connection, make_integration, make_person
+from tests.support.domain import Domain
+from tests.support.gateway import LiveGateway
 from tests.support.redis import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the checks have database connections of their own
@@ -14,7 +25,24 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the checks have database
 
 @pytest.fixture(autouse=True)
 def nothing_kept() -> None:
-    _readiness.__init__()
+    readiness.__init__()
+
+
+@pytest.fixture
+def no_worker(redis_server: RedisServer) -> Iterator[None]:
+    """None has given a sign of life."""
+
+    def forget() -> None:
+        Redis.from_url(settings.REDIS_URL).delete(workers._SIGNS)
+
+    forget()
+    yield
+    forget()
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(make_person(may=["directory.view_directoryconnection"]))
 
 
 def ready(client: Client, **more: Any) -> tuple[int, dict[str, Any]]:
@@ -54,11 +82,72 @@ def test_broker_away(client: Client, redis_server: RedisServer) -> None:
     assert {check["name"]: check["status"] for check in body["checks"]}["broker"] == "unavailable"
 
 
+def connect_to(url: str, name: str = "nowhere") -> None:
+    DirectoryConnection.objects.create(name=name, urls=[url], base_dn="DC=x", bind_dn="CN=x", bind_password="x")
+
+
 def test_directory_away(client: Client) -> None:
-    DirectoryConnection.objects.create(
-        name="nowhere", urls=["ldaps://127.0.34.2"], base_dn="DC=x", bind_dn="CN=x", bind_password="x"
-    )
+    connect_to("ldaps://127.0.34.2")
     status, body = ready(client)
     assert status == 503
     assert body["checks"][-1]["name"] == "directory nowhere"
     assert body["checks"][-1]["detail"]
+
+
+def test_what_does_not_answer_is_waited_for_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.readiness.KEEP", 0.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+        connect_to(f"ldaps://127.0.0.1:{silent.getsockname()[1]}")
+        for most in (ANSWER_WITHIN + 1, 0.5):
+            began = time.monotonic()
+            status, body = ready(client)
+            assert time.monotonic() - began < most
+            assert status == 503
+            assert body["checks"][-1]["detail"] == "no answer within 3 s"
+
+
+def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
+    make_connection(domain, name="corp")
+    workers.give_sign("celery@here")
+    body = console.get("/rest/health").body
+    assert body["status"] == "ok"
+    assert body["checks"] == [
+        {"name": name, "status": "ok", "detail": None} for name in ("database", "broker", "directory corp", "workers")
+    ]
+    (worker,) = body["workers"]
+    assert worker["name"] == "celery@here"
+    assert timezone.now() - datetime.fromisoformat(worker["seenAt"]) < timedelta(seconds=5)
+
+
+def test_without_a_worker(console: Console, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(workers, "time", lambda: time.time() - 31)
+        workers.give_sign("celery@gone")
+    body = console.get("/rest/health").body
+    assert (body["status"], body["workers"]) == ("unavailable", [])
+    assert body["checks"][-1]["detail"] == "no worker has given a sign of life for 30 s"
+
+
+def test_with_the_broker_away(console: Console, redis_server: RedisServer) -> None:
+    redis_server.pause()
+    try:
+        body = console.get("/rest/health").body
+    finally:
+        redis_server.resume()
+    assert body["status"] == "unavailable"
+    assert [check["name"] for check in body["checks"] if check["detail"]] == ["broker"]
+
+
+def test_a_worker_is_there_until_it_ends(live_gateway: LiveGateway) -> None:
+    (worker,) = workers.find_workers()
+    assert worker.name.startswith("celery@")
+    live_gateway.stop_worker()
+    assert workers.find_workers() == []
+    live_gateway.start_worker()
+    assert [item.name for item in workers.find_workers()] == [worker.name]
+
+
+def test_health_is_for_who_may_see_directories() -> None:
+    answer = Console(make_person(may=["audit.read_log"])).get("/rest/health")
+    assert (answer.status, answer.code) == (403, "Auth.Forbidden")
+    assert make_integration(None).get("/api/health").status == 404

@@ -1,0 +1,67 @@
+"""How the gateway is doing, for the people who look after it. Supervisors ask `/health/ready`."""
+
+from redis import RedisError
+from typing_extensions import TypedDict
+
+from gateway.core.call import Call, Surface
+from gateway.core.operation import operation
+from gateway.core.shapes import render_timestamp
+from gateway.readiness import Check, readiness
+from gateway.workers import ALIVE, Worker, find_workers
+
+
+class CheckJson(TypedDict):
+    """`status` is `ok` or `unavailable`; `detail` then says what is wrong."""
+
+    name: str
+    status: str
+    detail: str | None
+
+
+class WorkerJson(TypedDict):
+    name: str
+    seenAt: str
+
+
+class HealthJson(TypedDict):
+    """`status` is `ok` when all checks are."""
+
+    status: str
+    checks: list[CheckJson]
+    workers: list[WorkerJson]
+
+
+@operation(
+    "health.read",
+    "GET health",
+    permission="directory.view_directoryconnection",
+    output=HealthJson,
+    surfaces=frozenset({Surface.REST}),
+)
+def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation takes its call
+    """Read whether database, broker and every enabled directory answer, and whether a worker is there.
+
+    What does not answer is waited for at most 3 seconds, and what was found is kept for 2.
+    """
+    checks = list(readiness.checks())
+    found: list[Worker] = []
+    if all(check.detail is None for check in checks if check.name == "broker"):
+        found, check = _check_workers()
+        checks.append(check)
+    return {
+        "status": "ok" if all(check.detail is None for check in checks) else "unavailable",
+        "checks": [
+            {"name": check.name, "status": "ok" if check.detail is None else "unavailable", "detail": check.detail}
+            for check in checks
+        ],
+        "workers": [{"name": item.name, "seenAt": render_timestamp(item.seen_at) or ""} for item in found],
+    }
+
+
+def _check_workers() -> tuple[list[Worker], Check]:
+    try:
+        found = find_workers()
+    except (RedisError, OSError) as error:
+        return [], Check("workers", str(error) or type(error).__name__)
+    missing = f"no worker has given a sign of life for {ALIVE.total_seconds():g} s"
+    return found, Check("workers", None if found else missing)
