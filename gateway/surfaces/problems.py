@@ -1,16 +1,15 @@
 """Problem details (RFC 9457): the one place where errors become responses. The errors are in `core.errors`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
+from django.template.loader import render_to_string
 from django.utils.encoding import escape_uri_path
-from django.views import defaults
-from django.views.csrf import csrf_failure as csrf_failure_page
 from rest_framework import exceptions as drf
 
 from gateway.core.errors import (
@@ -59,14 +58,15 @@ def problem_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
 
 
 def error_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
-    """The same for a middleware, which also serves people: plain text outside the machine paths."""
-    if is_machine_path(request.path):
-        return problem_response(request, error)
+    """The same for a middleware, which also serves people: a page outside the machine paths."""
+    return problem_response(request, error) if is_machine_path(request.path) else page_of(request, error)
+
+
+def page_of(request: HttpRequest, error: GatewayError, hint: str = "") -> HttpResponse:
+    """An error as a page that needs nothing but itself: the database may be away, and nobody signed in."""
+    shown = {"problem": error, "hint": hint, "request_id": getattr(request, "request_id", "")}
     return HttpResponse(
-        f"{error.title}. {error.detail}\n" if error.detail != error.title else f"{error.title}.\n",
-        status=error.status,
-        headers=error.headers,
-        content_type="text/plain; charset=utf-8",
+        render_to_string("console/refusal_alone.html", shown), status=error.status, headers=error.headers
     )
 
 
@@ -136,31 +136,21 @@ def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponse
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A missing or wrong CSRF token: 403 like any other for programs, Django's explanation for people."""
+    """A missing or wrong CSRF token: 403 like any other for programs, what to do about it for people."""
     if is_machine_path(request.path):
         return problem_response(request, Forbidden())
-    return csrf_failure_page(request, reason=reason)
+    logger.info("CSRF token refused", path=request.path, reason=reason)
+    return page_of(request, Forbidden(), "Your session has changed since this page was opened. Go back and reload it.")
 
 
-def handler400(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    if is_machine_path(request.path):
-        return problem_response(request, InvalidRequest())
-    return defaults.bad_request(request, exception)
+def _handler(error: type[GatewayError]) -> Callable[..., HttpResponse]:
+    def handle(request: HttpRequest, **_: Any) -> HttpResponse:
+        return error_response(request, error())
+
+    return handle
 
 
-def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    if is_machine_path(request.path):
-        return problem_response(request, Forbidden())
-    return defaults.permission_denied(request, exception)
-
-
-def handler404(request: HttpRequest, exception: Exception) -> HttpResponseBase:
-    if is_machine_path(request.path):
-        return problem_response(request, NotFound())
-    return defaults.page_not_found(request, exception)
-
-
-def handler500(request: HttpRequest) -> HttpResponseBase:
-    if is_machine_path(request.path):
-        return problem_response(request, GatewayError())
-    return defaults.server_error(request)
+handler400 = _handler(InvalidRequest)
+handler403 = _handler(Forbidden)
+handler404 = _handler(NotFound)
+handler500 = _handler(GatewayError)

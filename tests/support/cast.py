@@ -167,6 +167,11 @@ class Console:
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         return send(self.client, method, path, body, **{"X-CSRFToken": self.token, **headers})
 
+    def submit(self, path: str, **fields: str | list[str]) -> Answer:
+        """Send the form of a page of the console."""
+        response = self.client.post(path, {"csrfmiddlewaretoken": self.token, **fields})
+        return Answer(response.status_code, response.content, response.headers)
+
     def get(self, path: str) -> Answer:
         return self.call("GET", path)
 
