@@ -87,6 +87,36 @@ def test_the_filter() -> None:
     assert found(CALL, status="pending") == [str(waiting.id)]
     assert found(CALL, status="cancelled") == [str(ended.id)]
     assert code_of(found, CALL, status="nonsense") == "Request.Invalid"
+    both = [str(ended.id), str(waiting.id)]
+    assert found(CALL, risk="security", operation="users.update", owner="ada") == both
+    assert found(CALL, target=str(waiting.target_id)) == [str(waiting.id)]
+    for nothing in ({"risk": "ordinary"}, {"operation": "users.delete"}, {"owner": "bob"}, {"target": str(uuid4())}):
+        assert found(CALL, **nothing) == []
+
+
+def test_what_the_approver_has_to_know() -> None:
+    held = hold()
+    review = change_requests.read_review(IN_CONSOLE, id=held.id)
+    assert review["changeRequest"] == change_requests.read_change_request(IN_CONSOLE, id=held.id)
+    assert review["summary"].startswith("Update attributes")
+    assert review["riskReasons"] == ["This is a security change: it writes mail."]
+    assert review["targetKind"] == "user"
+    assert (review["own"], review["mayApprove"], review["mayReject"], review["mayCancel"]) == (False, True, True, False)
+    assert (review["approvalsNeeded"], review["secretUntil"]) == (1, None)
+    own = change_requests.read_review(CALL, id=held.id)
+    assert (own["own"], own["mayApprove"], own["mayReject"], own["mayCancel"]) == (True, False, False, True)
+    reject(held.id)
+    decided = change_requests.read_review(IN_CONSOLE, id=held.id)
+    assert (decided["mayApprove"], decided["mayReject"], decided["approvalsNeeded"]) == (False, False, 0)
+    with pytest.raises(NotFound):
+        change_requests.read_review(make_call(person=BOB, permissions=frozenset()), id=held.id)
+
+
+def test_an_overdue_request_offers_no_decision() -> None:
+    held = hold()
+    ChangeRequest.objects.filter(id=held.id).update(expires_at=timezone.now() - timedelta(seconds=1))
+    review = change_requests.read_review(IN_CONSOLE, id=held.id)
+    assert (review["mayApprove"], review["mayReject"]) == (False, False)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -59,6 +59,8 @@ def test_it_works(nudged: list[str]) -> None:
     shown = change_requests.read_change_request(IN_CONSOLE, id=held.id)
     assert shown["firstApproval"] == {"by": "grace", "at": shown["firstApproval"]["at"], "comment": "Fine with me"}
     assert shown["decidedBy"] is None
+    review = change_requests.read_review(IN_CONSOLE, id=held.id)
+    assert (review["approvalsNeeded"], review["mayApprove"], review["mayReject"]) == (1, False, True)
     second = approve(ALAN, held, comment="Me too")
     assert (second.status, second.first_approved_by, second.decided_by) == ("approved", "grace", "alan")
     assert second.comment == "Me too"
