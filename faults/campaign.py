@@ -5,7 +5,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from faults.kinds import Striker, Struck, plan
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, calibrate, look, look_for_deleted
 from faults.servers import Servers, running_servers
-from faults.world import connected, make_places
+from faults.world import make_places
 from tests.support.directory import Directory
 
 SETTLED_WITHIN = 60.0
@@ -59,7 +59,7 @@ class Result:
 def run_campaign(wanted: Plan, directory: Path, *, say: Callable[[str], None]) -> Result:
     """Run it in a directory that its servers may use; logs and diaries stay there."""
     begun = time.monotonic()
-    with running_servers(directory, database=wanted.database) as servers, connected(servers.domain) as client:
+    with running_servers(directory, database=wanted.database) as servers, closing(servers.domain.connect()) as client:
         campaign = _Campaign(wanted, servers, client, say)
         campaign.run()
         for diary in campaign.result.story.diaries:

@@ -1,12 +1,9 @@
 """What the clients of a campaign work on: an organizational unit for each, made by an LDAP client of the tests."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from faults.diary import ABSENT, NO, YES, Key
 from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 
 ATTRIBUTES = ("title", "department", "company", "physicalDeliveryOfficeName", "telephoneNumber", "info")
 """Single-valued attributes with texts that say which request wrote them."""
@@ -28,27 +25,6 @@ class Place:
     shared_group: str
     shared_attribute: str
     facts: dict[Key, str] = field(default_factory=dict)
-
-
-def connect(domain: Domain) -> Directory:
-    """An independent connection, as the domain's administrator and past the proxy."""
-    return Directory(
-        url=domain.url,
-        ca_file=str(domain.ca_file),
-        bind_dn=domain.admin_dn,
-        bind_password=domain.admin_password,
-        base_dn=domain.base_dn,
-    )
-
-
-@contextmanager
-def connected(domain: Domain) -> Iterator[Directory]:
-    """The same, closed at the end."""
-    directory = connect(domain)
-    try:
-        yield directory
-    finally:
-        directory.close()
 
 
 def make_places(directory: Directory, base: str, clients: int) -> list[Place]:

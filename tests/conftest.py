@@ -5,6 +5,7 @@ Fixtures of one app live in that app's folder, the cast of accounts and keys in 
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 
 import django
 import pytest
@@ -113,15 +114,15 @@ def domain_without_recycle_bin() -> Iterator[Domain]:
 @pytest.fixture(scope="session")
 def directory(domain: Domain) -> Iterator[Directory]:
     """An independent client of the domain, as its administrator."""
-    client = Directory(
-        url=domain.url,
-        ca_file=str(domain.ca_file),
-        bind_dn=domain.admin_dn,
-        bind_password=domain.admin_password,
-        base_dn=domain.base_dn,
-    )
-    yield client
-    client.close()
+    with closing(domain.connect()) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def tombstone_directory(domain_without_recycle_bin: Domain) -> Iterator[Directory]:
+    """The same of the second domain."""
+    with closing(domain_without_recycle_bin.connect()) as client:
+        yield client
 
 
 @pytest.fixture

@@ -39,13 +39,7 @@ def test_a_lost_answer_leaves_the_change_done(
     domain: Domain, directory: Directory, directory_proxy: FaultyProxy, organizational_unit: str
 ) -> None:
     user = directory.add_user(parent=organizational_unit)
-    through = Directory(
-        url=directory_proxy.url,
-        ca_file=str(domain.ca_file),
-        bind_dn=domain.bind_dn,
-        bind_password=domain.bind_password,
-        base_dn=domain.base_dn,
-    )
+    through = domain.connect(url=directory_proxy.url)
     marker = random_name("lost")
     directory_proxy.lose_answer()
     with pytest.raises(ldap.SERVER_DOWN):

@@ -1,6 +1,5 @@
 """Finding and reading deleted objects, with and without the recycle bin."""
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -14,20 +13,6 @@ from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 
 PATH = "/api/ad/deleted-objects"
-
-
-@pytest.fixture(scope="module")
-def other_directory(domain_without_recycle_bin: Domain) -> Iterator[Directory]:
-    domain = domain_without_recycle_bin
-    client = Directory(
-        url=domain.url,
-        ca_file=str(domain.ca_file),
-        bind_dn=domain.admin_dn,
-        bind_password=domain.admin_password,
-        base_dn=domain.base_dn,
-    )
-    yield client
-    client.close()
 
 
 @pytest.fixture
@@ -63,10 +48,10 @@ def test_it_works(integration: Integration, ada: UUID, directory: Directory, org
     assert OperationRecord.objects.filter(operation="deleted-objects.read", target_id=ada).count() == 1
 
 
-def test_a_tombstone(without_recycle_bin: Integration, other_directory: Directory) -> None:
-    unit = other_directory.add_unit(random_name("unit"))
-    user = other_directory.add_user("Lovelace, Ada #1", parent=unit, title="Analyst")
-    other_directory.delete(user)
+def test_a_tombstone(without_recycle_bin: Integration, tombstone_directory: Directory) -> None:
+    unit = tombstone_directory.add_unit(random_name("unit"))
+    user = tombstone_directory.add_user("Lovelace, Ada #1", parent=unit, title="Analyst")
+    tombstone_directory.delete(user)
     body = without_recycle_bin.get(f"{PATH}/{user}?attributes=title").body
     assert (body["recyclable"], body["attributes"]["title"]) == (False, [])
     assert (body["lastKnownName"], body["lastKnownParent"]) == ("Lovelace, Ada #1", unit)

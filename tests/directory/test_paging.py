@@ -167,13 +167,7 @@ def test_writers_at_work(
 ) -> None:
     """Others are written by another client all the time."""
     ending = threading.Event()
-    writer = Directory(
-        url=domain.url,
-        ca_file=str(domain.ca_file),
-        bind_dn=domain.admin_dn,
-        bind_password=domain.admin_password,
-        base_dn=domain.base_dn,
-    )
+    writer = domain.connect()
 
     def write() -> None:
         while not ending.is_set():

@@ -7,7 +7,7 @@ from uuid import UUID
 import ldap
 import pytest
 
-from directory.ldap import Client, Entry, ServerSettings
+from directory.ldap import Client, Entry
 from directory.password_generator import generate_password
 from directory.password_policy import (
     RESULTANT_POLICY,
@@ -20,7 +20,6 @@ from directory.password_policy import (
 )
 from tests.support.cast import Integration
 from tests.support.directory import PASSWORD, Directory, Values, random_name
-from tests.support.domain import Domain
 
 NAMES = {"account_name": "ada", "display_name": "Ada Lovelace"}
 FOR_EVER = str(-(2**63))
@@ -35,21 +34,6 @@ DOMAIN = PasswordPolicy(
     lockout_duration=None,
     lockout_window=timedelta(minutes=30),
 )
-
-
-@pytest.fixture(scope="module")
-def client(domain: Domain) -> Iterator[Client]:
-    client = Client(
-        ServerSettings(
-            urls=(domain.url,),
-            base_dn=domain.base_dn,
-            bind_dn=domain.bind_dn,
-            bind_password=domain.bind_password,
-            ca_certificate=domain.ca_pem,
-        )
-    )
-    yield client
-    client.close()
 
 
 @pytest.fixture

@@ -1,31 +1,11 @@
 """Protection is found in two ways, from the administrative groups down and from one object up: they must agree."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from directory.ldap import Client, Scope, ServerSettings
+from directory.ldap import Client, Scope
 from directory.policy import administrative_groups, is_protected
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 DISTRIBUTION_GROUP = 2
-
-
-@pytest.fixture
-def client(domain: Domain) -> Iterator[Client]:
-    client = Client(
-        ServerSettings(
-            urls=(domain.url,),
-            base_dn=domain.base_dn,
-            bind_dn=domain.bind_dn,
-            bind_password=domain.bind_password,
-            ca_certificate=domain.ca_pem,
-        )
-    )
-    yield client
-    client.close()
 
 
 def test_both_ways_agree_about_every_object(client: Client, directory: Directory, organizational_unit: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from audit.models import OperationRecord
-from directory.ldap import Client, Rename, ServerSettings
+from directory.ldap import Client, Rename
 from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
 from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve, lose_the_answer
@@ -183,17 +183,7 @@ def test_a_lost_answer_of_a_change_of_case(
     assert OperationRecord.objects.get(operation="users.rename").outcome == "succeeded"
 
 
-def test_the_evidence_of_renames(domain: Domain, ada: UUID, directory: Directory, organizational_unit: str) -> None:
-    client = Client(
-        ServerSettings(
-            urls=(domain.url,),
-            base_dn=domain.base_dn,
-            bind_dn=domain.bind_dn,
-            bind_password=domain.bind_password,
-            ca_certificate=domain.ca_pem,
-        )
-    )
-
+def test_the_evidence_of_renames(client: Client, ada: UUID, directory: Directory, organizational_unit: str) -> None:
     def evidence(rdn: str, parent: str | None = None) -> dict[str, Any]:
         entry = client.read(ada, EVIDENCE_ATTRIBUTES)
         return evidence_of(Rename(entry.dn, rdn, parent), entry=entry)
@@ -214,4 +204,3 @@ def test_the_evidence_of_renames(domain: Domain, ada: UUID, directory: Directory
     assert find_outcome(client, moved) is True
     directory.rename(ada, "Nobody")
     assert find_outcome(client, moved) is None, "moved, and renamed since: by whom cannot be told"
-    client.close()

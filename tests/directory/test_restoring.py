@@ -1,6 +1,6 @@
 """Restoring deleted objects, with and without the recycle bin: what comes back, what is refused, what is recorded."""
 
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -190,20 +190,6 @@ class TestRecycleBin:
         assert refused(restore(integration, ada)) == (404, "AD.Object.NotFound")
 
 
-@pytest.fixture(scope="module")
-def other_directory(domain_without_recycle_bin: Domain) -> Iterator[Directory]:
-    domain = domain_without_recycle_bin
-    client = Directory(
-        url=domain.url,
-        ca_file=str(domain.ca_file),
-        bind_dn=domain.admin_dn,
-        bind_password=domain.admin_password,
-        base_dn=domain.base_dn,
-    )
-    yield client
-    client.close()
-
-
 @pytest.fixture
 def other_connection(db: None, domain_without_recycle_bin: Domain) -> Any:
     return make_connection(domain_without_recycle_bin)
@@ -213,18 +199,18 @@ class TestTombstones:
     """Without the recycle bin the operations log gives back what the directory lost."""
 
     @pytest.fixture
-    def unit(self, other_directory: Directory) -> str:
-        return other_directory.add_unit(random_name("unit"))
+    def unit(self, tombstone_directory: Directory) -> str:
+        return tombstone_directory.add_unit(random_name("unit"))
 
     @pytest.fixture
     def everything(self, other_connection: Any) -> Integration:
         return make_integration(other_connection)
 
     @pytest.fixture
-    def grace(self, other_directory: Directory, unit: str) -> UUID:
-        boss = other_directory.add_user("Boss", parent=unit)
-        gone = other_directory.add_user("Gone", parent=unit)
-        user = other_directory.add_user(
+    def grace(self, tombstone_directory: Directory, unit: str) -> UUID:
+        boss = tombstone_directory.add_user("Boss", parent=unit)
+        gone = tombstone_directory.add_user("Gone", parent=unit)
+        user = tombstone_directory.add_user(
             "Hopper, Grace #1",
             parent=unit,
             password=PASSWORD,
@@ -233,20 +219,20 @@ class TestTombstones:
             description="Compilers",
             userPrincipalName=f"{random_name('grace')}@corp.example.test",
             otherTelephone=["1", "2"],
-            manager=other_directory.dn(boss),
-            secretary=[other_directory.dn(gone), other_directory.dn(boss)],
+            manager=tombstone_directory.dn(boss),
+            secretary=[tombstone_directory.dn(gone), tombstone_directory.dn(boss)],
             servicePrincipalName=f"HTTP/{random_name('host')}",
         )
         for name in ("First", "Second"):
-            other_directory.add_group(f"{name} {random_name('g')}", parent=unit, members=[user])
+            tombstone_directory.add_group(f"{name} {random_name('g')}", parent=unit, members=[user])
         return user
 
-    def test_it_works(self, everything: Integration, grace: UUID, other_directory: Directory, unit: str) -> None:
-        before = other_directory.read(grace)
-        dn = other_directory.dn(grace)
+    def test_it_works(self, everything: Integration, grace: UUID, tombstone_directory: Directory, unit: str) -> None:
+        before = tombstone_directory.read(grace)
+        dn = tombstone_directory.dn(grace)
         groups = {value.decode() for value in before["memberOf"]}
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
-        other_directory.delete(f"CN=Gone,{unit}")
+        tombstone_directory.delete(f"CN=Gone,{unit}")
         dry = restore(everything, grace, query="?dryRun=true").body
         assert any("password is lost" in warning for warning in dry["warnings"])
         assert any(warning.startswith("secretary: 1 of 2 values") for warning in dry["warnings"])
@@ -254,18 +240,18 @@ class TestTombstones:
         assert answer.status == 200, answer
         assert answer.body["distinguishedName"] == dn
         assert set(answer.body["attributes"]["memberOf"]) == groups
-        after = other_directory.read(grace)
+        after = tombstone_directory.read(grace)
         for name in ("objectSid", "title", "mail", "description", "userPrincipalName", "manager", "accountExpires"):
             assert after[name] == before[name], name
         assert set(after["otherTelephone"]) == {b"1", b"2"}
         assert after["servicePrincipalName"] == before["servicePrincipalName"]
         assert after["secretary"] == [f"CN=Boss,{unit}".encode()]
         assert {value.decode() for value in after["memberOf"]} == groups
-        assert not other_directory.can_sign_in(grace, PASSWORD)
+        assert not tombstone_directory.can_sign_in(grace, PASSWORD)
         self.require_records(dn, groups, dry)
         assert everything.delete(f"/api/ad/users/{grace}").status == 204, "and again"
         assert restore(everything, grace).status == 200
-        assert other_directory.text(grace, "title") == "Admiral"
+        assert tombstone_directory.text(grace, "title") == "Admiral"
 
     def require_records(self, dn: str, groups: set[str], dry: Any) -> None:
         restored = OperationRecord.objects.get(operation="deleted-objects.restore")
@@ -279,50 +265,56 @@ class TestTombstones:
         assert {change["attribute"] for change in dry["changes"]} == set(shown)
 
     def test_rights_over_others_are_not_given_back(
-        self, everything: Integration, grace: UUID, other_directory: Directory
+        self, everything: Integration, grace: UUID, tombstone_directory: Directory
     ) -> None:
-        other_directory.modify(grace, **{"msDS-AllowedToDelegateTo": "CIFS/files", "altSecurityIdentities": "X509:x"})
+        tombstone_directory.modify(
+            grace, **{"msDS-AllowedToDelegateTo": "CIFS/files", "altSecurityIdentities": "X509:x"}
+        )
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
         warnings = restore(everything, grace, query="?dryRun=true").body["warnings"]
         assert any("altSecurityIdentities, msDS-AllowedToDelegateTo" in text for text in warnings if "anew" in text), (
             warnings
         )
         assert restore(everything, grace).status == 200
-        assert "msDS-AllowedToDelegateTo" not in other_directory.read(grace)
+        assert "msDS-AllowedToDelegateTo" not in tombstone_directory.read(grace)
 
     def test_a_group_and_its_members(
-        self, everything: Integration, grace: UUID, other_directory: Directory, unit: str
+        self, everything: Integration, grace: UUID, tombstone_directory: Directory, unit: str
     ) -> None:
-        group = other_directory.add_group("Compilers", parent=unit, members=[grace], description="x")
+        group = tombstone_directory.add_group("Compilers", parent=unit, members=[grace], description="x")
         assert everything.delete(f"/api/ad/groups/{group}").status == 204
         assert restore(everything, group, {"name": "Compilers 2"}).status == 200
-        assert other_directory.members(group) == {other_directory.dn(grace)}
-        assert other_directory.text(group, "description") == "x"
+        assert tombstone_directory.members(group) == {tombstone_directory.dn(grace)}
+        assert tombstone_directory.text(group, "description") == "x"
 
-    def test_every_kind(self, everything: Integration, other_directory: Directory, unit: str) -> None:
+    def test_every_kind(self, everything: Integration, tombstone_directory: Directory, unit: str) -> None:
         kinds = {
-            "computers": other_directory.add_computer(parent=unit, description="x"),
-            "organization-units": other_directory.guid(other_directory.add_unit("In", parent=unit, description="x")),
-            "objects": other_directory.add(f"CN=c,{unit}", {"objectClass": "contact", "description": "x"}),
+            "computers": tombstone_directory.add_computer(parent=unit, description="x"),
+            "organization-units": tombstone_directory.guid(
+                tombstone_directory.add_unit("In", parent=unit, description="x")
+            ),
+            "objects": tombstone_directory.add(f"CN=c,{unit}", {"objectClass": "contact", "description": "x"}),
         }
         for noun, guid in kinds.items():
             assert everything.delete(f"/api/ad/{noun}/{guid}").status == 204
             answer = restore(everything, guid)
             assert answer.status == 200, answer
-            assert other_directory.text(guid, "description") == "x"
+            assert tombstone_directory.text(guid, "description") == "x"
 
-    def test_deleted_by_somebody_else(self, everything: Integration, grace: UUID, other_directory: Directory) -> None:
-        other_directory.delete(grace)
+    def test_deleted_by_somebody_else(
+        self, everything: Integration, grace: UUID, tombstone_directory: Directory
+    ) -> None:
+        tombstone_directory.delete(grace)
         warnings = restore(everything, grace, query="?dryRun=true").body["warnings"]
         assert any("no record of this deletion" in warning for warning in warnings)
         assert restore(everything, grace).status == 200
-        assert other_directory.text(grace, "title") is None
+        assert tombstone_directory.text(grace, "title") is None
 
     def test_memberships_need_their_own_permissions(
-        self, other_connection: Any, everything: Integration, grace: UUID, other_directory: Directory, unit: str
+        self, other_connection: Any, everything: Integration, grace: UUID, tombstone_directory: Directory, unit: str
     ) -> None:
-        operators = f"CN=Print Operators,CN=Builtin,{other_directory.base_dn}"
-        other_directory.add_values(operators, member=other_directory.dn(grace))
+        operators = f"CN=Print Operators,CN=Builtin,{tombstone_directory.base_dn}"
+        tombstone_directory.add_values(operators, member=tombstone_directory.dn(grace))
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
         restorer = make_integration(other_connection, may=["directory.restore_deleted", "directory.read_object"])
         (warning,) = [
@@ -337,23 +329,25 @@ class TestTombstones:
         answer = restore(member_manager, grace)
         assert answer.status == 200, answer
         assert len(answer.body["attributes"]["memberOf"]) == 2
-        assert other_directory.dn(grace) not in other_directory.members(operators)
+        assert tombstone_directory.dn(grace) not in tombstone_directory.members(operators)
 
-    def test_names_in_use(self, everything: Integration, grace: UUID, other_directory: Directory, unit: str) -> None:
-        name = other_directory.text(grace, "userPrincipalName") or ""
+    def test_names_in_use(
+        self, everything: Integration, grace: UUID, tombstone_directory: Directory, unit: str
+    ) -> None:
+        name = tombstone_directory.text(grace, "userPrincipalName") or ""
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
-        other_directory.add_user(parent=unit, userPrincipalName=name)
+        tombstone_directory.add_user(parent=unit, userPrincipalName=name)
         answer = restore(everything, grace)
         assert refused(answer) == (409, "AD.Object.AlreadyExists")
         assert "userPrincipalName" in answer.body["detail"]
 
     def test_a_person_approves_all_of_it(
-        self, other_connection: Any, everything: Integration, grace: UUID, other_directory: Directory
+        self, other_connection: Any, everything: Integration, grace: UUID, tombstone_directory: Directory
     ) -> None:
         careful = make_integration(other_connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
         assert approve(restore(careful, grace)).status == "applied"
-        assert len(other_directory.read(grace)["memberOf"]) == 2
+        assert len(tombstone_directory.read(grace)["memberOf"]) == 2
         followed = OperationRecord.objects.filter(operation="groups.update")
         assert {(record.outcome, record.surface) for record in followed} == {("succeeded", "worker")}
         assert all(record.approved_by for record in followed)
@@ -362,13 +356,13 @@ class TestTombstones:
         self,
         everything: Integration,
         grace: UUID,
-        other_directory: Directory,
+        tombstone_directory: Directory,
         unit: str,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        groups = [value.decode() for value in other_directory.read(grace)["memberOf"]]
+        groups = [value.decode() for value in tombstone_directory.read(grace)["memberOf"]]
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
-        just_before_the_write(monkeypatch, lambda: other_directory.delete(groups[0]))
+        just_before_the_write(monkeypatch, lambda: tombstone_directory.delete(groups[0]))
         answer = restore(everything, grace)
         assert (answer.status, answer.body["attributes"]["memberOf"]) == (200, [groups[1]])
         outcomes = dict(OperationRecord.objects.filter(operation="groups.update").values_list("target_dn", "outcome"))
@@ -378,12 +372,12 @@ class TestTombstones:
         self,
         everything: Integration,
         grace: UUID,
-        other_directory: Directory,
+        tombstone_directory: Directory,
         unit: str,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
-        just_before_the_write(monkeypatch, lambda: other_directory.add_group("Hopper, Grace #1", parent=unit))
+        just_before_the_write(monkeypatch, lambda: tombstone_directory.add_group("Hopper, Grace #1", parent=unit))
         assert refused(restore(everything, grace)) == (409, "AD.Object.AlreadyExists")
         restoring = OperationRecord.objects.exclude(operation="users.delete")
         assert {record.outcome for record in restoring} == {"failed"}
@@ -394,7 +388,7 @@ class TestTombstones:
         domain_without_recycle_bin: Domain,
         everything: Integration,
         grace: UUID,
-        other_directory: Directory,
+        tombstone_directory: Directory,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         assert everything.delete(f"/api/ad/users/{grace}").status == 204
@@ -404,24 +398,27 @@ class TestTombstones:
         lose_the_answer(monkeypatch, proxy)
         answer = restore(through_proxy, grace)
         assert answer.status == 200, answer
-        assert other_directory.exists(grace)
+        assert tombstone_directory.exists(grace)
         assert OperationRecord.objects.get(operation="deleted-objects.restore").outcome == "succeeded"
         proxy.close()
 
     def test_the_evidence(
-        self, everything: Integration, grace: UUID, other_directory: Directory, domain_without_recycle_bin: Domain
+        self,
+        everything: Integration,
+        grace: UUID,
+        tombstone_directory: Directory,
+        domain_without_recycle_bin: Domain,
+        server_settings: ServerSettings,
     ) -> None:
         domain = domain_without_recycle_bin
-        client = Client(
-            ServerSettings((domain.url,), domain.base_dn, domain.bind_dn, domain.bind_password, domain.ca_pem)
-        )
-        dn = other_directory.dn(grace)
-        other_directory.delete(grace)
+        client = Client(replace(server_settings, urls=(domain.url,), ca_certificate=domain.ca_pem))
+        dn = tombstone_directory.dn(grace)
+        tombstone_directory.delete(grace)
         entry = client.read(grace, ("objectGUID",), deleted=True)
         evidence = evidence_of(reanimate(entry.dn, dn), entry=entry)
         assert find_outcome(client, evidence) is False
         assert restore(everything, grace).status == 200
         assert find_outcome(client, evidence) is True
-        other_directory.rename(grace, "Amazing Grace")
+        tombstone_directory.rename(grace, "Amazing Grace")
         assert find_outcome(client, evidence) is None, "restored, but perhaps by somebody else"
         client.close()

@@ -1,9 +1,6 @@
 """Reverting what makes, ends and moves objects."""
 
-from collections.abc import Iterator
 from uuid import UUID
-
-import pytest
 
 from tests.directory.reverting import (
     NOT_REVERTIBLE,
@@ -85,33 +82,25 @@ class TestCreatingAndDeleting:
 
 
 class TestTombstones:
-    @pytest.fixture
-    def elsewhere(self, domain_without_recycle_bin: Domain) -> Iterator[Directory]:
-        domain = domain_without_recycle_bin
-        client = Directory(
-            url=domain.url,
-            ca_file=str(domain.ca_file),
-            bind_dn=domain.admin_dn,
-            bind_password=domain.admin_password,
-            base_dn=domain.base_dn,
-        )
-        yield client
-        client.close()
-
-    def test_a_delete_is_refilled(self, db: None, domain_without_recycle_bin: Domain, elsewhere: Directory) -> None:
+    def test_a_delete_is_refilled(
+        self, db: None, domain_without_recycle_bin: Domain, tombstone_directory: Directory
+    ) -> None:
         integration = make_integration(make_connection(domain_without_recycle_bin))
-        unit = elsewhere.add_unit(random_name("unit"))
-        user = elsewhere.add_user(parent=unit, title="Analyst", mail="ada@corp.example.test")
-        group = elsewhere.add_group(parent=unit, members=[user])
+        unit = tombstone_directory.add_unit(random_name("unit"))
+        user = tombstone_directory.add_user(parent=unit, title="Analyst", mail="ada@corp.example.test")
+        group = tombstone_directory.add_group(parent=unit, members=[user])
         succeeded(integration.delete(f"/api/ad/users/{user}"))
         made = latest(integration, target=user)
         succeeded(revert(integration, made))
-        assert (elsewhere.text(user, "title"), elsewhere.text(user, "mail")) == ("Analyst", "ada@corp.example.test")
-        assert elsewhere.members(group) == {elsewhere.dn(user)}
+        assert (tombstone_directory.text(user, "title"), tombstone_directory.text(user, "mail")) == (
+            "Analyst",
+            "ada@corp.example.test",
+        )
+        assert tombstone_directory.members(group) == {tombstone_directory.dn(user)}
         joined = latest(integration, target=group)
         assert (joined["operation"], joined["reversible"]) == ("groups.update", "full")
         succeeded(revert(integration, joined))
-        assert not elsewhere.members(group)
+        assert not tombstone_directory.members(group)
 
 
 class TestPlaces:

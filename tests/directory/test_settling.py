@@ -1,7 +1,6 @@
 """Was a write applied? The evidence of every kind of write, before and after it."""
 
 import json
-from collections.abc import Iterator
 from uuid import UUID
 
 import pytest
@@ -21,21 +20,6 @@ from directory.ldap import (
 from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
 from tests.support.directory import Directory
 from tests.support.domain import Domain
-
-
-@pytest.fixture(scope="module")
-def client(domain: Domain) -> Iterator[Client]:
-    client = Client(
-        ServerSettings(
-            urls=(domain.url,),
-            base_dn=domain.base_dn,
-            bind_dn=domain.bind_dn,
-            bind_password=domain.bind_password,
-            ca_certificate=domain.ca_pem,
-        )
-    )
-    yield client
-    client.close()
 
 
 def prove(client: Client, write: Write, guid: UUID | None = None) -> None:

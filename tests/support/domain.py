@@ -10,6 +10,7 @@ from pathlib import Path
 
 from demo import domain_controller as recipe
 from demo.domain_controller import ADMINISTRATOR_DN, BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
+from tests.support.directory import Directory
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "var" / "tests"
 ADMINISTRATOR_PASSWORD = "Administrator-1"
@@ -41,6 +42,16 @@ class Domain:
     def ca_pem(self) -> str:
         """The same as text."""
         return self.ca_file.read_text()
+
+    def connect(self, *, url: str | None = None) -> Directory:
+        """An independent client, as the administrator, or through a proxy's URL. The caller closes it."""
+        return Directory(
+            url=url or self.url,
+            ca_file=str(self.ca_file),
+            bind_dn=self.admin_dn,
+            bind_password=self.admin_password,
+            base_dn=self.base_dn,
+        )
 
 
 @contextmanager
