@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from gateway.console import changes, home
+from gateway.console import changes, home, tree
 
 app_name = "console"
 
@@ -11,4 +11,5 @@ urlpatterns = [
     path("sign-in", RedirectView.as_view(pattern_name="admin:login", query_string=True), name="sign-in"),
     *home.urls,
     *changes.urls,
+    *tree.urls,
 ]

@@ -10,6 +10,21 @@ document.addEventListener("click", async (event) => {
   if (said) said.textContent = "Copied";
 });
 
+// `data-fills` on a button puts its `data-value` into the field of that id, into a text area as one more line.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-fills]");
+  if (!button) return;
+  const field = document.getElementById(button.dataset.fills);
+  const lines = field.matches("textarea") ? field.value.split("\n").filter((line) => line.trim()) : [];
+  field.value = [...lines.filter((line) => line !== button.dataset.value), button.dataset.value].join("\n");
+  field.dispatchEvent(new Event("change", { bubbles: true }));
+  const choice = button.closest("details.tree-choice");
+  if (choice && field.matches("input")) {
+    choice.open = false;
+    field.focus();
+  }
+});
+
 // `data-confirm` on a form or a button asks first; the sentence says what will happen.
 document.addEventListener("submit", (event) => {
   const asks = event.submitter?.dataset.confirm ?? event.target.dataset.confirm;
