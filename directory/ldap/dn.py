@@ -10,7 +10,10 @@ import ldap.dn
 
 from directory.ldap.errors import InvalidValue
 
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
+# Two things that Samba writes and libldap misreads: a question mark is escaped, which RFC 4514 does not have, and a
+# tab is not, which libldap takes for surplus at either end of a value. Between components it is.
+_SPELLED_OTHERWISE = re.compile(r"\\.|[,+]\s+|\t", re.DOTALL)
+_AS_LIBLDAP_READS = {r"\?": "?", "\t": r"\09"}
 _Ava = tuple[str, str]
 _Rdn = tuple[_Ava, ...]
 
@@ -26,8 +29,8 @@ class DistinguishedName:
         """Read RFC 4514 text; ``InvalidValue`` when it is not a distinguished name."""
         if "\x00" in text:
             raise InvalidValue("A distinguished name cannot contain NUL")
-        if r"\?" in text:  # Samba escapes the question mark, which RFC 4514 does not have and libldap does not take
-            text = _ESCAPE.sub(lambda escape: escape[0].replace(r"\?", "?"), text)
+        if r"\?" in text or "\t" in text:
+            text = _SPELLED_OTHERWISE.sub(lambda found: _AS_LIBLDAP_READS.get(found[0], found[0]), text)
         try:
             parsed = ldap.dn.str2dn(text, flags=ldap.DN_FORMAT_LDAPV3)
         except (ldap.DECODING_ERROR, ldap.INVALID_DN_SYNTAX, UnicodeError) as error:

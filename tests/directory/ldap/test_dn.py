@@ -56,7 +56,8 @@ def test_no_name_is_made_of_nothing(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["#hash", " leading", "trailing ", 'q"u+o;t<e>d=', "back\\slash", "a,b", "Ünï 名前", "/"]
+    "value",
+    ["#hash", " leading", "trailing ", 'q"u+o;t<e>d=', "back\\slash", "a,b", "Ünï 名前", "/", "\ttabs\t", "\\\t?\\"],
 )
 def test_the_directory_reads_an_escaped_name_alike(
     client: Client, directory: Directory, organizational_unit: str, value: str
@@ -65,5 +66,6 @@ def test_the_directory_reads_an_escaped_name_alike(
     client.write(Add(dn, {"objectClass": [b"contact"]}))
     entry = client.read(dn, ["cn", "name"])
     assert entry.text("cn") == value
+    assert DistinguishedName.parse(entry.dn).rdn_value == value
     assert DistinguishedName.parse(entry.dn) == DistinguishedName.parse(dn)
     client.write(Delete(entry.dn))
