@@ -3,6 +3,7 @@
 from directory.operations import (
     access_control,
     accounts,
+    attributes,
     computers,
     deleted_objects,
     directories,
@@ -21,6 +22,7 @@ from directory.operations import (
 __all__ = [
     "access_control",
     "accounts",
+    "attributes",
     "computers",
     "deleted_objects",
     "directories",
