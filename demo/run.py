@@ -162,7 +162,7 @@ class Demonstration:
         accounts = json.loads(done.stdout)
         self._credentials = {
             "baseUrl": self._base_url,
-            "console": f"{self._base_url}/admin/",
+            "console": f"{self._base_url}/console/",
             **{name: accounts[name] for name in ("administrator", "approver", "apiKey")},
             "directory": self._credentials["directory"],
         }

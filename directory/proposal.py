@@ -9,19 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from typing_extensions import TypedDict
-
+from audit.redact import ChangeJson
 from directory.ldap import Modify, Write
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk
 
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
-
-
-class ChangeJson(TypedDict):
-    attribute: str
-    before: list[str]
-    after: list[str]
 
 
 @dataclass(frozen=True, slots=True)

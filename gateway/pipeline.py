@@ -16,6 +16,7 @@ from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
 from audit.models import OperationRecord
+from audit.redact import ChangeJson, redacted
 from directory import errors as directory_errors
 from directory import runs
 from directory.access import client_of
@@ -433,7 +434,7 @@ class Forecast:
 
     refusal: GatewayError | None = None
     stale: bool = False
-    changes: tuple[dict[str, Any], ...] = ()
+    changes: tuple[ChangeJson, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -447,7 +448,7 @@ def forecast(change_request: ChangeRequest) -> Forecast:
         return Forecast(refusal=refusal)
     return Forecast(
         stale=queue.has_drifted(change_request, proposal),
-        changes=tuple(shown(proposal.changes)),
+        changes=tuple(redacted(change.as_json() for change in proposal.changes)),
         warnings=proposal.warnings,
     )
 

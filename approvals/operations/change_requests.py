@@ -127,10 +127,11 @@ def _seconds(time: timedelta | None) -> int | None:
 @operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)
 def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Read one change request with its current and proposed values."""
-    return change_request_as_json(_find_visible(call, id))
+    return change_request_as_json(find_visible(call, id))
 
 
-def _find_visible(call: Call, request_id: UUID) -> ChangeRequest:
+def find_visible(call: Call, request_id: UUID) -> ChangeRequest:
+    """The request if the caller may see it; else NotFound."""
     change_request = _visible_requests(call).filter(id=request_id).first()
     if change_request is None:
         raise NotFound
@@ -146,7 +147,7 @@ def _find_visible(call: Call, request_id: UUID) -> ChangeRequest:
 )
 def read_review(call: Call, *, id: UUID) -> ReviewJson:
     """Read a change request with what its approver has to know, and what you may do with it now."""
-    change_request = _find_visible(call, id)
+    change_request = find_visible(call, id)
     own = change_request.requester_id == call.person.id
     is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
     may_decide = is_open and not own and call.may(DECIDE)

@@ -1,5 +1,5 @@
-"""The operations about the gateway itself. Importing it declares them."""
+"""The operations of the gateway itself, and those that ask the pipeline. Importing it declares them."""
 
-from gateway.operations import health
+from gateway.operations import forecasts, health
 
-__all__ = ["health"]
+__all__ = ["forecasts", "health"]

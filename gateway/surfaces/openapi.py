@@ -14,7 +14,7 @@ from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import NotRequired, TypedDict
 
-from directory.proposal import ChangeJson
+from audit.redact import ChangeJson
 from directory.runs import RunResult
 from gateway.core.call import Surface
 from gateway.core.operation import SIGNED_IN, Effect, Operation
