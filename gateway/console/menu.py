@@ -20,4 +20,5 @@ class Entry:
 MENU = (
     Entry("Home", "console:home", "/console/"),
     Entry("Approvals", "console:changes", "/console/changes/", ("change-requests.approve", "change-requests.search")),
+    Entry("Operations log", "console:log", "/console/log/", ("operations.search",)),
 )

@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from gateway.console import changes, home, tree
+from gateway.console import changes, home, log, tree
 
 app_name = "console"
 
@@ -11,5 +11,6 @@ urlpatterns = [
     path("sign-in", RedirectView.as_view(pattern_name="admin:login", query_string=True), name="sign-in"),
     *home.urls,
     *changes.urls,
+    *log.urls,
     *tree.urls,
 ]

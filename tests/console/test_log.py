@@ -1,0 +1,202 @@
+"""The operations log in the console: what its pages show, to whom, and what they export. Clicking is the browser's."""
+
+import csv
+import io
+import json
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from audit import log, sealing
+from audit.models import OperationRecord
+from gateway.core.call import Call
+from tests.audit.calls import CALL, make_call
+from tests.support.cast import Answer, Console, make_person
+
+pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+
+PATH = "/console/log/"
+ADA = log.TargetRef(id=uuid4(), kind="user", distinguished_name="CN=Ada Lovelace,OU=Staff,DC=corp,DC=example,DC=test")
+CHANGES = [{"attribute": "title", "before": ["Clerk"], "after": ["Countess"]}]
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console(make_person(may=["audit.read_log"]))
+
+
+def text_of(answer: Answer) -> str:
+    return unescape(b"".join(answer.body).decode() if not isinstance(answer.body, bytes) else answer.body.decode())
+
+
+def make_change(call: Call = CALL, operation: str = "users.update", **facts: Any) -> OperationRecord:
+    intent = {"target": ADA, "changes": CHANGES, "reversible": "full", **facts}
+    record = log.record_intent(call, log.Intent(operation=operation, **intent))
+    log.complete(record.id, outcome="succeeded", server="dc1.corp.example.test")
+    return record
+
+
+def exported(console: Console, path: str) -> tuple[str, Any]:
+    response = console.client.get(path)
+    assert response.status_code == 200
+    return b"".join(response.streaming_content).decode(), response.headers
+
+
+def test_it_works(console: Console) -> None:
+    record = make_change()
+    page = text_of(console.get(PATH))
+    for shown in ("Update Ada Lovelace", "corp.example.test / Staff", "Succeeded", "ada", "crm", "just now"):
+        assert shown in page
+    assert f'href="/console/log/{record.id}"' in page
+    assert f"{record.at:%Y-%m-%d %H:%M:%S} UTC" in page
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("owner=ada", True),
+        ("owner=bob", False),
+        ("keyName=crm", True),
+        ("keyName=erp", False),
+        ("operation=users.update", True),
+        ("operation=users.delete", False),
+        ("outcome=succeeded", True),
+        ("outcome=failed", False),
+        (f"target={ADA.id}", True),
+        (f"target={uuid4()}", False),
+        ("requestId=request-1", True),
+        ("requestId=request-2", False),
+        (f"runId={uuid4()}", False),
+        ("owner=&keyName=&operation=&outcome=&target=", True),
+    ],
+)
+def test_every_filter_of_the_operation(console: Console, query: str, found: bool) -> None:
+    make_change()
+    page = text_of(console.get(f"{PATH}?{query}"))
+    assert ("Update Ada Lovelace" in page) is found
+    assert ("Nothing in the log matches these filters." in page) is not found
+
+
+def test_times_are_utc_and_a_minute_is_meant_to_its_end(console: Console) -> None:
+    at = make_change().at.astimezone(UTC)
+    minute = f"{at:%Y-%m-%dT%H:%M}"
+    for query, found in (
+        (f"from={minute}&to={minute}", True),
+        (f"from={minute}:59.999999", at.second == 59 and at.microsecond == 999999),
+        (f"to={minute}:00", False),
+        (f"from={at:%Y-%m-%dT%H:%M:%S.%f}Z&to={at:%Y-%m-%dT%H:%M:%S.%f}%2B00:00", True),
+    ):
+        assert ("Update Ada Lovelace" in text_of(console.get(f"{PATH}?{query}"))) is found, query
+
+
+def test_a_filter_that_makes_no_sense_is_told_beside_its_field(console: Console) -> None:
+    answer = console.get(f"{PATH}?target=ada&from=2026-13-01T00:00")
+    assert answer.status == 400
+    page = text_of(answer)
+    assert 'id="target-error">must be a dashed UUID' in page
+    assert 'id="from-error">must be an RFC 3339 timestamp' in page
+    assert "Update Ada Lovelace" not in page
+    assert console.get(f"{PATH}?nonsense=1").status == 400
+
+
+def test_page_by_page(console: Console) -> None:
+    for number in range(5):
+        make_change(operation=f"n.step-{number}", target=None)
+    first = text_of(console.get(f"{PATH}?pageSize=2&owner=ada"))
+    assert ("Step 4" in first, "Step 2" in first) == (True, False)
+    (there,) = [part.partition('"')[0] for part in first.split('href="') if "cursor=" in part.partition('"')[0]]
+    second = text_of(console.get(f"{PATH}{there}"))
+    assert ("Step 4" in second, "Step 2" in second) == (False, True)
+    assert "Back to the newest" in second
+
+
+def test_changes_without_reads(console: Console) -> None:
+    make_change()
+    log.record_read(CALL, operation="users.search")
+    log.reads.flush()
+    assert "Search users" in text_of(console.get(PATH))
+    page = text_of(console.get(f"{PATH}?onlyChanges=true"))
+    assert ("Search users" in page, "Update Ada Lovelace" in page) == (False, True)
+
+
+def test_a_record(console: Console) -> None:
+    call = make_call(change_request_id=uuid4())
+    record = make_change(call, run_id=uuid4(), batch_index=3, approved_by="grace")
+    page = text_of(console.get(f"{PATH}{record.id}"))
+    for shown in (
+        "<del>Clerk</del>",
+        "<ins>Countess</ins>",
+        "Ticket 4711",
+        "192.0.2.7",
+        "dc1.corp.example.test",
+        "approved by grace",
+        "item 3 of a batch",
+        f'href="/console/directory/objects/{ADA.id}"',
+        f'href="/console/changes/{call.change_request_id}"',
+        f'href="/console/runs/{record.run_id}"',
+        'href="/console/log/?requestId=request-1"',
+    ):
+        assert shown in page
+    assert "Revert" not in page  # for who may revert
+
+
+def test_what_is_no_object_of_the_directory_has_no_link_to_one(console: Console) -> None:
+    role = uuid4()
+    record = log.record_administration(CALL, operation="roles.update", arguments={"id": str(role)})
+    page = text_of(console.get(f"{PATH}{record.id}"))
+    assert str(role) in page
+    assert "/console/directory/objects/" not in page
+
+
+def test_what_was_recorded_is_text(console: Console) -> None:
+    evil = "<script>alert(1)</script>"
+    call = make_call(reason=evil, request_id="r-1")
+    changes = [{"attribute": "title", "before": [], "after": [evil]}]
+    record = make_change(call, target=log.TargetRef(uuid4(), "user", f"CN={evil},DC=corp"), changes=changes)
+    for path in (PATH, f"{PATH}{record.id}"):
+        assert evil not in console.get(path).body.decode()
+
+
+def test_all_of_it_as_ndjson(console: Console) -> None:
+    records = [make_change(operation=f"n.{number}") for number in range(3)]
+    text, headers = exported(console, f"{PATH}export.ndjson?owner=ada")
+    assert [json.loads(line)["id"] for line in text.splitlines()] == [str(item.id) for item in reversed(records)]
+    assert headers["Content-Type"] == "application/x-ndjson"
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    assert headers["Content-Disposition"] == f'attachment; filename="operations-{today}.ndjson"'
+
+
+def test_all_of_it_as_csv(console: Console) -> None:
+    make_change(make_call(reason="=1+1"))
+    make_change(operation="users.delete")
+    minute = f"{datetime.now(UTC):%Y-%m-%dT%H:%M}"
+    text, _ = exported(console, f"{PATH}export.csv?operation=users.update&to={minute}&cursor=none&pageSize=1")
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert (row["operation"], row["reason"], row["target.id"]) == ("users.update", "'=1+1", str(ADA.id))
+
+
+def test_the_chain(console: Console) -> None:
+    assert "Nothing has been recorded that could be sealed." in text_of(console.get(PATH))
+    forged = make_change()
+    sealing.seal_records()
+    page = text_of(console.get(PATH))
+    assert "All records are sealed" in page
+    assert "never, or not noted" in page
+    forged.id, forged.seal, forged.sealed_as = uuid4(), None, None
+    forged.save(force_insert=True)
+    sealing.seal_records()
+    assert "Records that the gateway did not make: 1." in text_of(console.get(PATH))
+
+
+def test_only_for_who_may_read_the_log() -> None:
+    stranger = Console(make_person(may=["approvals.decide_change"]))
+    for path in (PATH, f"{PATH}export.csv", f"{PATH}{UUID(int=1)}", f"{PATH}{UUID(int=1)}/revert"):
+        assert stranger.get(path).status == 403
+    assert 'href="/console/log/"' not in text_of(stranger.get("/console/"))
+
+
+def test_a_record_that_is_not_there(console: Console) -> None:
+    assert console.get(f"{PATH}{uuid4()}").status == 404
