@@ -116,31 +116,35 @@ def operation_words(name: str) -> str:
     return _VERBS.get(verb, words(verb))
 
 
+SHOWN_UNCHANGED = 12
+"""Of an attribute with more values than this, say a large group's members, only those that change are listed."""
+
+
 @register.simple_tag
 def side_by_side(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Changes with, of each value, whether the other side has it too; values of bits with their names.
 
     Takes them as a log record or a dry run gives them (`before`, `after`) and as a change request does (`current`,
-    `proposed`).
+    `proposed`). `unchanged` is how many values on both sides are left out.
     """
-    return [
-        {
-            "attribute": change["attribute"],
-            "before": _marked(change, change.get("before", change.get("current", ())), _after(change)),
-            "after": _marked(change, _after(change), change.get("before", change.get("current", ()))),
-        }
-        for change in changes
-    ]
+    return [_compared(change) for change in changes]
 
 
-def _after(change: Mapping[str, Any]) -> Sequence[str]:
-    values: Sequence[str] = change.get("after", change.get("proposed", ()))
-    return values
+def _compared(change: Mapping[str, Any]) -> dict[str, Any]:
+    before: Sequence[str] = change.get("before", change.get("current", ()))
+    after: Sequence[str] = change.get("after", change.get("proposed", ()))
+    kept = set(before) & set(after)
+    hidden = kept if max(len(before), len(after)) > SHOWN_UNCHANGED else set()
 
+    def marked(values: Sequence[str]) -> list[tuple[str, bool]]:
+        return [(explained(change["attribute"], value), value in kept) for value in values if value not in hidden]
 
-def _marked(change: Mapping[str, Any], values: Sequence[str], others: Sequence[str]) -> list[tuple[str, bool]]:
-    kept = set(others)
-    return [(explained(change["attribute"], value), value in kept) for value in values]
+    return {
+        "attribute": change["attribute"],
+        "before": marked(before),
+        "after": marked(after),
+        "unchanged": len(hidden),
+    }
 
 
 @register.filter

@@ -1,0 +1,77 @@
+"""What the console's templates say of times, names and values."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.utils import timezone
+
+from gateway.core.errors import FieldError
+from gateway.templatetags import console
+
+
+@pytest.mark.parametrize(
+    ("ago", "said"),
+    [
+        (timedelta(seconds=5), "just now"),
+        (timedelta(seconds=61), "1 minute ago"),
+        (timedelta(hours=3), "3 hours ago"),
+        (timedelta(days=1), "1 day ago"),
+        (timedelta(days=-7, seconds=2), "in 7 days"),
+        (timedelta(seconds=-20), "in a moment"),
+        (timedelta(days=800), "2 years ago"),
+    ],
+)
+def test_moments(ago: timedelta, said: str) -> None:
+    assert f">{said}<" in console.moment(timezone.now() - ago)
+
+
+def test_exact_times() -> None:
+    at = datetime(2026, 11, 21, 9, 5, 7, tzinfo=UTC)
+    assert ">2026-11-21 09:05:07 UTC<" in console.exact(at)
+    assert console.moment("2026-11-21T09:05:07Z").startswith('<time datetime="2026-11-21T09:05:07+00:00"')
+    assert (console.exact("never"), console.moment(None)) == ("never", "—")
+
+
+@pytest.mark.parametrize(
+    ("dn", "name", "place"),
+    [
+        ("CN=Ada Lovelace,OU=London,OU=Staff,DC=corp,DC=test", "Ada Lovelace", "corp.test / Staff / London"),
+        (r"CN=Lovelace\, Ada,CN=Users,DC=corp,DC=test", "Lovelace, Ada", "corp.test / Users"),
+        ("DC=corp,DC=test", "corp", "test"),
+        ("no name at all", "no name at all", ""),
+        ("", "", ""),
+        (None, "", ""),
+    ],
+)
+def test_names_and_places(dn: str | None, name: str, place: str) -> None:
+    assert (console.common_name(dn), console.place(dn)) == (name, place)
+
+
+def test_values_side_by_side() -> None:
+    [few] = console.side_by_side([{"attribute": "title", "before": ["a", "b"], "after": ["b", "c"]}])
+    assert (few["before"], few["after"]) == ([("a", False), ("b", True)], [("b", True), ("c", False)])
+    [bits] = console.side_by_side([{"attribute": "userAccountControl", "current": ["514"], "proposed": ["512"]}])
+    assert "ACCOUNTDISABLE" in bits["before"][0][0].replace("_", "")
+
+
+def test_of_many_values_only_the_changed_ones() -> None:
+    members = [f"CN={number}" for number in range(20)]
+    [many] = console.side_by_side([{"attribute": "member", "before": members, "after": [*members, "CN=new"]}])
+    assert (many["before"], many["after"], many["unchanged"]) == ([], [("CN=new", False)], 20)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FieldError("c", "d", pointer="#/allowedAddresses/0"), "allowed addresses"),
+        (FieldError("c", "d", parameter="pageSize"), "page size"),
+        (FieldError("c", "d", pointer="#/"), ""),
+    ],
+)
+def test_fields_are_called_as_their_labels(error: FieldError, said: str) -> None:
+    assert console.field_words(error) == said
+
+
+def test_operations_in_words() -> None:
+    assert console.operation_words("users.reset-password") == "reset the password of"
+    assert console.operation_words("groups.rename") == "rename"
