@@ -20,6 +20,7 @@ from django.utils.crypto import constant_time_compare
 from django_otp.oath import hotp
 
 from audit import security
+from gateway.core.call import PersonRef
 from gateway.core.errors import Conflict
 from keys import sign_in_limits
 from keys.models import Person, RecoveryCode, SecondFactor
@@ -107,12 +108,12 @@ def remove(request: HttpRequest, person: Person, code: str) -> None:
     _note(request, "second factor removed", person)
 
 
-def reset(person: Person, *, by: Person) -> bool:
+def reset(person: Person, *, by: PersonRef) -> bool:
     """Turn somebody else's second factor off, say because their telephone is lost; False when there is none.
 
     Whoever calls decides that they may. Raises Conflict for one's own, which takes a code.
     """
-    if person.pk == by.pk:
+    if person.pk == by.id:
         raise Conflict("Your own second factor is removed on your account's page, with a code.")
     deleted, _ = SecondFactor.objects.filter(person=person).delete()
     if deleted:

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.contrib.auth import SESSION_KEY, login, logout
+from django.contrib.auth import SESSION_KEY, get_user, login, logout
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.models import Session
 from django.db.models import OuterRef, QuerySet, Subquery
@@ -93,12 +93,13 @@ def find_awaited(request: HttpRequest) -> Person | None:
 
 def sign_out(request: HttpRequest) -> None:
     """End the session, and with it its platform tokens."""
-    person = request.user
-    _revoke_tokens_of([request.session.session_key or ""])
-    PersonSession.objects.filter(session_key=request.session.session_key).delete()
-    logout(request)
+    person = get_user(request)
     if isinstance(person, Person):
         _note(request, "signed out", person)
+    session_key = request.session.session_key or ""
+    logout(request)
+    _revoke_tokens_of([session_key])
+    PersonSession.objects.filter(session_key=session_key).delete()
 
 
 def sessions_of(person_id: int) -> QuerySet[PersonSession]:
@@ -205,7 +206,7 @@ def _note(request: HttpRequest, event: str, person: Person | PersonRef, **facts:
     security.noted(
         event,
         person=person.username,
-        session=digest_of_session(request.session.session_key)[:8] if request.session.session_key else None,
+        session=digest_of_session(request.session.session_key)[:8],
         client_address=client_address(request) or None,
         request_id=getattr(request, "request_id", ""),
         **facts,

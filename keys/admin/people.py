@@ -2,17 +2,19 @@
 
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import PermissionDenied
-from django.db.models import ManyToManyField
+from django.db.models import ManyToManyField, QuerySet
 from django.http import HttpRequest, HttpResponse
 
+from gateway.core.errors import Conflict
+from keys import second_factor
 from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
 from keys.models import Person
 from keys.permissions import APPS
-from keys.policy import permissions_of_person
+from keys.policy import permissions_of_person, reference_to
 from keys.sessions import revoke_tokens
 
 _FOR_PEOPLE = (*APPS, "auth")
@@ -57,6 +59,8 @@ class PersonAdmin(UserAdmin):
             },
         ),
     )
+
+    actions = ("reset_second_factor",)
 
     @admin.display(description="directory", ordering="connection__name")
     def directory(self, person: Person) -> str:
@@ -107,6 +111,23 @@ class PersonAdmin(UserAdmin):
         return super().has_delete_permission(request, obj) and (
             obj is None or (obj != request.user and not _is_above(request, obj))
         )
+
+    @admin.action(description="Reset the second factor of selected people", permissions=["change"])
+    def reset_second_factor(self, request: HttpRequest, people: QuerySet[Person]) -> None:
+        """Let people whose authenticator is lost sign in with their password alone."""
+        assert isinstance(request.user, Person)
+        by = reference_to(request.user)
+        for person in people:
+            if _is_above(request, person):
+                self.message_user(request, f"You do not hold all that {person} may do.", messages.ERROR)
+                continue
+            try:
+                done = second_factor.reset(person, by=by)
+            except Conflict as refusal:
+                self.message_user(request, refusal.detail, messages.ERROR)
+            else:
+                said = f"The second factor of {person} is reset." if done else f"There is none of {person}."
+                self.message_user(request, said, messages.SUCCESS if done else messages.INFO)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         # Deleting many at once would not look at each.

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import ProtectedError, QuerySet
+from django.db.models import Exists, OuterRef, ProtectedError, QuerySet
 from django.db.models.functions import Lower
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -16,7 +16,8 @@ from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
-from keys.models import Person
+from keys import second_factor
+from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
 from keys.operations.refusals import invalid_member
 from keys.policy import permissions_of_person
@@ -76,6 +77,7 @@ class UserRecord(TypedDict):
     directory: str | None
     active: bool
     superuser: bool
+    secondFactor: bool
     permissions: list[str]
     groups: list[str]
     createdAt: str | None
@@ -180,8 +182,24 @@ def delete_user(call: Call, *, id: UUID) -> None:
         raise Conflict("The person owns API keys.") from None
 
 
+@operation(
+    "people.reset-second-factor",
+    "POST users/{id}/reset-second-factor",
+    permission="keys.change_person",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def reset_second_factor(call: Call, *, id: UUID) -> None:
+    """Turn somebody's second factor off, say because their telephone is lost. Your own is removed with a code."""
+    person = _find_person(id)
+    _require_not_above(call, person)
+    second_factor.reset(person, by=call.person)
+
+
 def _people() -> QuerySet[Person]:
-    return Person.objects.select_related("connection").prefetch_related("user_permissions__content_type", "groups")
+    confirmed = SecondFactor.objects.filter(person=OuterRef("pk"), confirmed_at__isnull=False)
+    people = Person.objects.annotate(has_second_factor=Exists(confirmed)).select_related("connection")
+    return people.prefetch_related("user_permissions__content_type", "groups")
 
 
 def _find_person(id: UUID) -> Person:
@@ -232,6 +250,7 @@ def _record(person: Any) -> UserRecord:
         "directory": person.connection.name if person.connection else None,
         "active": person.is_active,
         "superuser": person.is_superuser,
+        "secondFactor": person.has_second_factor,
         "permissions": sorted(
             f"{item.content_type.app_label}.{item.codename}" for item in person.user_permissions.all()
         ),

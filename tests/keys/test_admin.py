@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
+from django.utils import timezone
 
 from directory.models import DirectoryConnection
 from keys import lifecycle
-from keys.models import ApiKey, Link, Person, Role
+from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from keys.permissions import GRANTABLE
 from tests.support.cast import (
     PASSWORD,
@@ -297,3 +298,18 @@ def test_a_new_person_signs_in(admin: Client) -> None:
     wrong = admin.post("/admin/keys/person/add/", {**form, "username": "corp\\grace"})
     assert wrong.status_code == 200
     assert Person.objects.filter(username__contains="\\").count() == 0
+
+
+def test_the_second_factor_of_people_is_reset(admin: Client, superuser: Person) -> None:
+    ada = make_person("ada")
+    for person in (ada, superuser):
+        SecondFactor.objects.create(person=person, secret="A" * 32, confirmed_at=timezone.now())
+    chosen = {"action": "reset_second_factor", "_selected_action": [ada.pk, superuser.pk]}
+    told = admin.post("/admin/keys/person/", chosen, follow=True).content.decode()
+    assert "The second factor of ada is reset." in told
+    assert "Your own second factor is removed on your account" in told
+    assert [factor.person for factor in SecondFactor.objects.all()] == [superuser]
+    clerk = staff("keys.view_person", "keys.change_person")
+    told = clerk.post("/admin/keys/person/", chosen, follow=True).content.decode()
+    assert f"You do not hold all that {superuser} may do." in told
+    assert SecondFactor.objects.filter(person=superuser).exists()
