@@ -135,11 +135,14 @@ def _seal_content(seal: LogSeal, previous: LogSeal | None) -> bytes:
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
     """The same bytes for what was written and for what the database gives back."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_text).encode()
+    return _encode(content).encode()
 
 
 def _text(value: Any) -> str:
     return value.astimezone(UTC).isoformat() if isinstance(value, datetime) else str(value)
+
+
+_encode: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_text).encode
 
 
 def _code(purpose: bytes, content: bytes, key: str | None = None) -> bytes:

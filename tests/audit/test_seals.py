@@ -17,6 +17,7 @@ from django.test import override_settings
 
 from audit import log, sealing
 from audit.append_only import SEALS, TABLE, release_records
+from audit.chain import seal_after
 from audit.models import LogSeal, OperationRecord
 from audit.verification import Finding, find_tampering
 from gateway import tasks
@@ -90,6 +91,39 @@ def test_sealing_takes_everything_in_bounded_seals(monkeypatch: pytest.MonkeyPat
     assert sealing.seal_records() == 10
     assert [(seal.number, seal.records) for seal in LogSeal.objects.order_by("number")] == [(1, 4), (2, 8), (3, 10)]
     assert sealing.seal_records() == 0
+
+
+def test_a_record_completed_while_it_is_sealed_is_sealed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = write_change()
+
+    def seal_late(*arguments: Any, **more: Any) -> LogSeal:
+        log.complete(record.id, outcome="succeeded")
+        return seal_after(*arguments, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sealing, "seal_after", seal_late)
+        assert sealing.seal_records() == 2  # as the open record it was, and at once again as it is now
+    assert sealing.seal_records() == 0
+    assert verify() == "The operations log is as it was written: 1 records in 2 seals, 0 not sealed yet.\n"
+
+
+def test_of_two_that_seal_at_once_one_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_change()
+
+    def seal_late(*arguments: Any, **more: Any) -> LogSeal:
+        monkeypatch.setattr(sealing, "seal_after", seal_after)
+        assert sealing.seal_records() == 1
+        return seal_after(*arguments, **more)
+
+    monkeypatch.setattr(sealing, "seal_after", seal_late)
+    assert sealing.seal_records() == 0
+    assert LogSeal.objects.count() == 1
+    assert not list(find_tampering())
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL's plan goes by the table's size")
+def test_sealing_does_not_go_through_the_whole_log() -> None:
+    assert "USING INDEX audit_to_seal" in sealing._due_records()[: sealing.RECORDS_OF_A_SEAL].explain()
 
 
 def test_a_forged_record_gets_no_seal() -> None:
