@@ -1,5 +1,6 @@
 """Proposals to delete an object, alone or with everything below it."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
@@ -11,7 +12,7 @@ from directory.ldap.codecs import decode, is_credential
 from directory.policy import is_protected, protected_among
 from directory.proposal import AttributeChange, Proposal
 from directory.settle import evidence_of
-from directory.shapes.kinds import KINDS_OF_NOUN, kind_of, permission_for
+from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from directory.updating import TARGET_ATTRIBUTES, target_of
 from gateway.core.call import Call
@@ -25,6 +26,11 @@ _NOT_WORTH_KEEPING = frozenset(
 )
 
 _NAMES_SHOWN = 20
+_KIND_IN_WORDS = {
+    Kind.ORGANIZATIONAL_UNIT: "organizational unit",
+    Kind.SERVICE_ACCOUNT: "service account",
+    Kind.OBJECT: "other object",
+}
 
 
 def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Proposal:
@@ -77,7 +83,8 @@ def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str
     """What goes, and what a restore could bring back."""
     warnings = []
     if below:
-        warnings.append(f"{len(below)} objects below it are deleted too.")
+        told = "1 object below it is" if len(below) == 1 else f"{len(below)} objects below it are"
+        warnings.append(f"{told} deleted too: {_kinds(below)}.")
     if groups := entry.texts("memberOf"):
         warnings.append(f"It is a member of {len(groups)} groups: {_shown(groups)}.")
     if members := entry.values("member"):
@@ -91,6 +98,14 @@ def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str
         if below:
             warnings.append(f"Of the {len(below)} objects below it the operations log keeps no attributes.")
     return tuple(warnings)
+
+
+def _kinds(entries: Sequence[Entry]) -> str:
+    """How many of each kind, the most frequent first: "9 users, 2 groups"."""
+    counts = Counter(kind_of(entry.object_classes) for entry in entries)
+    return ", ".join(
+        f"{count} {_KIND_IN_WORDS.get(kind, kind)}{'' if count == 1 else 's'}" for kind, count in counts.most_common()
+    )
 
 
 def _shown(names: Sequence[str]) -> str:

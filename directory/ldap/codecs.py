@@ -7,6 +7,7 @@ A third names the attributes that hold secrets.
 import base64
 import binascii
 import datetime
+import enum
 import re
 import struct
 from collections.abc import Callable, Iterable
@@ -106,6 +107,24 @@ def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
             raise InvalidValue(error.message, attribute=attribute.name) from error
         encoded.append(raw)
     return encoded
+
+
+class ValueType(enum.StrEnum):
+    """What the text of an attribute's values stands for."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    BINARY = "binary"
+    DISTINGUISHED_NAME = "distinguishedName"
+    SID = "sid"
+    GUID = "guid"
+
+
+def value_type(attribute: AttributeType) -> ValueType:
+    """What the text of its values stands for; a value with a distinguished name in it is text."""
+    return _TYPES.get(_form(attribute), ValueType.TEXT)
 
 
 def describe(attribute: AttributeType) -> dict[str, Any]:
@@ -441,4 +460,17 @@ _DESCRIPTIONS: Final[dict[_Form, dict[str, Any]]] = {
     _FORM_UTC_TIME: {"format": "date-time"},
     _FORM_GUID: {"format": "uuid"},
     _FORM_FILETIME: {"description": 'A time as in RFC 3339, or "never".'},
+}
+_TYPES: Final[dict[_Form, ValueType]] = {
+    Syntax.DN: ValueType.DISTINGUISHED_NAME,
+    Syntax.BOOLEAN: ValueType.BOOLEAN,
+    Syntax.INTEGER: ValueType.INTEGER,
+    Syntax.LARGE_INTEGER: ValueType.INTEGER,
+    Syntax.OCTET_STRING: ValueType.BINARY,
+    Syntax.SECURITY_DESCRIPTOR: ValueType.BINARY,
+    Syntax.SID: ValueType.SID,
+    Syntax.TIME: ValueType.TIME,
+    _FORM_UTC_TIME: ValueType.TIME,
+    _FORM_FILETIME: ValueType.TIME,
+    _FORM_GUID: ValueType.GUID,
 }

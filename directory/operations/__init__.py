@@ -15,6 +15,7 @@ from directory.operations import (
     reverting,
     runs,
     saved_filters,
+    schema,
     service_accounts,
     users,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "reverting",
     "runs",
     "saved_filters",
+    "schema",
     "service_accounts",
     "users",
 ]

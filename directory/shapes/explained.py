@@ -4,10 +4,14 @@ import enum
 from collections.abc import Callable, Mapping
 
 from directory.ldap import GroupType, UserAccountControl
+from directory.ldap.flags import InstanceType, SupportedEncryptionTypes, SystemFlags
 
 _BITS: Mapping[str, Callable[[int], enum.IntFlag]] = {
     "useraccountcontrol": UserAccountControl,
     "grouptype": GroupType.from_directory,
+    "systemflags": lambda value: SystemFlags(value & 0xFFFF_FFFF),
+    "instancetype": InstanceType,
+    "msds-supportedencryptiontypes": SupportedEncryptionTypes,
 }
 
 

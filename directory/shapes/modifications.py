@@ -215,11 +215,18 @@ def _writable(schema: Schema, name: str, where: str) -> AttributeType:
         )
     if attribute is None:
         raise refusal(errors.AttributeUnknown, where, f"{name!r} is no attribute of the directory's schema")
-    if attribute.name.lower() in _NOT_WRITABLE:
-        raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} is not set as an attribute")
-    if attribute.constructed or attribute.system_only or attribute.back_link:
-        raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} is maintained by the directory")
+    if complaint := refuse_writing(attribute):
+        raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} {complaint}")
     return attribute
+
+
+def refuse_writing(attribute: AttributeType) -> str | None:
+    """Why no bag may write an attribute, or None."""
+    if attribute.name.lower() in _NOT_WRITABLE:
+        return "is not set as an attribute"
+    if attribute.constructed or attribute.system_only or attribute.back_link:
+        return "is maintained by the directory"
+    return None
 
 
 def _encoded(attribute: AttributeType, values: Sequence[str], where: str) -> list[bytes]:

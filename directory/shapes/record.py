@@ -107,9 +107,14 @@ def select(schema: Schema, requested: Collection[str] | None, kinds: Collection[
     return Selection(shown=tuple(names), everything=everything, to_read=tuple(to_read))
 
 
+def is_readable(name: str) -> bool:
+    """Whether records may show an attribute: no secret does, and access control lists have their own permission."""
+    return not is_credential(name) and name.lower() not in _HAS_ITS_OWN_OPERATION
+
+
 def readable_name(schema: Schema, name: str, *, parameter: str) -> str:
     """The schema's spelling of an attribute a caller may read; raises AttributeUnknown or AttributeNotReadable."""
-    if is_credential(name) or name.lower() in _HAS_ITS_OWN_OPERATION:
+    if not is_readable(name):
         detail = f"{name} is never returned"
         raise errors.AttributeNotReadable(
             detail, errors=[FieldError(errors.AttributeNotReadable.code, detail, parameter=parameter)]

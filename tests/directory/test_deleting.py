@@ -94,10 +94,15 @@ def test_recursion_needs_the_permissions_of_all_kinds(connection: Any, unit: UUI
 
 def test_the_dry_run_lists_what_would_go(integration: Integration, unit: UUID, directory: Directory) -> None:
     user = directory.add_user(parent=directory.dn(unit))
-    body = integration.delete(f"/api/ad/organization-units/{unit}?recursive=true&dryRun=true").body
+    path = f"/api/ad/organization-units/{unit}?recursive=true&dryRun=true"
+    body = integration.delete(path).body
     assert body["risk"] == "destructive"
     assert body["changes"][0]["before"] == [directory.dn(unit), directory.dn(user)]
-    assert body["warnings"][1:] == ["1 objects below it are deleted too."]
+    assert body["warnings"][1:] == ["1 object below it is deleted too: 1 user."]
+    directory.add_user(parent=directory.dn(unit))
+    directory.add_unit("Below", parent=directory.dn(unit))
+    told = "3 objects below it are deleted too: 2 users, 1 organizational unit."
+    assert integration.delete(path).body["warnings"][1:] == [told]
     assert directory.exists(user)
 
 
@@ -118,6 +123,6 @@ def test_the_dry_run_tells_what_a_restore_could_not_bring_back(db: None, domain_
     everything.post("/api/ad/users", {"name": random_name("u"), "parent": guid})
     path = f"/api/ad/organization-units/{guid}?recursive=true&dryRun=true"
     _, first, second, third = everything.delete(path).body["warnings"]
-    assert first == "1 objects below it are deleted too."
+    assert first == "1 object below it is deleted too: 1 user."
     assert "password is lost" in second
     assert "keeps no attributes" in third

@@ -1,0 +1,67 @@
+"""What the directory's schema says of its attributes, for those who show values or let people fill them in."""
+
+from typing import Annotated
+
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from directory.access import client_of
+from directory.ldap import AttributeType
+from directory.ldap.codecs import ValueType, value_type
+from directory.shapes.modifications import refuse_writing
+from directory.shapes.record import is_readable, readable_name
+from gateway.core.call import Call
+from gateway.core.operation import operation
+from gateway.core.paging import Page
+from gateway.core.shapes import CommaList, Query
+
+
+class SchemaQuery(Query):
+    """Which attributes to describe; both parameters narrow each other down."""
+
+    names: Annotated[CommaList | None, Field(description="Attributes, with commas; default all.")] = None
+    classes: Annotated[
+        CommaList | None, Field(description="Only what objects of these classes, with commas, may have.")
+    ] = None
+
+
+class AttributeDescription(TypedDict):
+    """An attribute of the schema. `writable` tells whether the bags of a change may name it.
+
+    `type` is what the text of its values stands for: `text`, `integer`, `boolean`, `time`, `binary` (base64),
+    `distinguishedName`, `sid` or `guid`.
+    """
+
+    name: str
+    type: ValueType
+    singleValued: bool
+    writable: bool
+
+
+@operation(
+    "schema.list-attributes",
+    "GET ad/schema/attributes",
+    permission="directory.read_object",
+    query=SchemaQuery,
+    output=Page[AttributeDescription],
+)
+def list_attributes(call: Call, *, query: SchemaQuery) -> Page[AttributeDescription]:
+    """List the readable attributes of the directory's schema, by name, all in one page."""
+    schema = client_of(call).schema
+    names = {attribute.name for attribute in schema.attributes.values() if is_readable(attribute.name)}
+    if query.names is not None:
+        names &= {readable_name(schema, name, parameter="names") for name in query.names}
+    if query.classes is not None:
+        allowed = schema.allowed_attributes(query.classes)
+        names = {name for name in names if name.lower() in allowed}
+    items = [_description(schema.attributes[name.lower()]) for name in sorted(names, key=str.lower)]
+    return {"items": items, "nextCursor": None, "total": len(items), "truncated": False}
+
+
+def _description(attribute: AttributeType) -> AttributeDescription:
+    return {
+        "name": attribute.name,
+        "type": value_type(attribute),
+        "singleValued": attribute.single_valued,
+        "writable": refuse_writing(attribute) is None,
+    }
