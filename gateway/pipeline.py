@@ -31,6 +31,7 @@ from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavai
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from gateway.core.streams import RecordStream
+from gateway.core.versions import lock_record
 from gateway.recording import intent_of, record_refusal, shown, target_of, target_ref
 from keys.policy import call_for_key
 
@@ -220,9 +221,24 @@ def _perform(operation: Operation, call: Call, accepted: _Accepted) -> Answer:
                 )
         return Answer(operation.status, result)
     with transaction.atomic():
+        _require_version(operation, call, accepted.given.get("id"))
         result = operation.function(call, **accepted.given)
         log.record_administration(call, operation=operation.name, arguments=accepted.arguments)
     return Answer(operation.status, result)
+
+
+def _require_version(operation: Operation, call: Call, id: UUID | None) -> None:
+    """Let others wait who change the same record of the gateway's own, and compare its version with If-Match.
+
+    The version is the one that reading it shows. A record without one, or one still to be made, is never the one meant.
+    """
+    if id is not None:
+        lock_record(operation.noun, id)
+    if call.if_match is None or "*" in call.if_match:
+        return
+    record = find_operation(f"{operation.noun}.read").function(call, id=id) if id is not None else {}
+    if record.get("version") not in call.if_match:
+        raise directory_errors.VersionMismatch
 
 
 def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Proposal, Assessment]:

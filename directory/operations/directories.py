@@ -65,6 +65,7 @@ class DirectoryRecord(TypedDict):
     """A directory connection without its password."""
 
     id: str
+    version: str
     name: str
     urls: list[str]
     baseDn: str
@@ -80,6 +81,7 @@ class DirectoryRecord(TypedDict):
 def render(row: DirectoryConnection) -> DirectoryRecord:
     return {
         "id": str(row.id),
+        "version": str(row.revision),
         "name": row.name,
         "urls": list(row.urls),
         "baseDn": row.base_dn,

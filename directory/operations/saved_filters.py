@@ -90,6 +90,7 @@ class SavedFilterRecord(TypedDict):
     """A saved filter. `base` is the present name of the object with the objectGUID `baseId`."""
 
     id: str
+    version: str
     name: str
     kind: str
     filter: str
@@ -220,6 +221,7 @@ def _record(call: Call, row: SavedFilter) -> SavedFilterRecord:
 def _rendered(row: SavedFilter, names: dict[UUID, str]) -> SavedFilterRecord:
     return {
         "id": str(row.id),
+        "version": str(row.revision),
         "name": row.name,
         "kind": row.kind,
         "filter": row.filter,

@@ -15,6 +15,7 @@ from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Guid, Timestamp, render_timestamp
+from gateway.core.versions import version_of
 from keys import lifecycle
 from keys.addresses import normalise_network
 from keys.models import ApiKey, Link, Person, Role
@@ -95,11 +96,18 @@ class LinkRecord(TypedDict):
 
 
 class ApiKeyRecord(TypedDict):
-    """`state` is `active`, `expired` or `revoked`."""
+    """`state` is `active`, `expired` or `revoked`; nobody can use an active key of an owner who is not.
+
+    `lookupId` are the twelve characters after `dgk_` in the value, which tell keys apart in logs of others. The value
+    before the last rotation is valid until `previousValidUntil`. `version` changes with what people change, not by use.
+    """
 
     id: str
+    version: str
     name: str
+    lookupId: str
     owner: str
+    ownerActive: bool
     role: str
     roleName: str
     state: str
@@ -111,8 +119,15 @@ class ApiKeyRecord(TypedDict):
     createdBy: str | None
     revokedAt: str | None
     revokedBy: str | None
+    previousValidUntil: str | None
     lastUsedAt: str | None
     lastUsedAddress: str | None
+
+
+_PASSING = frozenset(
+    {"version", "previousValidUntil", "ownerActive", "roleName", "state", "lastUsedAt", "lastUsedAddress"}
+)
+"""What becomes different without anybody changing the key."""
 
 
 class CreatedApiKeyRecord(ApiKeyRecord):
@@ -329,10 +344,14 @@ def _link_record(link: Any) -> LinkRecord:
 
 
 def _record(key: ApiKey) -> ApiKeyRecord:
-    return {
+    in_grace = key.previous_valid_until is not None and key.previous_valid_until > timezone.now()
+    record: ApiKeyRecord = {
         "id": str(key.id),
+        "version": "",
         "name": key.name,
+        "lookupId": key.lookup_id,
         "owner": key.owner.username,
+        "ownerActive": key.owner.is_active,
         "role": str(key.role_id),
         "roleName": key.role.name,
         "state": key.state,
@@ -344,6 +363,9 @@ def _record(key: ApiKey) -> ApiKeyRecord:
         "createdBy": key.created_by.username if key.created_by else None,
         "revokedAt": render_timestamp(key.revoked_at),
         "revokedBy": key.revoked_by.username if key.revoked_by else None,
+        "previousValidUntil": render_timestamp(key.previous_valid_until) if in_grace else None,
         "lastUsedAt": render_timestamp(key.last_used_at),
         "lastUsedAddress": key.last_used_address or None,
     }
+    record["version"] = version_of({name: value for name, value in record.items() if name not in _PASSING})
+    return record

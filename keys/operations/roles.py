@@ -14,6 +14,7 @@ from gateway.core.errors import Conflict, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
+from gateway.core.versions import version_of
 from keys.models import Role
 from keys.operations.granting import find_granted, require_held
 from keys.operations.refusals import invalid_member
@@ -73,6 +74,7 @@ class RoleRecord(TypedDict):
     """`scopes` are the names last known, `scopeObjects` what the role is confined to, whatever it is called now."""
 
     id: str
+    version: str
     name: str
     description: str
     permissions: list[str]
@@ -197,8 +199,9 @@ def _names(role: Role) -> list[str]:
 
 
 def _record(role: Any) -> RoleRecord:
-    return {
+    record: RoleRecord = {
         "id": str(role.id),
+        "version": "",
         "name": role.name,
         "description": role.description,
         "permissions": _names(role),
@@ -215,3 +218,6 @@ def _record(role: Any) -> RoleRecord:
         "createdAt": render_timestamp(role.created_at),
         "changedAt": render_timestamp(role.changed_at),
     }
+    # How many keys have it is no part of it.
+    record["version"] = version_of({name: value for name, value in record.items() if name not in ("version", "keys")})
+    return record

@@ -16,6 +16,7 @@ from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
+from gateway.core.versions import version_of
 from keys import second_factor
 from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
@@ -72,6 +73,7 @@ class UserRecord(TypedDict):
     """`directory` is null for a local account; `permissions` are those given directly, not by groups."""
 
     id: str
+    version: str
     username: str
     displayName: str
     directory: str | None
@@ -243,8 +245,9 @@ def _save(person: Person) -> None:
 
 
 def _record(person: Any) -> UserRecord:
-    return {
+    record: UserRecord = {
         "id": str(person.public_id),
+        "version": "",
         "username": person.username,
         "displayName": person.display_name,
         "directory": person.connection.name if person.connection else None,
@@ -258,3 +261,6 @@ def _record(person: Any) -> UserRecord:
         "createdAt": render_timestamp(person.date_joined),
         "lastSignInAt": render_timestamp(person.last_login),
     }
+    passing = ("version", "lastSignInAt")
+    record["version"] = version_of({name: value for name, value in record.items() if name not in passing})
+    return record

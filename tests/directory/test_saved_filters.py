@@ -64,6 +64,7 @@ def test_it_works(
     assert answer.headers["Location"] == f"{PATH}/{saved['id']}"
     assert saved == {
         "id": saved["id"],
+        "version": saved["version"],
         "name": "Not Ada",
         "kind": "users",
         "filter": "(!(cn=Ada))",
