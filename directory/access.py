@@ -6,6 +6,8 @@ Absent, forbidden and unreachable are three different answers: ObjectNotFound, F
 from collections.abc import Collection, Iterable
 from uuid import UUID
 
+from django.db.models import Q
+
 from directory import errors
 from directory.connection import get_client
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound
@@ -122,6 +124,21 @@ def require_inside_scopes(call: Call, *names: str) -> None:
     bases = scope_bases(call)
     if bases is not None and not all(is_within_any(name, bases) for name in names):
         raise Forbidden
+
+
+def named_inside_scopes(call: Call, column: str) -> Q:
+    """The rows of a table whose `column` holds the name of an object inside the caller's scopes."""
+    nowhere = Q(pk__in=())
+    bases = scope_bases(call)
+    if bases is None:
+        return ~nowhere  # an empty condition would be lost beside another one
+    inside = nowhere
+    for base in bases:
+        below = f",{base}"
+        # A comma that is escaped belongs to a name, not to the path.
+        is_below = Q((f"{column}__iendswith", below)) & ~Q((f"{column}__iendswith", "\\" + below))
+        inside |= Q((f"{column}__iexact", base)) | is_below
+    return inside
 
 
 def is_within_any(name: str, bases: Collection[str]) -> bool:

@@ -41,7 +41,8 @@ class Run(models.Model):
     """One run, for whom it is done, and the frozen list of its accounts (objectGUIDs in order).
 
     The caller is kept as what is needed to check everything anew and to sign the log's records; rows outlive persons
-    and keys. `attempts` counts how often a worker took the run up.
+    and keys, so the requester's user name is kept, too. `attempts` counts how often a worker took the run up,
+    `started_at` is the first time.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -53,6 +54,7 @@ class Run(models.Model):
     accounts = models.JSONField()
     state = models.CharField(max_length=16, choices=RunState, default=RunState.QUEUED)
     person_id = models.BigIntegerField()
+    requester = models.CharField(max_length=255)
     credential_kind = models.CharField(max_length=32)
     credential_id = models.CharField(max_length=64)
     credential_name = models.CharField(max_length=255, null=True)
@@ -63,6 +65,7 @@ class Run(models.Model):
     approved_by = models.CharField(max_length=255, null=True)
     created_at = models.DateTimeField(auto_now_add=True)
     attempts = models.PositiveIntegerField(default=0)
+    started_at = models.DateTimeField(null=True)
     completed_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -70,7 +73,8 @@ class Run(models.Model):
         indexes = [
             models.Index(
                 fields=["connection", "created_at"], name="runs_to_do", condition=~models.Q(state=RunState.COMPLETED)
-            )
+            ),
+            models.Index(fields=["connection", "-created_at", "-id"], name="runs_newest_first"),
         ]
         constraints = [
             # An approved change is applied once, whatever workers do.

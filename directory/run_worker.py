@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import structlog
 from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from audit import log
@@ -76,7 +77,8 @@ def _do(run: Run, lease: "_Lease", call_for: CallFor) -> None:
     """One run to its end; raises one of `_NOT_NOW` when the directory or the log does not let it end now."""
     lease.renew()
     is_new = run.state == RunState.QUEUED
-    Run.objects.filter(id=run.id).update(state=RunState.RUNNING, attempts=F("attempts") + 1)
+    begun = Coalesce("started_at", timezone.now())
+    Run.objects.filter(id=run.id).update(state=RunState.RUNNING, attempts=F("attempts") + 1, started_at=begun)
     execution = RunExecution(run, before_each_step=lease.renew, is_new=is_new)
     if run.attempts >= MAX_ATTEMPTS:
         execution.give_up()

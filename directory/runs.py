@@ -101,7 +101,8 @@ def record_unchanged(
 ) -> Run:
     """A run that needs no worker, as each account is already as it should be: completed at once."""
     run = _new_run(call, operation_name, asked, unit_dn)
-    run.state, run.completed_at = RunState.COMPLETED, timezone.now()
+    run.state, run.started_at = RunState.COMPLETED, timezone.now()
+    run.completed_at = run.started_at
     with transaction.atomic():
         run.save(force_insert=True)
         AccountResult.objects.bulk_create(
@@ -124,6 +125,7 @@ def _new_run(call: Call, operation_name: str, asked: AccountsRun, unit_dn: str) 
         unit_dn=unit_dn,
         accounts=[str(account) for account in asked.accounts],
         person_id=call.person.id,
+        requester=call.person.username,
         credential_kind=call.credential.kind,
         credential_id=call.credential.id,
         credential_name=call.credential.name,

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from pydantic import Field
 
 from audit import sealing, statistics, verification
@@ -11,7 +11,7 @@ from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
 from audit.overview_shapes import ChainJson, StatisticsJson, day_as_json, usage_as_json, verification_as_json
 from audit.shapes import RecordJson, record_as_json
-from directory.access import scope_bases
+from directory.access import named_inside_scopes
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import operation
@@ -62,12 +62,7 @@ def visible_records(call: Call) -> QuerySet[OperationRecord]:
         return records
     if call.directory is None:
         return records.none()
-    inside = Q()
-    for base in scope_bases(call) or ():
-        below = f",{base}"
-        # A comma that is escaped belongs to a name, not to the path.
-        inside |= Q(target_dn__iexact=base) | (Q(target_dn__iendswith=below) & ~Q(target_dn__iendswith="\\" + below))
-    return records.filter(inside, directory_id=call.directory.id) if inside else records.none()
+    return records.filter(named_inside_scopes(call, "target_dn"), directory_id=call.directory.id)
 
 
 def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> QuerySet[OperationRecord]:

@@ -1,33 +1,77 @@
-"""Looking at a run: its state and the results so far. Starting one is `organization_unit_accounts`'."""
+"""Looking at runs: a list of them, one as it stands, and what its page shows. Starting one is
+`organization_unit_accounts`'.
+"""
 
+from typing import Annotated
 from uuid import UUID
 
+from django.db.models import Q, QuerySet
+from pydantic import Field
+
 from directory import runs
-from directory.access import is_within_any, scope_bases
-from directory.run_models import Run
+from directory.access import named_inside_scopes
+from directory.run_assessment import Action
+from directory.run_models import Run, RunState
+from directory.run_overview import RunDetails, RunOverview, details, overview, with_counts
 from directory.runs import RunResult
-from gateway.core.call import Call
+from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, operation
+from gateway.core.paging import Page, PageQuery, page_of
+from gateway.core.shapes import Guid
+
+
+class SearchRuns(PageQuery):
+    """The filters of the list; several of them narrow each other down."""
+
+    state: Annotated[RunState | None, Field(description="Only runs in this state.")] = None
+    action: Annotated[Action | None, Field(description="Only runs that enable, or only those that disable.")] = None
+    organizational_unit: Annotated[Guid | None, Field(description="Only runs over this unit (objectGUID).")] = None
+    change_request_id: Annotated[Guid | None, Field(description="Only the run that this change request became.")] = None
+
+
+@operation("runs.search", "GET ad/runs", permission=SIGNED_IN, query=SearchRuns, output=Page[RunOverview])
+def search_runs(call: Call, *, query: SearchRuns) -> Page[RunOverview]:
+    """List runs over organizational units' accounts, newest first: your own, and those you could have started."""
+    wanted = {
+        "state": query.state,
+        "action": query.action,
+        "unit": query.organizational_unit,
+        "change_request_id": query.change_request_id,
+    }
+    found = _visible_runs(call).filter(**{name: value for name, value in wanted.items() if value is not None})
+    return page_of(call, with_counts(found), query=query, order=("-created_at", "-id"), render=overview)
 
 
 @operation("runs.read", "GET ad/runs/{id}", permission=SIGNED_IN, output=RunResult)
 def read_run(call: Call, *, id: UUID) -> RunResult:
     """Read the state and the results so far of a run over an organizational unit's accounts."""
+    return runs.result(_find_run(_visible_runs(call), id))
+
+
+@operation(
+    "runs.read-details",
+    "GET ad/runs/{id}/details",
+    permission=SIGNED_IN,
+    output=RunDetails,
+    surfaces=frozenset({Surface.REST}),
+)
+def read_run_details(call: Call, *, id: UUID) -> RunDetails:
+    """Read a run with its results so far, whose it is, its times, and what it waits for."""
+    return details(_find_run(with_counts(_visible_runs(call)), id))
+
+
+def _visible_runs(call: Call) -> QuerySet[Run]:
+    """One's own, and those the caller could have started: others' are shown to those who manage the same accounts."""
     assert call.directory is not None
-    run = Run.objects.filter(id=id, connection_id=call.directory.id).first()
-    if run is None or not (_is_own(call, run) or _may_see(call, run)):
+    visible = Q(credential_kind=call.credential.kind, credential_id=call.credential.id)
+    if call.may("directory.run_accounts"):
+        visible |= named_inside_scopes(call, "unit_dn")
+    return Run.objects.filter(visible, connection_id=call.directory.id)
+
+
+def _find_run(visible: QuerySet[Run], id: UUID) -> Run:
+    run = visible.filter(id=id).first()
+    if run is None:
         raise NotFound
-    return runs.result(run)
-
-
-def _is_own(call: Call, run: Run) -> bool:
-    return (run.credential_kind, run.credential_id) == (call.credential.kind, call.credential.id)
-
-
-def _may_see(call: Call, run: Run) -> bool:
-    """Whether the caller could have started it: others' runs are shown to those who manage the same accounts."""
-    if not call.may("directory.run_accounts"):
-        return False
-    bases = scope_bases(call)
-    return bases is None or is_within_any(run.unit_dn, bases)
+    return run

@@ -10,6 +10,7 @@ from audit import log
 from audit.identifiers import identifier_bounds, new_identifier
 from audit.models import OperationRecord
 from audit.operations import operations_log
+from directory import access
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.shapes import load_query
 from tests.audit.calls import CALL, DIRECTORY, make_call
@@ -130,13 +131,13 @@ def test_a_role_with_scopes_sees_targets_inside_them_only(monkeypatch: pytest.Mo
     log.record_intent(elsewhere, log.Intent(operation="in another directory", target=target(inside[1])))
     confined = make_call(scopes=(uuid4(),))
 
-    monkeypatch.setattr(operations_log, "scope_bases", lambda _: (base,))
+    monkeypatch.setattr(access, "scope_bases", lambda _: (base,))
     assert sorted(found(confined)) == sorted(inside)
     hidden = OperationRecord.objects.get(operation="CN=z,DC=corp")
     with pytest.raises(NotFound):
         operations_log.read_operation(confined, id=hidden.id)
 
-    monkeypatch.setattr(operations_log, "scope_bases", lambda _: ())
+    monkeypatch.setattr(access, "scope_bases", lambda _: ())
     assert found(confined) == [], "a scope whose object is gone holds nothing"
     assert found(make_call(scopes=(uuid4(),), directory=None)) == []
 
