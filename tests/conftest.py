@@ -6,6 +6,7 @@ Fixtures of one app live in that app's folder, the cast of accounts and keys in 
 import os
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import django
 import pytest
@@ -57,16 +58,6 @@ def reads_wait_for_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     reads._waiting.clear()
 
 
-@pytest.fixture(autouse=True)
-def limits_begin_anew() -> None:
-    """All requests of all tests come from one address."""
-    if REDIS_SOCKET.exists():
-        with Redis(unix_socket_path=str(REDIS_SOCKET)) as redis:
-            counters = list(redis.scan_iter("gateway:limit:*", count=1000))
-            if counters:
-                redis.delete(*counters)
-
-
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[RedisServer]:
     """The broker and cache the settings name."""
@@ -74,6 +65,16 @@ def redis_server() -> Iterator[RedisServer]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def limited(settings: Any, redis_server: RedisServer) -> None:
+    """Rate limits as they are by default, with nothing counted yet: tests go without them."""
+    limits = settings.CONFIGURATION.RateLimiting.model_copy(update={"Enabled": True})
+    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": limits})
+    with Redis.from_url(redis_server.url) as redis:
+        for counter in redis.scan_iter("gateway:limit:*"):
+            redis.delete(counter)
 
 
 @pytest.fixture(scope="session")

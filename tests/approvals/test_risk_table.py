@@ -1,7 +1,6 @@
 """Every change that can be asked for, at every level, on plain and protected objects: its risk, whether it waits."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -28,13 +27,6 @@ WITHOUT_PROTECTED_TARGET = {
     *("organization-units.enable-accounts", "organization-units.disable-accounts"),
     "deleted-objects.restore",  # security whatever it is
 }
-
-
-@pytest.fixture(autouse=True)
-def _without_rate_limits(settings: Any) -> None:
-    """All requests of the tests come from one address."""
-    unlimited = settings.CONFIGURATION.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": unlimited})
 
 
 @pytest.fixture(scope="module")

@@ -28,12 +28,8 @@ pytestmark = pytest.mark.sqlite
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """No broker, and no limit for the one address that all requests come from."""
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
-    configuration = settings.CONFIGURATION
-    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
 
 
 @pytest.fixture

@@ -25,11 +25,8 @@ from tests.support.domain import Domain
 
 
 @pytest.fixture(autouse=True)
-def _alone(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """No broker, and no limit for the one address that all requests come from."""
+def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
-    unlimited = settings.CONFIGURATION.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": unlimited})
 
 
 @pytest.fixture

@@ -1,21 +1,12 @@
 """What the tests of the operations log share."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from django.apps import apps
 from django.db import connection
 
 from audit.append_only import protect_records
-
-
-@pytest.fixture(autouse=True)
-def _without_rate_limits(settings: Any) -> None:
-    """All requests of the tests come from one address."""
-    configuration = settings.CONFIGURATION
-    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -48,13 +47,6 @@ def nothing_changes(directory: Directory) -> Iterator[None]:
     before = highest_usn(directory)
     yield
     assert highest_usn(directory) == before
-
-
-@pytest.fixture(autouse=True)
-def _without_rate_limits(settings: Any) -> None:
-    configuration = settings.CONFIGURATION
-    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
 
 
 @pytest.fixture

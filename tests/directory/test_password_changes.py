@@ -16,7 +16,6 @@ from gateway.core.call import SupervisionLevel
 from gateway.core.configuration import RateLimit
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory
-from tests.support.redis import RedisServer
 
 NEW = "Engine-Number-2"
 
@@ -127,13 +126,9 @@ def test_bad_input_is_named(integration: Integration, ada: UUID, body: object, p
     assert [item["pointer"] for item in answer.body["errors"]] == [pointer]
 
 
+@pytest.mark.usefixtures("limited")
 class TestTheLimit:
     """Three in five minutes for an account, whoever asks."""
-
-    @pytest.fixture(autouse=True)
-    def _limited(self, settings: Any, redis_server: RedisServer) -> None:
-        limited = settings.CONFIGURATION.RateLimiting.model_copy(update={"Enabled": True})
-        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": limited})
 
     def test_it_holds_over_all_surfaces(
         self, connection: DirectoryConnection, integration: Integration, directory: Directory, ada: UUID
@@ -180,11 +175,9 @@ class TestTheLimit:
     def test_resets_are_counted_for_the_address(
         self, settings: Any, integration: Integration, directory: Directory, organizational_unit: str
     ) -> None:
-        limited = settings.CONFIGURATION.RateLimiting.model_copy(
-            update={"PasswordReset": RateLimit(Requests=2, WindowSeconds=61)}  # a policy that no other test counts for
-        )
-        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": limited})
-        integration.client = type(integration.client)()  # which loads the middleware anew
+        two = {"PasswordReset": RateLimit(Requests=2, WindowSeconds=60)}
+        section = settings.CONFIGURATION.RateLimiting.model_copy(update=two)
+        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": section})
         users = [directory.add_user(parent=organizational_unit) for _ in range(3)]
         answers = [integration.post(f"/api/ad/users/{guid}/reset-password", {"generate": True}) for guid in users]
         assert [answer.status for answer in answers] == [200, 200, 429]

@@ -50,7 +50,7 @@ def ready(client: Client, **more: Any) -> tuple[int, dict[str, Any]]:
     return response.status_code, response.json()
 
 
-def test_health_asks_nothing(client: Client, redis_server: RedisServer) -> None:
+def test_health_asks_nothing(limited: None, client: Client, redis_server: RedisServer) -> None:
     redis_server.pause()
     try:
         response = client.get("/health")

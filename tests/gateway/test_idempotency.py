@@ -31,13 +31,6 @@ class Killed(BaseException):
     """The end of the process, as far as the request can tell."""
 
 
-@pytest.fixture(autouse=True)
-def _without_rate_limits(settings: Any) -> None:
-    configuration = settings.CONFIGURATION
-    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
-
-
 @pytest.fixture
 def connection(db: None, domain: Domain) -> DirectoryConnection:
     return make_connection(domain)

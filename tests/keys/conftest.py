@@ -3,19 +3,11 @@
 from collections.abc import Callable
 
 import pytest
-from django.core.cache import cache
 
 from directory.models import DirectoryConnection
 from keys.models import Person
 from tests.support.cast import Console, make_person
 from tests.support.directory import random_name
-from tests.support.redis import RedisServer
-
-
-@pytest.fixture(autouse=True)
-def _uncounted(redis_server: RedisServer) -> None:
-    """Each test begins with the rate limits' counters at nought."""
-    cache.clear()
 
 
 @pytest.fixture

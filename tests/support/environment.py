@@ -30,6 +30,8 @@ def prepare_environment() -> None:
             "REDIS_URL": f"unix://{REDIS_SOCKET}",
             "GATEWAY_ENVIRONMENT": "Development",
             "GATEWAY_DATA_DIR": str(RUNTIME / "data"),
+            # Limits are counted per client address, and here all clients have the same. See the fixture `limited`.
+            "RateLimiting__Enabled": "false",
             # Not secret: they protect a database that lives as long as the tests.
             "GATEWAY_SECRET_KEY": "tests",
             "GATEWAY_ENCRYPTION_KEYS": "dGVzdHMtdGVzdHMtdGVzdHMtdGVzdHMtdGVzdHMtISE=",

@@ -24,8 +24,6 @@ class LiveGateway:
         self._environment = {
             **os.environ,
             "DATABASE_URL": database_url,
-            # Limits are counted per client address, and here all clients have the same.
-            "RateLimiting__Enabled": "false",
             **(configuration or {}),
         }
         self._port = _free_port()

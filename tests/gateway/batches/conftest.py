@@ -1,7 +1,6 @@
 """What the tests of batches share: a connection, keys, and users to be changed."""
 
 from collections.abc import Callable
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,14 +10,6 @@ from gateway.core.call import SupervisionLevel
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain
-
-
-@pytest.fixture(autouse=True)
-def _without_rate_limits(settings: Any) -> None:
-    """All requests of the tests come from one address."""
-    configuration = settings.CONFIGURATION
-    unlimited = configuration.RateLimiting.model_copy(update={"Enabled": False})
-    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": unlimited})
 
 
 @pytest.fixture

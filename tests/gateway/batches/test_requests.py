@@ -179,13 +179,8 @@ def test_a_retry_with_the_same_key_gets_the_whole_answer(
 
 
 def test_a_batch_counts_once_against_the_rate_limit(
-    integration: Integration, users: Callable[[int], list[UUID]], settings: Any
+    limited: None, integration: Integration, users: Callable[[int], list[UUID]]
 ) -> None:
-    configuration = settings.CONFIGURATION
-    limited = configuration.RateLimiting.model_copy(update={"Enabled": True})
-    settings.CONFIGURATION = configuration.model_copy(update={"RateLimiting": limited})
-    integration.client = type(integration.client)(REMOTE_ADDR="192.0.2.77")
-
     def remaining(answer: Answer) -> int:
         return int(answer.headers["RateLimit"].partition(";r=")[2].partition(";")[0])
 
