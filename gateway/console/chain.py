@@ -13,9 +13,10 @@ SEALED_WITHIN = timedelta(minutes=1)
 
 
 class ChainState(NamedTuple):
-    """`looks` is `good`, `warn` or `bad`, `says` the sentence to it; `chain` is the operation's answer."""
+    """`looks` is `good`, `warn` or `bad`, `word` and `says` tell it; `chain` is the operation's answer."""
 
     looks: str
+    word: str
     says: str
     chain: dict[str, Any]
 
@@ -28,14 +29,14 @@ def chain_state(visit: Visit) -> ChainState | None:
     return ChainState(*_judged(chain), chain)
 
 
-def _judged(chain: dict[str, Any]) -> tuple[str, str]:
+def _judged(chain: dict[str, Any]) -> tuple[str, str, str]:
     verification, oldest = chain["lastVerification"], parse_datetime(chain["oldestUnsealedAt"] or "")
     if chain["refused"]:
-        return "bad", f"Records that the gateway did not make: {chain['refused']}. They get no seal."
+        return "bad", "Tampered with", f"Records that the gateway did not make: {chain['refused']}. They get no seal."
     if verification and verification["finding"]:
-        return "bad", f"The log was tampered with: {verification['finding']}."
+        return "bad", "Tampered with", f"The last verification found: {verification['finding']}."
     if oldest and timezone.now() - oldest > SEALED_WITHIN:
-        return "warn", "New records are not being sealed. A worker does that: is there one?"
+        return "warn", "Not sealed", "New records are not being sealed. A worker does that: is there one?"
     if chain["head"] is None:
-        return "good", "Nothing has been recorded that could be sealed."
-    return "good", "All records are sealed, but those of the last seconds."
+        return "good", "Empty", "There is no seal yet: they are made as soon as there is something to seal."
+    return "good", "Sealed", "All records are sealed, but those of the last seconds."

@@ -179,7 +179,7 @@ def test_all_of_it_as_csv(console: Console) -> None:
 
 
 def test_the_chain(console: Console) -> None:
-    assert "Nothing has been recorded that could be sealed." in text_of(console.get(PATH))
+    assert "There is no seal yet" in text_of(console.get(PATH))
     forged = make_change()
     sealing.seal_records()
     page = text_of(console.get(PATH))
@@ -196,6 +196,21 @@ def test_only_for_who_may_read_the_log() -> None:
     for path in (PATH, f"{PATH}export.csv", f"{PATH}{UUID(int=1)}", f"{PATH}{UUID(int=1)}/revert"):
         assert stranger.get(path).status == 403
     assert 'href="/console/log/"' not in text_of(stranger.get("/console/"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "told"),
+    [
+        ("users.delete", "Delete a user"),
+        ("organization-units.disable-accounts", "Disable the accounts of an organization unit"),
+        ("directories.create", "Create a directory"),
+        ("service-accounts.search", "Search service accounts"),
+        ("users.reset-password", "Reset the password of a user"),
+    ],
+)
+def test_what_has_no_name(console: Console, operation: str, told: str) -> None:
+    make_change(operation=operation, target=None)
+    assert f">{told}</a>" in text_of(console.get(PATH))
 
 
 def test_a_record_that_is_not_there(console: Console) -> None:
