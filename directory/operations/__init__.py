@@ -3,7 +3,6 @@
 from directory.operations import (
     access_control,
     accounts,
-    attributes,
     computers,
     deleted_objects,
     directories,
@@ -23,7 +22,6 @@ from directory.operations import (
 __all__ = [
     "access_control",
     "accounts",
-    "attributes",
     "computers",
     "deleted_objects",
     "directories",
