@@ -11,10 +11,10 @@ from uuid import UUID
 
 import structlog
 from django.db import DatabaseError, InterfaceError, connection, transaction
-from django.db.models import F, QuerySet, Value
-from django.db.models.functions import Coalesce
+from django.db.models import F
 from django.utils import timezone
 
+from audit.append_only import TABLE
 from audit.chain import mac_of
 from audit.identifiers import new_identifier
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
@@ -22,7 +22,7 @@ from audit.read_buffer import reads
 from audit.redact import redacted
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
-from gateway.core.prepared import PreparedInsert
+from gateway.core.prepared import PreparedInsert, execute_each
 from gateway.core.shapes import parse_guid
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -275,54 +275,44 @@ def complete(
 
 
 def complete_many(completions: Iterable[Completion]) -> int:
-    """Close open records in one transaction, one statement for each distinct result; how many were closed.
+    """Close open records in one transaction; how many were closed.
 
     Never raises for the database: the directory is changed already and the caller must hear so. What could not be
     closed stays open, and a settler finds the outcome in the directory.
     """
-    groups: dict[tuple[str, str | None, str | None, TargetRef | None], list[UUID]] = {}
-    for done in completions:
-        groups.setdefault((done.outcome, done.code, done.server, done.target), []).append(done.record_id)
+    rows = [_closing(done) for done in completions]
+    if not rows:
+        return 0
     for is_last_attempt in (False, True):
         try:
             with transaction.atomic(durable=True):
-                closed = sum(_close(_open_records(ids), *result) for result, ids in groups.items())
+                closed = execute_each(_CLOSE, rows)
         except (DatabaseError, InterfaceError):
             if is_last_attempt:
-                _logger.exception("outcomes are left to the settler", records=sum(map(len, groups.values())))
+                _logger.exception("outcomes are left to the settler", records=len(rows))
                 return 0
             connection.close_if_unusable_or_obsolete()  # a connection that was cut is replaced for the second attempt
         else:
-            expected = sum(map(len, groups.values()))
-            if closed != expected:
-                _logger.error("records were closed already when their outcome came", expected=expected, closed=closed)
+            if closed != len(rows):
+                _logger.error("records were closed already when their outcome came", expected=len(rows), closed=closed)
             return closed
     return 0
 
 
-def _open_records(ids: list[UUID]) -> QuerySet[OperationRecord]:
-    return OperationRecord.objects.filter(id__in=ids, outcome__in=OPEN_OUTCOMES)
+# What was known of server and target stays (the database refuses anything else).
+_CLOSE: Final = f"""
+UPDATE {TABLE}
+SET outcome = %s, code = %s, completed_at = %s, settle_at = %s,
+    server = coalesce(server, %s), target_id = coalesce(target_id, %s), target_dn = coalesce(target_dn, %s)
+WHERE id = %s AND outcome IN ('pending', 'unknown')
+"""  # noqa: S608 - our own name
 
 
-def _close(
-    records: QuerySet[OperationRecord], outcome: str, code: str | None, server: str | None, target: TargetRef | None
-) -> int:
-    """The conditional UPDATE. What was known of server and target stays (the database refuses anything else)."""
-    fields: dict[str, Any] = {"outcome": outcome, "code": code}
+def _closing(done: Completion) -> Sequence[Any]:
     now = timezone.now()
-    if outcome == Outcome.UNKNOWN:
-        fields |= {"settle_at": now + RETRY_UNKNOWN}
-    else:
-        fields |= {"completed_at": now, "settle_at": None}
-    if server is not None:
-        fields["server"] = Coalesce(F("server"), Value(server))
-    if target is not None:
-        fields["target_dn"] = Coalesce(F("target_dn"), Value(target.distinguished_name))
-        if target.id is not None:
-            fields["target_id"] = Coalesce(
-                F("target_id"), Value(target.id, OperationRecord._meta.get_field("target_id"))
-            )
-    return records.update(**fields)
+    completed_at, settle_at = (None, now + RETRY_UNKNOWN) if done.outcome == Outcome.UNKNOWN else (now, None)
+    target_id, target_dn = (done.target.id, done.target.distinguished_name) if done.target else (None, None)
+    return str(done.outcome), done.code, completed_at, settle_at, done.server, target_id, target_dn, done.record_id
 
 
 def _nobody(_: OperationRecord) -> UUID | None:

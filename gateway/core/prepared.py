@@ -3,7 +3,8 @@
 Building it costs Django ten times what the database needs to carry it out. What is read or written is never kept.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -41,9 +42,19 @@ class PreparedQuery:
         return rows
 
 
+def execute_each(sql: str, rows: Iterable[Sequence[Any]]) -> int:
+    """Execute a statement with each row of parameters; how many records it changed in all."""
+    with connection.cursor() as cursor:
+        cursor.executemany(sql, [[_adapted(value) for value in row] for row in rows])
+        changed: int = cursor.rowcount
+    return changed
+
+
 def _adapted(value: Any) -> Any:
     if isinstance(value, UUID) and not connection.features.has_native_uuid_field:
         return value.hex
+    if isinstance(value, datetime):
+        return connection.ops.adapt_datetimefield_value(value)
     return value
 
 
