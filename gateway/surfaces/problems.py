@@ -144,7 +144,7 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
 
 
 def _handler(error: type[GatewayError]) -> Callable[..., HttpResponse]:
-    def handle(request: HttpRequest, **_: Any) -> HttpResponse:
+    def handle(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:  # noqa: ARG001 - Django's
         return error_response(request, error())
 
     return handle
