@@ -17,6 +17,7 @@ from django.utils import timezone
 from audit.append_only import TABLE
 from audit.chain import mac_of
 from audit.identifiers import new_identifier
+from audit.late_outcomes import LateOutcomes
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
 from audit.read_buffer import reads
 from audit.redact import redacted
@@ -278,26 +279,33 @@ def complete_many(completions: Iterable[Completion]) -> int:
     """Close open records in one transaction; how many were closed.
 
     Never raises for the database: the directory is changed already and the caller must hear so. What could not be
-    closed stays open, and a settler finds the outcome in the directory.
+    closed is kept, and closed when the database is back; if this process ends before, a settler finds the outcome in
+    the directory.
     """
     rows = [_closing(done) for done in completions]
     if not rows:
         return 0
     for is_last_attempt in (False, True):
         try:
-            with transaction.atomic(durable=True):
-                closed = execute_each(_CLOSE, rows)
+            return _close(rows)
         except (DatabaseError, InterfaceError):
             if is_last_attempt:
-                _logger.exception("outcomes are left to the settler", records=len(rows))
-                return 0
+                _logger.exception("outcomes wait for the database", records=len(rows))
+                _late_outcomes.keep(rows)
+                break
             connection.close_if_unusable_or_obsolete()  # a connection that was cut is replaced for the second attempt
-        else:
-            if closed != len(rows):
-                _logger.error("records were closed already when their outcome came", expected=len(rows), closed=closed)
-            return closed
     return 0
 
+
+def _close(rows: Sequence[Sequence[Any]]) -> int:
+    with transaction.atomic(durable=True):
+        closed = execute_each(_CLOSE, rows)
+    if closed != len(rows):
+        _logger.error("records were closed already when their outcome came", expected=len(rows), closed=closed)
+    return closed
+
+
+_late_outcomes: Final = LateOutcomes[Sequence[Any]](_close)
 
 # What was known of server and target stays (the database refuses anything else).
 _CLOSE: Final = f"""

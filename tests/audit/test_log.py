@@ -1,6 +1,9 @@
 """Writing the operations log."""
 
 import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from uuid import uuid4
 
@@ -125,8 +128,32 @@ def test_an_unwritable_log_stops_the_change(unwritable_log: None) -> None:
         log.record_refusal(CALL, operation="users.update", code="X")
 
 
+@contextmanager
+def database_away() -> Iterator[None]:
+    """No new connection to the database can be made, in any thread."""
+    known = connection.settings_dict["NAME"]
+    connection.close()
+    connection.settings_dict["NAME"] = "/nowhere/at/all"
+    try:
+        yield
+    finally:
+        connection.settings_dict["NAME"] = known
+
+
 @pytest.mark.django_db(transaction=True)
-def test_an_outcome_that_cannot_be_written_is_left_to_the_settler(unwritable_log: None) -> None:
+def test_an_outcome_that_cannot_be_written_is_written_when_the_database_is_back() -> None:
+    record = log.record_intent(CALL, log.Intent(operation="users.update"))
+    with database_away():
+        assert not log.complete(record.id, outcome="succeeded", server="dc1")
+    deadline = time.monotonic() + 10
+    while record.outcome == "pending" and time.monotonic() < deadline:
+        time.sleep(0.05)
+        record.refresh_from_db()
+    assert (record.outcome, record.server) == ("succeeded", "dc1")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_outcome_that_the_database_never_takes_is_left_to_the_settler(unwritable_log: None) -> None:
     assert not log.complete(uuid4(), outcome="succeeded")
 
 
