@@ -16,6 +16,7 @@ from playwright.sync_api import Browser
 from redis import Redis
 
 from tests.support.browser import running_browser
+from tests.support.configuration import Configure
 from tests.support.database import live_database_url, use_file_for_sqlite, with_guards_lifted_for_flush
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain, running_domain
@@ -68,10 +69,20 @@ def redis_server() -> Iterator[RedisServer]:
 
 
 @pytest.fixture
-def limited(settings: Any, redis_server: RedisServer) -> None:
+def configure(settings: Any) -> Configure:
+    """Change keys of one section of the configuration."""
+
+    def change(section: str, /, **keys: Any) -> None:
+        changed = getattr(settings.CONFIGURATION, section).model_copy(update=keys)
+        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={section: changed})
+
+    return change
+
+
+@pytest.fixture
+def limited(configure: Configure, redis_server: RedisServer) -> None:
     """Rate limits as they are by default, with nothing counted yet: tests go without them."""
-    limits = settings.CONFIGURATION.RateLimiting.model_copy(update={"Enabled": True})
-    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": limits})
+    configure("RateLimiting", Enabled=True)
     with Redis.from_url(redis_server.url) as redis:
         for counter in redis.scan_iter("gateway:limit:*"):
             redis.delete(counter)

@@ -15,6 +15,7 @@ from keys.models import Person
 from tests.approvals.proposals import SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 from tests.support.cast import make_person
+from tests.support.configuration import Configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -153,9 +154,8 @@ def test_nothing_is_edited_and_only_forms_of_our_own_decide(console: Client, app
     assert held.status == "pending"
 
 
-def test_two_approvals(console: Client, approver: Person, settings: Any) -> None:
-    section = settings.CONFIGURATION.Approvals.model_copy(update={"ProtectedNeedsTwo": True})
-    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"Approvals": section})
+def test_two_approvals(console: Client, approver: Person, configure: Configure) -> None:
+    configure("Approvals", ProtectedNeedsTwo=True)
     held = hold(protected=True)
     assert "Two different people have to approve it." in console.get(page_of(held)).content.decode()
     html = decide(console, held, "approve", comment="Fine with me").content.decode()

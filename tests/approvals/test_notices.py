@@ -21,6 +21,7 @@ from keys.models import Person
 from tests.approvals.proposals import SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 from tests.support.cast import make_person, permissions
+from tests.support.configuration import Configure
 from tests.support.smtp import MailServer
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -31,17 +32,6 @@ DECIDE = "approvals.decide_change"
 @pytest.fixture(autouse=True)
 def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
-
-
-@pytest.fixture
-def approvals(settings: Any) -> Any:
-    """Changes keys of the section."""
-
-    def change(**keys: Any) -> None:
-        section = settings.CONFIGURATION.Approvals.model_copy(update=keys)
-        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"Approvals": section})
-
-    return change
 
 
 @pytest.fixture
@@ -93,8 +83,8 @@ def addresses(outbox: list[EmailMessage]) -> list[str]:
 
 
 class TestApprovers:
-    def test_it_works(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage], approvals: Any) -> None:
-        approvals(BaseUrl="https://gateway.example.test/dmg/")
+    def test_it_works(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage], configure: Configure) -> None:
+        configure("Approvals", BaseUrl="https://gateway.example.test/dmg/")
         held = asked_by(ada)
         tell()
         (message,) = mailoutbox
@@ -177,9 +167,9 @@ class TestApprovers:
         assert not Notice.objects.exists()
 
     def test_of_a_first_approval_only_the_others(
-        self, grace: Person, ada: Person, mailoutbox: list[EmailMessage], approvals: Any
+        self, grace: Person, ada: Person, mailoutbox: list[EmailMessage], configure: Configure
     ) -> None:
-        approvals(ProtectedNeedsTwo=True)
+        configure("Approvals", ProtectedNeedsTwo=True)
         alan = with_address("alan")
         held = asked_by(ada, protected=True)
         tell()
@@ -317,11 +307,11 @@ class TestContent:
         assert "http" not in mailoutbox[0].body
 
 
-def test_switched_off(grace: Person, ada: Person, mailoutbox: list[EmailMessage], approvals: Any) -> None:
-    approvals(NotifyByEmail=False)
+def test_switched_off(grace: Person, ada: Person, mailoutbox: list[EmailMessage], configure: Configure) -> None:
+    configure("Approvals", NotifyByEmail=False)
     asked_by(ada)
     tell()
-    approvals(NotifyByEmail=True)
+    configure("Approvals", NotifyByEmail=True)
     tell()
     assert mailoutbox == [], "nor later"
 

@@ -20,6 +20,7 @@ from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
+from tests.support.configuration import Configure
 from tests.support.directory import PASSWORD, Directory, filetime, random_name
 from tests.support.domain import Domain
 
@@ -244,10 +245,9 @@ class TestTooLate:
         assert directory.text(ada, "title") == "Countess"
 
     def test_the_time_is_configured(
-        self, approved: ChangeRequest, directory: Directory, ada: UUID, settings: Any
+        self, approved: ChangeRequest, directory: Directory, ada: UUID, configure: Configure
     ) -> None:
-        section = settings.CONFIGURATION.Approvals.model_copy(update={"ApplyWithinHours": 1})
-        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"Approvals": section})
+        configure("Approvals", ApplyWithinHours=1)
         self.approved_hours_ago(approved, 1.1)
         pipeline.apply_change_request(approved.id)
         assert directory.text(ada, "title") == "Analyst"
@@ -256,11 +256,10 @@ class TestTooLate:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("needs_two", [False, True])
 def test_two_hundred_double_approvals(
-    domain: Domain, directory: Directory, organizational_unit: str, settings: Any, needs_two: bool
+    domain: Domain, directory: Directory, organizational_unit: str, configure: Configure, needs_two: bool
 ) -> None:
     """Two people approve each of 200 changes at once, and two workers take each up: one application of each."""
-    section = settings.CONFIGURATION.Approvals.model_copy(update={"ProtectedNeedsTwo": needs_two})
-    settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"Approvals": section})
+    configure("Approvals", ProtectedNeedsTwo=needs_two)
     careful = make_integration(make_connection(domain), level=SupervisionLevel.ASK_EVERY_CHANGE)
     mark = {"adminCount": "1"} if needs_two else {}
     people = [directory.add_user(parent=organizational_unit, **mark) for _ in range(200)]

@@ -15,6 +15,7 @@ from gateway.core.call import PersonRef
 from gateway.core.errors import GatewayError
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold, make_proposal
 from tests.audit.calls import CALL
+from tests.support.configuration import Configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -30,10 +31,11 @@ def nudged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 @pytest.fixture(autouse=True)
-def rule(settings: Any) -> Callable[[bool], None]:
+def rule(configure: Configure) -> Callable[[bool], None]:
+    """Whether changes of protected objects need two approvals."""
+
     def set_rule(is_on: bool) -> None:
-        section = settings.CONFIGURATION.Approvals.model_copy(update={"ProtectedNeedsTwo": is_on})
-        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"Approvals": section})
+        configure("Approvals", ProtectedNeedsTwo=is_on)
 
     set_rule(True)
     return set_rule

@@ -1,7 +1,6 @@
 """Changing a password with the present one: what the directory refuses, and how often it may be asked."""
 
 import json
-from typing import Any
 from uuid import UUID
 
 import ldap
@@ -15,6 +14,7 @@ from gateway import limits
 from gateway.core.call import SupervisionLevel
 from gateway.core.configuration import RateLimit
 from tests.support.cast import Console, Integration, make_integration, make_person
+from tests.support.configuration import Configure
 from tests.support.directory import PASSWORD, Directory
 
 NEW = "Engine-Number-2"
@@ -173,11 +173,9 @@ class TestTheLimit:
         assert integration.post(path(other), change()).status == 204
 
     def test_resets_are_counted_for_the_address(
-        self, settings: Any, integration: Integration, directory: Directory, organizational_unit: str
+        self, configure: Configure, integration: Integration, directory: Directory, organizational_unit: str
     ) -> None:
-        two = {"PasswordReset": RateLimit(Requests=2, WindowSeconds=60)}
-        section = settings.CONFIGURATION.RateLimiting.model_copy(update=two)
-        settings.CONFIGURATION = settings.CONFIGURATION.model_copy(update={"RateLimiting": section})
+        configure("RateLimiting", PasswordReset=RateLimit(Requests=2, WindowSeconds=60))
         users = [directory.add_user(parent=organizational_unit) for _ in range(3)]
         answers = [integration.post(f"/api/ad/users/{guid}/reset-password", {"generate": True}) for guid in users]
         assert [answer.status for answer in answers] == [200, 200, 429]
