@@ -93,7 +93,7 @@ TEMPLATES = [
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "keys.Person"
-AUTHENTICATION_BACKENDS = ["keys.sessions.LocalAccountBackend"]
+AUTHENTICATION_BACKENDS = ["keys.sessions.SessionBackend"]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
@@ -112,7 +112,7 @@ CSRF_HEADER_NAME = "HTTP_X_CSRFTOKEN"
 CSRF_FAILURE_VIEW = "gateway.surfaces.problems.csrf_failure"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SECURE_HSTS_SECONDS = 0 if DEVELOPMENT else 31_536_000
-LOGIN_URL = "admin:login"
+LOGIN_URL = "console:sign-in"
 # Bodies are limited by BodyLimitMiddleware, which answers 413; Django's own limit would answer 400 first.
 DATA_UPLOAD_MAX_MEMORY_SIZE = None
 

@@ -8,6 +8,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
+from gateway.console.sign_in import sign_in_to_admin, sign_out
 from gateway.core.call import Surface
 from gateway.health import health, metrics, ready
 from gateway.surfaces import problems
@@ -36,6 +37,8 @@ urlpatterns = [
     path("", include(router_for(Surface.API, only=BARE).urls)),
     *rest_urls,
     path("console/", include("gateway.console.urls")),
+    path("admin/login/", sign_in_to_admin),
+    path("admin/logout/", sign_out),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(pattern_name="console:home")),
 ]

@@ -19,14 +19,14 @@ from django.utils import timezone
 
 from audit import security
 from gateway.core.call import Call, PersonRef
-from gateway.core.errors import Forbidden, GatewayError, NotFound
+from gateway.core.errors import Forbidden, NotFound
 from keys import second_factor, secrets
 from keys.models import AccessToken, Person, PersonSession
-from keys.sign_in import Reason, client_address, log_refusal, verify
+from keys.sign_in import client_address, verify
 
 SEEN_EVERY = timedelta(minutes=1)
 
-_BACKEND = "keys.sessions.LocalAccountBackend"
+_BACKEND = "keys.sessions.SessionBackend"
 _SECOND_STEP = "second-step"
 _SECOND_STEP_SECONDS = 300
 _MOST_NOTED = 10_000
@@ -35,22 +35,11 @@ _noted: dict[str, float] = {}
 """When this process last noted that a session was seen, by the session's key."""
 
 
-class LocalAccountBackend(ModelBackend):
-    """What Django's own sign-in pages ask. `CONNECTION\\name` is a person of that directory, as they are written."""
+class SessionBackend(ModelBackend):
+    """What Django asks for the person of a session. Nobody signs in by it: its own pages know no second factor."""
 
-    def authenticate(
-        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **_: Any
-    ) -> Person | None:
-        if username is None or password is None:
-            return None
-        try:
-            person = verify(request, username=username, password=password)
-        except GatewayError:
-            return None  # a page has no better place for it; what is wrong was logged
-        if second_factor.is_on(person):
-            log_refusal(request, Reason.CODE_MISSING, person)
-            return None
-        return person
+    def authenticate(self, *_: Any, **__: Any) -> None:
+        return None
 
 
 def sign_in(request: HttpRequest, *, username: str, password: str, directory: str | None, code: str | None) -> Person:

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from directory.connection import get_client
 from directory.models import DirectoryConnection
-from tests.support.cast import PASSWORD, Console, Integration, make_connection, make_integration, make_person
+from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.domain import Domain
 
 
@@ -174,7 +174,7 @@ def test_admin_without_permission(connection: DirectoryConnection) -> None:
     person.is_staff = True
     person.save()
     client = Client()
-    assert client.login(username=person.username, password=PASSWORD)
+    client.force_login(person)
     change = reverse("admin:directory_directoryconnection_change", args=[connection.pk])
     page = client.get(change)
     assert page.status_code == 200

@@ -13,7 +13,6 @@ from keys import lifecycle
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from keys.permissions import GRANTABLE
 from tests.support.cast import (
-    PASSWORD,
     Integration,
     make_connection,
     make_integration,
@@ -43,7 +42,7 @@ def staff(*may: str) -> Client:
 
 def signed_in(person: Person) -> Client:
     client = Client()
-    assert client.post("/admin/login/", {"username": person.username, "password": PASSWORD}).status_code == 302
+    client.force_login(person)
     return client
 
 

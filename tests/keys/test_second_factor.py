@@ -204,15 +204,6 @@ def test_nothing_in_the_database_can_be_used(ada: Person) -> None:
         assert value not in kept
 
 
-def test_the_admins_own_page_is_no_way_around(db: None) -> None:
-    admin = make_person("ada", superuser=True)
-    turn_on(admin)
-    client = Client()
-    client.post("/admin/login/", {"username": "ada", "password": PASSWORD})
-    assert "sessionid" not in client.cookies
-    assert client.get("/admin/").status_code == 302
-
-
 def test_an_administrator_resets_it(ada: Person, console: Console) -> None:
     turn_on(ada)
     path = f"/rest/users/{ada.public_id}"

@@ -100,22 +100,6 @@ def test_thirty_failures_lock_an_address(db: None) -> None:
     assert sign_in("ada", client=elsewhere).status == 200
 
 
-def test_the_admins_own_page_counts_and_locks_as_well(db: None) -> None:
-    person = make_person("ada", superuser=True)
-    client = Client()
-
-    def log_in(password: str) -> int:
-        return client.post("/admin/login/", {"username": person.username, "password": password}).status_code
-
-    assert log_in("wrong") == 200
-    assert FailedSignIn.objects.count() == 1
-    for _ in range(9):
-        log_in("wrong")
-    assert log_in(PASSWORD) == 200
-    FailedSignIn.objects.all().delete()
-    assert log_in(PASSWORD) == 302
-
-
 @pytest.fixture
 def connection(db: None, domain: Domain) -> DirectoryConnection:
     return make_connection(domain, name="corp")

@@ -1,0 +1,45 @@
+"""A person's own password: changed with the present one, for local accounts only."""
+
+from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+
+from audit import security
+from gateway.core.errors import Conflict, FieldError, InvalidRequest
+from keys import sessions
+from keys.models import Person, PersonSession
+from keys.policy import reference_to
+from keys.sign_in import client_address, verify
+
+
+def change_own_password(request: HttpRequest, person: Person, *, current: str, new: str) -> None:
+    """Change the password of the signed-in person. Their other sessions end, and all their access tokens.
+
+    Raises SignInRefused for a wrong present password, which counts like one at sign-in; InvalidRequest at `newPassword`
+    for one that the rules for local accounts refuse; Conflict for a person of a directory.
+    """
+    if not person.is_local:
+        raise Conflict("The password of a person of a directory is the directory's to change.")
+    verify(request, username=person.username, password=current)
+    try:
+        validate_password(new, person)
+    except ValidationError as refusal:
+        detail = " ".join(refusal.messages)
+        raise InvalidRequest(
+            detail, errors=[FieldError(InvalidRequest.code, detail, pointer="#/newPassword")]
+        ) from None
+    person.set_password(new)
+    person.save(update_fields=["password"])
+    sessions.end_others(request, reference_to(person))
+    sessions.revoke_tokens(person)
+    # This session goes on, but Django gives it another key.
+    before = request.session.session_key
+    update_session_auth_hash(request, person)
+    PersonSession.objects.filter(session_key=before).update(session_key=request.session.session_key)
+    security.noted(
+        "password changed",
+        person=person.username,
+        client_address=client_address(request) or None,
+        request_id=getattr(request, "request_id", ""),
+    )
