@@ -42,6 +42,15 @@ class Day:
 
 
 @dataclass(frozen=True, slots=True)
+class DayOfUse:
+    """Operations begun on a day (UTC): all, and those that failed."""
+
+    day: date
+    operations: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Operations under one key's name ("" for persons): all, those that failed, of these those not permitted."""
 
@@ -82,3 +91,13 @@ def count_usage(records: QuerySet[OperationRecord], days: int) -> list[Usage]:
         forbidden=Count("id", filter=failed & Q(code=Forbidden.code)),
     )
     return [Usage(*row) for row in rows.order_by("-operations", "key")]
+
+
+def count_use(records: QuerySet[OperationRecord], days: int) -> list[DayOfUse]:
+    """All operations of each of the last days, reads included, the oldest day first, with the days without any."""
+    since = first_day(days)
+    counted = records.filter(at__gte=since).order_by().annotate(day=_UtcDay("at")).values_list("day")
+    rows = counted.annotate(operations=Count("id"), failed=Count("id", filter=Q(outcome=Outcome.FAILED)))
+    by_day = {day: DayOfUse(day, operations, failed) for day, operations, failed in rows}
+    dates = sorted({since.date() + timedelta(days=number) for number in range(days)} | by_day.keys())
+    return [by_day.get(day, DayOfUse(day, 0, 0)) for day in dates]

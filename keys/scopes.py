@@ -1,11 +1,16 @@
-"""The scopes of a role: from what people write (a distinguished name, an objectGUID) to what is kept."""
+"""The scopes of a role: from what people write (a distinguished name, an objectGUID) to what is kept, and back to the
+names of now.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Literal
 from uuid import UUID
+
+from typing_extensions import TypedDict
 
 from directory import errors as directory_errors
 from directory.connection import get_client
-from directory.ldap import DistinguishedName, InvalidValue
+from directory.ldap import DistinguishedName, Entry, InvalidValue, LdapError
 from directory.models import DirectoryConnection
 from gateway.core.shapes import parse_guid
 
@@ -46,3 +51,46 @@ def _resolve_one(position: int, text: str) -> dict[str, str]:
     if unreachable is not None:
         raise unreachable
     raise ScopeNotFound(position, text)
+
+
+class ScopeNow(TypedDict):
+    """A scope with the name it has now. `state` is `found`, `gone` (it holds nothing any more), or `unknown`, when its
+    directory cannot be asked; the name is then the last one known.
+    """
+
+    id: str
+    distinguishedName: str
+    directory: str
+    directoryName: str | None
+    state: Literal["found", "gone", "unknown"]
+
+
+def look_up(scopes: Sequence[Mapping[str, str]]) -> list[ScopeNow]:
+    """The scopes of a role as they are now, one search for each directory."""
+    connections = {str(row.id): row for row in DirectoryConnection.objects.all()} if scopes else {}
+    found = {directory: _find_all(row, scopes) for directory, row in connections.items()}
+    return [_now(scope, connections.get(scope["directoryId"]), found.get(scope["directoryId"])) for scope in scopes]
+
+
+def _find_all(connection: DirectoryConnection, scopes: Sequence[Mapping[str, str]]) -> dict[UUID, Entry] | None:
+    """Those in one directory that exist, by objectGUID; None when it is disabled or does not answer."""
+    inside = [UUID(scope["guid"]) for scope in scopes if scope["directoryId"] == str(connection.id)]
+    if not connection.enabled:
+        return None
+    try:
+        return get_client(connection.id).read_many(inside, ("objectGUID",))
+    except LdapError:
+        return None
+
+
+def _now(
+    scope: Mapping[str, str], connection: DirectoryConnection | None, found: Mapping[UUID, Entry] | None
+) -> ScopeNow:
+    entry = None if found is None else found.get(UUID(scope["guid"]))
+    return {
+        "id": scope["guid"],
+        "distinguishedName": scope["distinguishedName"] if entry is None else entry.dn,
+        "directory": scope["directoryId"],
+        "directoryName": None if connection is None else connection.name,
+        "state": "unknown" if found is None else "gone" if entry is None else "found",
+    }

@@ -8,14 +8,22 @@ from typing_extensions import TypedDict
 from gateway.core.call import Call, Surface
 from gateway.core.operation import SIGNED_IN, operation
 from gateway.core.paging import Page, PageQuery, page_of
+from keys.permission_meanings import MEANINGS
 from keys.permissions import APPS, GRANTABLE, named
 
 
 class PermissionRecord(TypedDict):
-    """`grantable` tells that a role may hold it; the others are for people only."""
+    """`grantable` tells that a role may hold it; the others are for people only.
+
+    `title`, `meaning` and `danger`, the reason to think twice before giving it, are for people to read.
+    """
 
     name: str
     description: str
+    group: str
+    title: str
+    meaning: str
+    danger: str | None
     grantable: bool
 
 
@@ -34,8 +42,13 @@ def search_permissions(call: Call, *, query: PageQuery) -> Page[PermissionRecord
 
 
 def _record(permission: Any) -> PermissionRecord:
+    known = MEANINGS[permission.full_name]
     return {
         "name": permission.full_name,
         "description": permission.name,
+        "group": known.group,
+        "title": known.title,
+        "meaning": known.text,
+        "danger": known.danger or None,
         "grantable": permission.full_name in GRANTABLE,
     }

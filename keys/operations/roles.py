@@ -18,7 +18,7 @@ from gateway.core.versions import version_of
 from keys.models import Role
 from keys.operations.granting import find_granted, require_held
 from keys.operations.refusals import invalid_member
-from keys.scopes import ScopeNotFound, resolve
+from keys.scopes import ScopeNotFound, ScopeNow, look_up, resolve
 
 _REST = frozenset({Surface.REST})
 
@@ -29,6 +29,12 @@ Scopes = Annotated[
     list[str],
     Field(max_length=50, description="Distinguished names or objectGUIDs; empty: the whole of every directory."),
 ]
+
+
+class SearchRoles(PageQuery):
+    """The filter of the list."""
+
+    name: Annotated[str | None, Field(description="A part of the name, in any case.")] = None
 
 
 class CreateRole(Body):
@@ -85,25 +91,42 @@ class RoleRecord(TypedDict):
     changedAt: str | None
 
 
+class RoleScopesRecord(TypedDict):
+    """Without any the role is not confined."""
+
+    items: list[ScopeNow]
+
+
 @operation(
     "roles.search",
     "GET roles",
     permission="keys.view_role",
-    query=PageQuery,
+    query=SearchRoles,
     output=Page[RoleRecord],
     surfaces=_REST,
 )
-def search_roles(call: Call, *, query: PageQuery) -> Page[RoleRecord]:
+def search_roles(call: Call, *, query: SearchRoles) -> Page[RoleRecord]:
     """List the roles by name."""
-    return page_of(
-        call, _roles().annotate(lower_name=Lower("name")), query=query, order=("lower_name", "id"), render=_record
-    )
+    roles = _roles().filter(name__icontains=query.name or "").annotate(lower_name=Lower("name"))
+    return page_of(call, roles, query=query, order=("lower_name", "id"), render=_record)
 
 
 @operation("roles.read", "GET roles/{id}", permission="keys.view_role", output=RoleRecord, surfaces=_REST)
 def read_role(call: Call, *, id: UUID) -> RoleRecord:  # noqa: ARG001 - every operation takes its call
     """Read one role."""
     return _record(find_role(id))
+
+
+@operation(
+    "roles.read-scopes",
+    "GET roles/{id}/scopes",
+    permission="keys.view_role",
+    output=RoleScopesRecord,
+    surfaces=_REST,
+)
+def read_role_scopes(call: Call, *, id: UUID) -> RoleScopesRecord:  # noqa: ARG001 - every operation takes its call
+    """Read what a role is confined to by its names of now, asked of the directories."""
+    return {"items": look_up(find_role(id).scopes)}
 
 
 @operation(

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, ProtectedError, QuerySet
+from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet
 from django.db.models.functions import Lower
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict
@@ -15,12 +15,13 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, render_timestamp
+from gateway.core.shapes import Body, Flag, render_timestamp
 from gateway.core.versions import version_of
 from keys import second_factor
 from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
 from keys.operations.refusals import invalid_member
+from keys.permissions import APPS
 from keys.policy import permissions_of_person
 from keys.sessions import revoke_tokens
 from keys.sign_in import MAX_PASSWORD
@@ -31,6 +32,13 @@ Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256)]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
+
+
+class SearchPeople(PageQuery):
+    """The filters of the list."""
+
+    name: Annotated[str | None, Field(description="A part of the user name or the display name, in any case.")] = None
+    active: Annotated[Flag | None, Field(description="Whether they may sign in.")] = None
 
 
 class CreatePerson(Body):
@@ -90,20 +98,24 @@ class UserRecord(TypedDict):
     "people.search",
     "GET users",
     permission="keys.view_person",
-    query=PageQuery,
+    query=SearchPeople,
     output=Page[UserRecord],
     surfaces=_REST,
 )
-def search_users(call: Call, *, query: PageQuery) -> Page[UserRecord]:
+def search_users(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
     """List the people by name."""
     people = _people().annotate(lower_name=Lower("username"))
+    if query.name is not None:
+        people = people.filter(Q(username__icontains=query.name) | Q(display_name__icontains=query.name))
+    if query.active is not None:
+        people = people.filter(is_active=query.active)
     return page_of(call, people, query=query, order=("lower_name", "id"), render=_record)
 
 
 @operation("people.read", "GET users/{id}", permission="keys.view_person", output=UserRecord, surfaces=_REST)
 def read_user(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every operation takes its call
     """Read one person."""
-    return _record(_find_person(id))
+    return _record(find_person(id))
 
 
 @operation(
@@ -125,7 +137,7 @@ def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
     _set_password(person, body.password)
     _save(person)
     person.user_permissions.set(permissions)
-    return _record(_find_person(person.public_id))
+    return _record(find_person(person.public_id))
 
 
 @operation(
@@ -139,7 +151,7 @@ def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
 )
 def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
-    person = _find_person(id)
+    person = find_person(id)
     _require_not_above(call, person)
     given = body.model_fields_set
     for member in ("username", "password"):
@@ -159,10 +171,11 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
     _save(person)
     if permissions is not None:
-        person.user_permissions.set(permissions)
+        others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
+        person.user_permissions.set([*permissions, *others])
     if not person.is_active or "password" in given:
         revoke_tokens(person)
-    return _record(_find_person(id))
+    return _record(find_person(id))
 
 
 @operation(
@@ -174,7 +187,7 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
 )
 def delete_user(call: Call, *, id: UUID) -> None:
     """Delete a person who owns no API key. Deactivating keeps their name for the log's readers."""
-    person = _find_person(id)
+    person = find_person(id)
     _require_not_above(call, person)
     if person.pk == call.person.id:
         raise Conflict("Nobody can delete themselves.")
@@ -193,7 +206,7 @@ def delete_user(call: Call, *, id: UUID) -> None:
 )
 def reset_second_factor(call: Call, *, id: UUID) -> None:
     """Turn somebody's second factor off, say because their telephone is lost. Your own is removed with a code."""
-    person = _find_person(id)
+    person = find_person(id)
     _require_not_above(call, person)
     second_factor.reset(person, by=call.person)
 
@@ -204,7 +217,8 @@ def _people() -> QuerySet[Person]:
     return people.prefetch_related("user_permissions__content_type", "groups")
 
 
-def _find_person(id: UUID) -> Person:
+def find_person(id: UUID) -> Person:
+    """A person with what is shown of them; raises NotFound."""
     person = _people().filter(public_id=id).first()
     if person is None:
         raise NotFound
@@ -255,7 +269,9 @@ def _record(person: Any) -> UserRecord:
         "superuser": person.is_superuser,
         "secondFactor": person.has_second_factor,
         "permissions": sorted(
-            f"{item.content_type.app_label}.{item.codename}" for item in person.user_permissions.all()
+            f"{item.content_type.app_label}.{item.codename}"
+            for item in person.user_permissions.all()
+            if item.content_type.app_label in APPS
         ),
         "groups": sorted(group.name for group in person.groups.all()),
         "createdAt": render_timestamp(person.date_joined),

@@ -1,0 +1,101 @@
+"""What keys and people may do now, and where it comes from or what keeps them from more."""
+
+from collections.abc import Iterable
+from typing import Literal
+from uuid import UUID
+
+from django.contrib.auth.models import Permission
+from typing_extensions import TypedDict
+
+from gateway.core.call import Call, Surface
+from gateway.core.operation import operation
+from keys.operations.api_keys import find_key
+from keys.operations.users import find_person
+from keys.permissions import APPS, GRANTABLE
+from keys.policy import permissions_of_person
+from keys.scopes import ScopeNow, look_up
+
+_REST = frozenset({Surface.REST})
+
+
+class KeyPermission(TypedDict):
+    """`missing` tells who lacks it, so that the key does not have it; null for what the key may do."""
+
+    name: str
+    missing: Literal["role", "owner"] | None
+
+
+class KeyPermissionsRecord(TypedDict):
+    """What the role gives or the owner holds, by name, and what the role is confined to by its names of now."""
+
+    permissions: list[KeyPermission]
+    scopes: list[ScopeNow]
+
+
+class PersonPermission(TypedDict):
+    """`groups` are those that give it. A superuser holds all, even what neither they nor a group were given."""
+
+    name: str
+    direct: bool
+    groups: list[str]
+
+
+class PersonPermissionsRecord(TypedDict):
+    permissions: list[PersonPermission]
+
+
+@operation(
+    "api-keys.read-effective-permissions",
+    "GET api-keys/{id}/permissions",
+    permission="keys.view_apikey",
+    output=KeyPermissionsRecord,
+    surfaces=_REST,
+)
+def read_key_permissions(call: Call, *, id: UUID) -> KeyPermissionsRecord:  # noqa: ARG001 - every operation takes its call
+    """Read what an API key may do now: what its role gives and its owner holds, and what one of them lacks.
+
+    Expiry, revocation, addresses and links are the key's own record.
+    """
+    key = find_key(id)
+    owner = key.owner
+    held = permissions_of_person(owner.pk, is_active=owner.is_active, is_superuser=owner.is_superuser) & GRANTABLE
+    given = _names(key.role.permissions.select_related("content_type")) & GRANTABLE
+    return {
+        "permissions": [
+            {"name": name, "missing": "role" if name not in given else "owner" if name not in held else None}
+            for name in sorted(given | held)
+        ],
+        "scopes": look_up(key.role.scopes),
+    }
+
+
+@operation(
+    "people.read-effective-permissions",
+    "GET users/{id}/permissions",
+    permission="keys.view_person",
+    output=PersonPermissionsRecord,
+    surfaces=_REST,
+)
+def read_person_permissions(call: Call, *, id: UUID) -> PersonPermissionsRecord:  # noqa: ARG001 - every operation takes its call
+    """Read what a person may do now, and which of it they were given themselves or by groups."""
+    person = find_person(id)
+    held = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
+    direct = _names(person.user_permissions.all())
+    by_group = {
+        group.name: _names(group.permissions.filter(content_type__app_label__in=APPS).select_related("content_type"))
+        for group in person.groups.order_by("name")
+    }
+    return {
+        "permissions": [
+            {
+                "name": name,
+                "direct": name in direct,
+                "groups": [group for group, names in by_group.items() if name in names],
+            }
+            for name in sorted(held)
+        ]
+    }
+
+
+def _names(permissions: Iterable[Permission]) -> frozenset[str]:
+    return frozenset(f"{item.content_type.app_label}.{item.codename}" for item in permissions)
