@@ -1,24 +1,29 @@
-"""Looking at runs: a list of them, one as it stands, and what its page shows. Starting one is
-`organization_unit_accounts`'.
+"""Looking at runs: a list of them, one as it stands, what its page shows, and what trying again would do.
+
+Starting one is `organization_unit_accounts`'.
 """
 
-from typing import Annotated
+from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from directory import runs
-from directory.access import named_inside_scopes
-from directory.run_assessment import Action
-from directory.run_models import Run, RunState
-from directory.run_overview import RunDetails, RunOverview, details, overview, with_counts
+from directory.access import client_of, find_object, named_inside_scopes
+from directory.run_assessment import Action, assess_named
+from directory.run_models import AccountStatus, Run, RunState
+from directory.run_overview import RunDetails, RunOverview, RunUnitJson, details, overview, with_counts
 from directory.runs import RunResult
+from directory.shapes.kinds import Kind
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Guid
+
+REST_ONLY = frozenset({Surface.REST})
 
 
 class SearchRuns(PageQuery):
@@ -28,6 +33,24 @@ class SearchRuns(PageQuery):
     action: Annotated[Action | None, Field(description="Only runs that enable, or only those that disable.")] = None
     organizational_unit: Annotated[Guid | None, Field(description="Only runs over this unit (objectGUID).")] = None
     change_request_id: Annotated[Guid | None, Field(description="Only the run that this change request became.")] = None
+
+
+class RetriedAccount(TypedDict):
+    """An account that failed, why it did, and what another run would mean for it: `absent` is not in the unit now."""
+
+    id: str
+    distinguishedName: str | None
+    effect: Literal["change", "none", "protected", "absent"]
+    problem: dict[str, Any] | None
+
+
+class RetryPlan(TypedDict):
+    """What a new run over exactly these accounts would do now."""
+
+    runId: str
+    action: Action
+    organizationalUnit: RunUnitJson
+    accounts: list[RetriedAccount]
 
 
 @operation("runs.search", "GET ad/runs", permission=SIGNED_IN, query=SearchRuns, output=Page[RunOverview])
@@ -54,11 +77,40 @@ def read_run(call: Call, *, id: UUID) -> RunResult:
     "GET ad/runs/{id}/details",
     permission=SIGNED_IN,
     output=RunDetails,
-    surfaces=frozenset({Surface.REST}),
+    surfaces=REST_ONLY,
 )
 def read_run_details(call: Call, *, id: UUID) -> RunDetails:
     """Read a run with its results so far, whose it is, its times, and what it waits for."""
     return details(_find_run(with_counts(_visible_runs(call)), id))
+
+
+@operation(
+    "runs.plan-retry",
+    "GET ad/runs/{id}/retry-plan",
+    permission="directory.run_accounts",
+    output=RetryPlan,
+    surfaces=REST_ONLY,
+)
+def plan_retry(call: Call, *, id: UUID) -> RetryPlan:
+    """Show what a new run over the failed accounts of a completed one would do now, without changing anything."""
+    run = _find_run(_visible_runs(call).filter(state=RunState.COMPLETED), id)
+    unit = find_object(call, run.unit, kinds={Kind.ORGANIZATIONAL_UNIT})
+    failed = {item.account: item for item in run.results.filter(status=AccountStatus.FAILED).order_by("position")}
+    action = cast(Action, run.action)
+    return {
+        "runId": str(run.id),
+        "action": action,
+        "organizationalUnit": {"id": str(run.unit), "distinguishedName": unit.dn},
+        "accounts": [
+            {
+                "id": str(account.id),
+                "distinguishedName": account.distinguished_name or failed[account.id].distinguished_name,
+                "effect": account.effect.value,
+                "problem": failed[account.id].problem,
+            }
+            for account in assess_named(client_of(call), run.unit, failed, action)
+        ],
+    }
 
 
 def _visible_runs(call: Call) -> QuerySet[Run]:

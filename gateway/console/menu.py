@@ -20,5 +20,6 @@ class Entry:
 MENU = (
     Entry("Home", "console:home", "/console/"),
     Entry("Approvals", "console:changes", "/console/changes/", ("change-requests.approve", "change-requests.search")),
+    Entry("Runs", "console:runs", "/console/runs/", ("organization-units.plan-accounts",), group="Directory"),
     Entry("Operations log", "console:log", "/console/log/", ("operations.search",)),
 )

@@ -1,6 +1,6 @@
 """The addresses of the console, below `/console/`. Each part of it lists its own."""
 
-from gateway.console import account, changes, home, log, sign_in, tree
+from gateway.console import account, changes, home, log, runs, sign_in, tree
 
 app_name = "console"
 
@@ -10,5 +10,6 @@ urlpatterns = [
     *home.urls,
     *changes.urls,
     *log.urls,
+    *runs.urls,
     *tree.urls,
 ]

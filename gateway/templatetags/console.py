@@ -86,6 +86,13 @@ def place(distinguished_name: str | None) -> str:
     return " / ".join([domain, *units] if domain else units)
 
 
+@register.filter
+def place_below(distinguished_name: str | None, unit: str) -> str:
+    """Where an object is below a unit that is on the page anyway: empty directly in it, else as `place` says it."""
+    name = _parsed(distinguished_name)
+    return "" if name is None or name.parent == _parsed(unit) else place(distinguished_name)
+
+
 def _parsed(distinguished_name: str | None) -> DistinguishedName | None:
     try:
         return DistinguishedName.parse(distinguished_name or "")
