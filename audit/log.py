@@ -85,7 +85,7 @@ class Completion:
 
 
 def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str, **fields: Any) -> dict[str, Any]:
-    """A new record's fields."""
+    """A new record's fields but for its code, which is made of them."""
     identifier, at = new_identifier()
     facts = {
         "id": identifier,
@@ -113,16 +113,20 @@ def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str
             "target_kind": target.kind or None,
             "target_dn": target.distinguished_name or None,
         }
-    facts["mac"] = mac_of(facts)
     return facts
 
 
-def _new_record(call: Call, **facts: Any) -> OperationRecord:
-    return OperationRecord(**_facts(call, **facts))
+def _new_record(call: Call, **fields: Any) -> OperationRecord:
+    facts = _facts(call, **fields)
+    return OperationRecord(**facts, mac=mac_of(facts))
 
 
-def _insert(records: Sequence[dict[str, Any]]) -> list[OperationRecord]:
-    """Insert and commit (`durable` refuses a caller's transaction, whose rollback would take the records with it)."""
+def _insert(facts: Iterable[dict[str, Any]]) -> list[OperationRecord]:
+    """Insert with their codes, and commit.
+
+    `durable` refuses a caller's transaction, whose rollback would take the records with it.
+    """
+    records = [{**fields, "mac": mac_of(fields)} for fields in facts]
     try:
         with transaction.atomic(durable=True):
             _prepared.execute(records)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import structlog
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection, transaction
 
+from audit.chain import mac_of
 from audit.models import OperationRecord
 from gateway.core.prepared import PreparedInsert
 
@@ -16,7 +17,7 @@ _logger = structlog.stdlib.get_logger(__name__)
 _insert: Final = PreparedInsert(OperationRecord)
 
 Facts = Mapping[str, Any]
-"""A record as its field names and values: thousands of reads a second are no model instances."""
+"""A record as its field names and values, without its code: thousands of reads a second are no model instances."""
 
 
 class ReadBuffer:
@@ -76,7 +77,7 @@ class ReadBuffer:
                 if not batch:
                     return True
                 try:
-                    self._write(batch)
+                    self._write([{**record, "mac": mac_of(record)} for record in batch])
                 except (DatabaseError, InterfaceError) as error:
                     _logger.warning("reads cannot be recorded for now", waiting=len(self._waiting), error=str(error))
                     connection.close()

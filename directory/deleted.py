@@ -26,7 +26,7 @@ from directory.policy import SHOWN_AGE, is_protected
 from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion
 from directory.shapes.kinds import Kind
-from directory.shapes.record import render, select
+from directory.shapes.record import renderer_for
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden
 
@@ -90,9 +90,9 @@ def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) ->
     """The record of a deleted object; raises as `find_deleted` and `select`."""
     client = client_of(call)
     schema = client.schema
-    selection = select(schema, attributes, frozenset(Kind))
-    entry = find_deleted(call, id, selection.to_read)
-    record = render(entry, schema, selection, protected=is_protected(client, entry, max_age=SHOWN_AGE))
+    renderer = renderer_for(schema, attributes, frozenset(Kind))
+    entry = find_deleted(call, id, renderer.selection.to_read)
+    record = renderer.render_whole(entry, protected=is_protected(client, entry, max_age=SHOWN_AGE))
     recycle_bin = client.is_recycle_bin_enabled()
     return {**record, **_deletion(entry, schema, recycle_bin=recycle_bin)}
 

@@ -11,7 +11,7 @@ from directory.ldap.dn import DistinguishedName
 from directory.policy import SHOWN_AGE, is_protected
 from directory.settle import SECONDS_TO_COME_BACK
 from directory.shapes.kinds import Kind
-from directory.shapes.record import DirectoryObject, render, select
+from directory.shapes.record import DirectoryObject, renderer_for
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, InvalidRequest
 
@@ -23,10 +23,9 @@ def read_record(
 ) -> DirectoryObject:
     """The record of the object a caller names; raises as `find_object` and `select`."""
     client = client_of(call)
-    schema = client.schema
-    selection = select(schema, attributes, kinds)
-    entry = find_object(call, reference, kinds=kinds, attributes=selection.to_read)
-    return render(entry, schema, selection, protected=is_protected(client, entry, max_age=SHOWN_AGE))
+    renderer = renderer_for(client.schema, attributes, kinds)
+    entry = find_object(call, reference, kinds=kinds, attributes=renderer.selection.to_read)
+    return renderer.render_whole(entry, protected=is_protected(client, entry, max_age=SHOWN_AGE))
 
 
 def read_by_name(

@@ -3,10 +3,18 @@
 import gc
 import os
 
+from django.core.cache import close_caches
+from django.core.signals import request_finished
 from django.core.wsgi import get_wsgi_application
+from django.db import close_old_connections
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 application = get_wsgi_application()
+
+# What Django would do after each request: our cache has nothing to close, and database connections are looked after
+# when the next request begins.
+request_finished.disconnect(close_caches)
+request_finished.disconnect(close_old_connections)
 
 # What is loaded now stays: the collector need not look through it again with every few hundred requests.
 gc.collect()

@@ -117,6 +117,7 @@ class Client:
         base = reference(ref)
         names = _names(attributes, descriptor=descriptor)
         controls = reading_controls(deleted=deleted, descriptor=descriptor)
+        asked = frozenset(names)
 
         def operation(connection: Connection, seconds: float) -> Entry:
             link = connection.ldap
@@ -125,7 +126,7 @@ class Client:
             for dn, values in rows:
                 if dn is not None:
                     complete_ranges(link, dn, values, controls, seconds)
-                    return Entry(dn, values)
+                    return Entry(dn, values, asked if values.keys() <= asked else frozenset())
             raise NotFound("There is no such object", result_code=32)
 
         return self._reading(operation)

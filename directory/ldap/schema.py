@@ -7,6 +7,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 from uuid import UUID
 
 from directory.ldap.entry import Entry
@@ -174,6 +175,8 @@ class Schema:
 
     attributes: Mapping[str, AttributeType] = field(repr=False)
     classes: Mapping[str, ObjectClass] = field(repr=False)
+    derived: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    """What others have worked out from this schema: it is kept as long as the schema is the current one."""
 
     @classmethod
     def from_entries(cls, entries: Iterable[Entry]) -> "Schema":

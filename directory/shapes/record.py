@@ -128,15 +128,15 @@ def readable_name(schema: Schema, name: str, *, parameter: str) -> str:
     return attribute.name
 
 
-def render(entry: Entry, schema: Schema, selection: Selection, *, protected: bool) -> DirectoryObject:
-    """The record of an entry that was read with the selection's `to_read`."""
-    parents = entry.values(PARENT_ID)
-    return Renderer(schema, selection).render(
-        entry,
-        protected=protected,
-        parent_id=guid_to_text(parents[0]) if parents else None,
-        computed_control=entry.integer(COMPUTED_CONTROL) or 0,
-    )
+def renderer_for(schema: Schema, requested: Collection[str] | None, kinds: Collection[Kind]) -> "Renderer":
+    """What makes the records for `?attributes=` (see `select`), kept with the schema: most calls ask for the same."""
+    key = (renderer_for, None if requested is None else tuple(requested), frozenset(kinds))
+    renderer: Renderer | None = schema.derived.get(key)
+    if renderer is None:
+        renderer = Renderer(schema, select(schema, requested, kinds))
+        if len(schema.derived) < _MOST_KEPT:
+            schema.derived[key] = renderer
+    return renderer
 
 
 def version_of(entry: Entry) -> str:
@@ -145,6 +145,7 @@ def version_of(entry: Entry) -> str:
 
 
 _Decoder = Callable[[bytes], str]
+_MOST_KEPT = 1000
 _NO_VALUES: list[bytes] = []
 
 
@@ -152,11 +153,21 @@ class Renderer:
     """Makes records of entries that were read with one selection; what the schema says is looked up once for all."""
 
     def __init__(self, schema: Schema, selection: Selection) -> None:
+        self.selection = selection
         self._schema = schema
-        self._selection = selection
         self._shown: dict[Kind, tuple[tuple[str, _Decoder], ...]] = {}
         self._time = decoder(schema.attribute("whenCreated"))
         self._filetime = decoder(schema.attribute("pwdLastSet"))
+
+    def render_whole(self, entry: Entry, *, protected: bool) -> DirectoryObject:
+        """The record of an entry that was read with all of the selection's `to_read`."""
+        parents = entry.values(PARENT_ID)
+        return self.render(
+            entry,
+            protected=protected,
+            parent_id=guid_to_text(parents[0]) if parents else None,
+            computed_control=entry.integer(COMPUTED_CONTROL) or 0,
+        )
 
     def render(self, entry: Entry, *, protected: bool, parent_id: str | None, computed_control: int) -> DirectoryObject:
         """The record of an entry.
@@ -219,7 +230,7 @@ class Renderer:
             decoders = self._shown.setdefault(kind, self._decoders(kind))
         values = entry.attributes.get
         shown = {name: [*map(decode, values(name, _NO_VALUES))] for name, decode in decoders}
-        if self._selection.everything:
+        if self.selection.everything:
             for name in entry:
                 attribute = self._schema.attribute(name)
                 # What was read for the record itself and is computed is not among an entry's attributes.
@@ -229,7 +240,7 @@ class Renderer:
         return shown
 
     def _decoders(self, kind: Kind) -> tuple[tuple[str, _Decoder], ...]:
-        names = sorted(DEFAULT_ATTRIBUTES[kind]) if self._selection.shown is None else self._selection.shown
+        names = sorted(DEFAULT_ATTRIBUTES[kind]) if self.selection.shown is None else self.selection.shown
         return tuple((name, decoder(self._schema.attribute(name))) for name in names)
 
 

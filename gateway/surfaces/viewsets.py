@@ -75,9 +75,12 @@ class OperationViewSet(ViewSet):
     declared: ClassVar[dict[str, Operation]] = {}
     surface: ClassVar[Surface]
     place: ClassVar[str]
-    content_negotiation_class = JsonOnly
     http_method_names = ["get", "head", "post", "patch", "delete"]  # OPTIONS describes nothing here; OpenAPI does
     schema = OperationSchema()
+
+    def initial(self, request: Request, *_: Any, **__: Any) -> None:
+        """Find out who calls. What else REST framework does here, versions, negotiation, throttles, is not used."""
+        self.perform_authentication(request)
 
     @classmethod
     def as_view(cls, actions: Any = None, **initkwargs: Any) -> Any:

@@ -56,7 +56,12 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[PreparedQuery]:
     """The prepared queries as they are made: Django's own log of queries does not see them."""
     made: list[PreparedQuery] = []
     rows = PreparedQuery.rows
-    monkeypatch.setattr(PreparedQuery, "rows", lambda query, *values: made.append(query) or rows(query, *values))
+
+    def note(query: PreparedQuery, *values: Any) -> list[list[Any]]:
+        made.append(query)
+        return rows(query, *values)
+
+    monkeypatch.setattr(PreparedQuery, "rows", note)
     return made
 
 
