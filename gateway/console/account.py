@@ -58,6 +58,7 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
     found = visit.perform("permissions.search", query={"pageSize": "1000"})["items"]
     held = [item for item in found if item["name"] in visit.call.permissions]
     own = visit.request.session.session_key
+    living = list(sessions.sessions_of(person.pk)[:_MOST_SESSIONS])
     return visit.render(
         "account.html",
         {
@@ -70,7 +71,7 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
             "recovery_codes_left": second_factor.remaining_recovery_codes(person),
             "sessions": [
                 {"session": session, "current": session.session_key == own, "client": _client(session.user_agent)}
-                for session in sessions.sessions_of(person.pk)[:_MOST_SESSIONS]
+                for session in sorted(living, key=lambda session: session.session_key != own)
             ],
             **context,
         },
@@ -100,14 +101,14 @@ def _client(user_agent: str) -> str:
 def password(visit: Visit) -> HttpResponseBase:
     current, new, again = (visit.form.get(name, "") for name in ("current", "new", "again"))
     if new != again:
-        return _page(visit, status=400, told={"again": "This is not the same as the new password."})
+        return _page(visit, status=InvalidRequest.status, told={"again": "This is not the same as the new password."})
     try:
         change_own_password(visit.request, _person(visit), current=current, new=new)
     except SignInRefused as refusal:
         text = _WRONG_PASSWORD.get(refusal.reason, "This is not your present password.")
-        return _page(visit, status=refusal.status, told={"current": text})
+        return _page(visit, status=InvalidRequest.status, told={"current": text})
     except InvalidRequest as refusal:
-        return _page(visit, status=refusal.status, told={"new": refusal.detail})
+        return _page(visit, status=InvalidRequest.status, told={"new": refusal.detail})
     messages.success(visit.request, "Your password is changed. You are signed out everywhere else.")
     return visit.redirect("account")
 
@@ -132,7 +133,7 @@ def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpR
     if found is None:
         return visit.redirect("account")
     image = segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000")
-    shown = {"image": image, "secret": " ".join(re.findall(".{1,4}", found.secret)), "address": found.address}
+    shown = {"image": image, "secret": re.findall(".{1,4}", found.secret), "address": found.address}
     return visit.render("account_second_factor.html", {**shown, **context}, status=status)
 
 
@@ -141,7 +142,7 @@ def confirm_second_factor(visit: Visit) -> HttpResponseBase:
     try:
         codes = second_factor.confirm(visit.request, _person(visit), visit.form.get("code", ""))
     except SignInRefused as refusal:
-        return _enrolment_page(visit, status=refusal.status, told={"code": _WRONG_CODE[refusal.reason]})
+        return _enrolment_page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
     messages.success(visit.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
     return visit.render("account_recovery_codes.html", {"codes": codes})
 
@@ -156,7 +157,7 @@ def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
             return visit.render("account_recovery_codes.html", {"codes": codes})
         second_factor.remove(request, person, code)
     except SignInRefused as refusal:
-        return _page(visit, status=refusal.status, told={"code": _WRONG_CODE[refusal.reason]})
+        return _page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
     messages.success(visit.request, "The second factor is off. Your password alone signs you in.")
     return visit.redirect("account")
 

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods
 
 from directory.models import DirectoryConnection
 from gateway.console.visit import Visit, page
-from gateway.core.errors import GatewayError
+from gateway.core.errors import Forbidden, GatewayError
 from keys import second_factor, sessions
 from keys.sign_in import Reason, SignInRefused, verify
 
@@ -69,7 +69,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         )
     except SignInRefused as refusal:
         told = _TOLD.get(refusal.reason, _WRONG)
-        return render(request, "console/sign_in.html", {**context, "told": told}, status=refusal.status)
+        return render(request, "console/sign_in.html", {**context, "told": told}, status=Forbidden.status)
     except GatewayError as problem:
         return render(request, "console/sign_in.html", {**context, "told": problem.detail}, status=problem.status)
     if second_factor.is_on(person):
@@ -100,7 +100,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
         second_factor.require_code(request, person, request.POST.get("code", ""))
     except SignInRefused as refusal:
         context["told"] = _TOLD[refusal.reason]
-        return render(request, "console/sign_in_code.html", context, status=refusal.status)
+        return render(request, "console/sign_in_code.html", context, status=Forbidden.status)
     sessions.start(request, person)
     return HttpResponseRedirect(there)
 

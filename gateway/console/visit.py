@@ -65,7 +65,10 @@ class Visit:
     @property
     def here(self) -> Entry | None:
         """The part of the console that the page belongs to."""
-        belongs = [entry for entry in MENU if self.request.path.startswith(entry.place)]
+        path, home = self.request.path, reverse("console:home")
+        belongs = [
+            entry for entry in MENU if path == entry.place or (entry.place != home and path.startswith(entry.place))
+        ]
         return max(belongs, key=lambda entry: len(entry.place), default=None)
 
     def may(self, name: str) -> bool:

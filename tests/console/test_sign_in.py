@@ -58,7 +58,7 @@ def test_a_wrong_password_says_nothing_more(client: Client, ada: Person) -> None
     for _ in range(10):
         sign_in(client, "ada", "wrong")
     answers += [sign_in(client, "ada"), sign_in(client, "ada", "")]
-    assert {answer.status_code for answer in answers} == {401}
+    assert {answer.status_code for answer in answers} == {403}
     assert {told(answer).startswith(WRONG) for answer in answers} == {True}
     assert len({told(answer) for answer in answers}) == 1
     assert 'value="ada"' in answers[0].content.decode()
@@ -154,7 +154,7 @@ def test_the_code_comes_second(client: Client, secret: str) -> None:
     assert client.get("/console/")["Location"].startswith("/console/sign-in")
     assert client.get(response["Location"]).status_code == 200
     wrong = client.post("/console/sign-in/code", {"code": "12"})
-    assert (wrong.status_code, "This code is wrong" in told(wrong)) == (401, True)
+    assert (wrong.status_code, "This code is wrong" in told(wrong)) == (403, True)
     done = client.post("/console/sign-in/code", {"code": code_of(secret), "next": "/console/changes/"})
     assert (done.status_code, done["Location"]) == (302, "/console/changes/")
     assert is_signed_in(client)
