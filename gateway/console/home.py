@@ -1,15 +1,99 @@
-"""The first page, and the choice of the directory to work on."""
+"""The first page: what waits for whoever looks at it, what is going on, and how the gateway is doing.
+
+Each panel is for who may see what it shows. What takes its time, or changes by itself, comes after the page.
+"""
+
+from typing import Any
 
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from approvals.models import Status
+from gateway.console.chain import chain_state
+from gateway.console.charts import chart_of_days, chart_of_keys
 from gateway.console.visit import CHOSEN_DIRECTORY, Visit, page
+
+_PERIODS = (14, 30, 90)
+"""Days that the charts can show."""
+_WATCHED = 3
+"""Seconds until runs in progress are looked at again."""
+_UNWATCHED = 20
+"""The same while there are none."""
 
 
 @page()
 def home(visit: Visit) -> HttpResponseBase:
-    return visit.render("home.html")
+    return visit.render(
+        "home.html",
+        {
+            "waiting": _find_waiting(visit),
+            "own": visit.perform(
+                "change-requests.search", query={"owner": visit.call.person.username, "pageSize": "5"}
+            ),
+            "runs": _find_runs(visit),
+            "recent": (
+                visit.perform("operations.search", query={"onlyChanges": "true", "pageSize": "6"})["items"]
+                if visit.may("operations.search")
+                else None
+            ),
+            "keys": visit.perform("api-keys.list-due") if visit.may("api-keys.list-due") else None,
+        },
+    )
+
+
+def _find_waiting(visit: Visit) -> dict[str, Any] | None:
+    """What the person may decide, the oldest first; their own requests are somebody else's to decide."""
+    if not visit.may("change-requests.approve"):
+        return None
+    pending = visit.perform("change-requests.search", query={"status": Status.PENDING, "pageSize": "200"})["items"]
+    others = [item for item in pending if item["requestedBy"]["owner"] != visit.call.person.username]
+    return {"oldest": others[::-1][:5], "statistics": visit.perform("change-requests.read-statistics")}
+
+
+def _find_runs(visit: Visit) -> dict[str, Any] | None:
+    """The runs that are not over, and after how many seconds to look again. None for who has nothing to do with any."""
+    if visit.call.directory is None:
+        return None
+    items = [
+        item
+        for state in ("running", "queued")
+        for item in visit.perform("runs.search", query={"state": state, "pageSize": "10"})["items"]
+    ]
+    if not items and not visit.call.may("directory.run_accounts"):
+        return None
+    for item in items:
+        item["done"] = item["succeeded"] + item["unchanged"] + item["failed"]
+    return {"items": items, "again": _WATCHED if items else _UNWATCHED}
+
+
+@page(get="runs.search")
+def runs(visit: Visit) -> HttpResponseBase:
+    return visit.render("_home_runs.html", {"runs": _find_runs(visit)})
+
+
+@page(get="operations.read-statistics")
+def activity(visit: Visit) -> HttpResponseBase:
+    """The charts."""
+    statistics = visit.perform("operations.read-statistics", query=visit.query)
+    return visit.render(
+        "_home_activity.html",
+        {
+            "days": chart_of_days(statistics["days"]),
+            "keys": chart_of_keys(statistics),
+            "since": statistics["since"],
+            "periods": _PERIODS,
+        },
+    )
+
+
+@page(get="health.read")
+def health(visit: Visit) -> HttpResponseBase:
+    """Whether everything answers; a directory that does not is waited for some seconds."""
+    return visit.render(
+        "_home_health.html",
+        {"health": visit.perform("health.read") if visit.may("health.read") else None, "chain": chain_state(visit)},
+    )
 
 
 @page("POST")
@@ -23,5 +107,8 @@ def choose_directory(visit: Visit) -> HttpResponseBase:
 
 urls = [
     path("", home, name="home"),
+    path("home/runs", runs, name="home-runs"),
+    path("home/activity", activity, name="home-activity"),
+    path("home/health", health, name="home-health"),
     path("choose-directory", choose_directory, name="choose-directory"),
 ]

@@ -8,9 +8,11 @@ import pytest
 from django.utils import timezone
 
 from audit import log
+from audit.chain import mac_of
 from audit.models import OperationRecord
 from audit.operations import operations_log
 from audit.read_buffer import reads
+from directory import access
 from gateway.core.call import Call
 from tests.audit.calls import CALL, DIRECTORY, make_call
 from tests.support.cast import Console, make_integration, make_person
@@ -35,11 +37,11 @@ def noon(monkeypatch: pytest.MonkeyPatch) -> datetime:
 
 
 def logged(call: Call = CALL, *, at: datetime, operation: str = "users.update", dn: str = "", **facts: Any) -> None:
-    """A record of that moment. The database takes no other `at` later."""
+    """A record of that moment, made as if it were one of now: the database takes no other `at` later."""
     target = log.TargetRef(id=uuid4(), kind="user", distinguished_name=dn)
     fields = {"outcome": "succeeded", "target": target, **facts}
-    record = OperationRecord(**log._facts(call, operation=operation, **fields) | {"at": at})
-    record.save(force_insert=True)
+    made = log._facts(call, operation=operation, **fields) | {"at": at}
+    OperationRecord(**made | {"mac": mac_of(made)}).save(force_insert=True)
 
 
 def by_key(name: str | None) -> Call:
@@ -110,7 +112,7 @@ def test_nothing(console: Console) -> None:
 
 
 def test_a_role_with_scopes_counts_targets_inside_them_only(monkeypatch: pytest.MonkeyPatch, noon: datetime) -> None:
-    monkeypatch.setattr(operations_log, "scope_bases", lambda _: ("OU=Sales,DC=corp",))
+    monkeypatch.setattr(access, "scope_bases", lambda _: ("OU=Sales,DC=corp",))
     logged(at=noon, dn="CN=Ada,OU=Sales,DC=corp")
     logged(at=noon, dn="CN=Bob,OU=Lab,DC=corp")
     confined = make_call(scopes=(uuid4(),), directory=DIRECTORY)
