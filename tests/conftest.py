@@ -1,12 +1,13 @@
 """Servers and clients every test may ask for; each is started when the first test asks and stopped at the end.
 
-Fixtures of one app live in that app's folder, the cast of accounts and keys in `tests/support`.
+Fixtures of one app live in that app's folder, the whole cast of accounts and keys in `tests/support`.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
+from uuid import UUID
 
 import django
 import pytest
@@ -31,6 +32,11 @@ if settings.configured:
 prepare_environment()
 # Here and not left to pytest-django: conftests of single folders, read next, import models.
 django.setup()
+
+from audit.read_buffer import reads  # noqa: E402 - after Django is set up
+from directory.models import DirectoryConnection  # noqa: E402
+from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
+
 # The hash of a password says with how much work it was made, so every process can check these. Hundreds are made.
 ScryptPasswordHasher.work_factor = 2
 
@@ -52,8 +58,6 @@ def pytest_sessionstart() -> None:
 @pytest.fixture(autouse=True)
 def reads_wait_for_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Reads are recorded when the test flushes them: a thread's own connection would outlive the test's rollback."""
-    from audit.read_buffer import reads
-
     monkeypatch.setattr(reads, "_start", lambda: None)
     yield
     reads._waiting.clear()
@@ -145,6 +149,24 @@ def organizational_unit(directory: Directory) -> Iterator[str]:
     yield dn
     if directory.exists(guid):
         directory.delete(guid, recursive=True)
+
+
+@pytest.fixture
+def connection(db: None, domain: Domain) -> DirectoryConnection:
+    """The domain, connected to the gateway."""
+    return make_connection(domain)
+
+
+@pytest.fixture
+def integration(connection: DirectoryConnection) -> Integration:
+    """A key that may do everything, without asking."""
+    return make_integration(connection)
+
+
+@pytest.fixture
+def ada(directory: Directory, organizational_unit: str) -> UUID:
+    """A user of the domain, in the test's own unit."""
+    return directory.add_user("Ada Lovelace", parent=organizational_unit, title="Analyst")
 
 
 @pytest.fixture

@@ -22,11 +22,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 LIST = "admin:approvals_changerequest_changelist"
 
 
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
-
-
 @pytest.fixture
 def approver() -> Person:
     person = make_person("grace", may=["approvals.decide_change"])

@@ -9,7 +9,6 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from approvals import queue
 from approvals.models import ChangeRequest
 from approvals.operations import change_requests
 from gateway.core.call import Call, PersonRef, Surface
@@ -27,13 +26,6 @@ MEMBERS = """
 """
 BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")
 ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approvals.decide_change"}))
-
-
-@pytest.fixture(autouse=True)
-def nudged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    sent: list[Any] = []
-    monkeypatch.setattr(queue.current_app, "send_task", lambda name, args, **_: sent.append((name, args)))
-    return sent
 
 
 def approve(id: UUID, digest: str, *, call: Call = IN_CONSOLE, **more: Any) -> Any:

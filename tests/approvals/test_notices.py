@@ -29,11 +29,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 DECIDE = "approvals.decide_change"
 
 
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
-
-
 @pytest.fixture
 def server(settings: Any) -> Iterator[MailServer]:
     with MailServer() as server:

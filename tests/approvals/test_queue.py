@@ -25,14 +25,6 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 OTHER_KEY = "b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItISE="
 
 
-@pytest.fixture(autouse=True)
-def nudged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What workers would have been told, without a broker."""
-    sent: list[Any] = []
-    monkeypatch.setattr(queue.current_app, "send_task", lambda name, args, **_: sent.append((name, args)))
-    return sent
-
-
 def approved(**fields: Any) -> ChangeRequest:
     change_request = hold(**fields)
     decide.approve(APPROVER, change_request.id, digest=change_request.digest)

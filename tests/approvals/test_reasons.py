@@ -2,7 +2,6 @@
 
 import base64
 import re
-from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -11,22 +10,14 @@ import pytest
 from approvals.security_attributes import meaning_of
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
-from tests.approvals.estate import Estate, estate_in
-from tests.support.cast import Answer, Integration, make_connection, make_integration
+from tests.approvals.estate import Estate
+from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import Directory
-from tests.support.domain import Domain
-
-
-@pytest.fixture(scope="module")
-def estate(directory: Directory) -> Iterator[Estate]:
-    with estate_in(directory) as estate:
-        yield estate
 
 
 @pytest.fixture
-def careful(db: None, domain: Domain) -> Integration:
-    """A key that may do everything and asks before destructive and security changes."""
-    connection: DirectoryConnection = make_connection(domain)
+def careful(connection: DirectoryConnection) -> Integration:
+    """May do everything; destructive and security changes are held."""
     return make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
 
 

@@ -1,7 +1,5 @@
 """Every change that can be asked for, at every level, on plain and protected objects: its risk, whether it waits."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from approvals.models import ChangeRequest
@@ -11,9 +9,8 @@ from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Effect, Operation, Risk, find_operation, operations
 from tests.approvals.estate import Estate, estate_in
 from tests.approvals.risk_table import DESTRUCTIVE, ORDINARY, REVERTS, SECURITY, TABLE, Row
-from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
+from tests.support.cast import Answer, Console, Integration, make_integration, make_person
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 # The risk of a revert is that of the inverse change: it has a table of its own.
 CHANGES = [item for item in operations() if item.effect is Effect.CHANGE and item.name != "operations.revert"]
@@ -27,17 +24,6 @@ WITHOUT_PROTECTED_TARGET = {
     *("organization-units.enable-accounts", "organization-units.disable-accounts"),
     "deleted-objects.restore",  # security whatever it is
 }
-
-
-@pytest.fixture(scope="module")
-def estate(directory: Directory) -> Iterator[Estate]:
-    with estate_in(directory) as estate:
-        yield estate
-
-
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
 
 
 def named(operation: Operation) -> str:

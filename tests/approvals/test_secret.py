@@ -12,7 +12,6 @@ from django.test import Client as Browser
 from django.urls import reverse
 from django.utils import timezone
 
-from approvals import queue
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from directory.ldap import Client, OutcomeUnknown
@@ -20,26 +19,10 @@ from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
 from keys.models import Person
-from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
+from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.sqlite
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
-
-
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
-def careful(connection: DirectoryConnection) -> Integration:
-    return make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
 
 
 @pytest.fixture

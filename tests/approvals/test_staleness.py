@@ -15,7 +15,6 @@ from django.utils import timezone
 from approvals import queue
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve
@@ -23,21 +22,6 @@ from tests.support.cast import Answer, Console, Integration, make_connection, ma
 from tests.support.configuration import Configure
 from tests.support.directory import PASSWORD, Directory, filetime, random_name
 from tests.support.domain import Domain
-
-
-@pytest.fixture(autouse=True)
-def _no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
-
-
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
-def careful(connection: DirectoryConnection) -> Integration:
-    return make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from audit.models import OperationRecord
 from directory.ldap import Client, OutcomeUnknown, Unavailable
 from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
-from gateway.core.call import SupervisionLevel
-from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
+from tests.support.cast import Console, Integration, make_connection, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 from tests.support.proxy import FaultyProxy
@@ -26,11 +25,6 @@ pytestmark = pytest.mark.sqlite
 @pytest.fixture
 def connection(db: None, domain: Domain, directory_proxy: FaultyProxy) -> DirectoryConnection:
     return make_connection(domain, url=directory_proxy.url)
-
-
-@pytest.fixture
-def careful(connection: DirectoryConnection) -> Integration:
-    return make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
 
 
 @pytest.fixture

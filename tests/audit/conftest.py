@@ -7,6 +7,15 @@ from django.apps import apps
 from django.db import connection
 
 from audit.append_only import protect_records
+from tests.audit.every_change import World
+from tests.support.cast import Integration
+from tests.support.directory import Directory
+
+
+@pytest.fixture
+def world(integration: Integration, directory: Directory, organizational_unit: str) -> World:
+    """What every change there is can be tried on."""
+    return World(integration, directory, organizational_unit)
 
 
 @pytest.fixture

@@ -15,15 +15,9 @@ from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Operation, find_operation
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named, records_of, require_told
 from tests.directory.supervised import approve
-from tests.support.cast import make_connection, make_integration
+from tests.support.cast import make_integration
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
-
-
-@pytest.fixture
-def world(db: None, domain: Domain, directory: Directory, organizational_unit: str) -> World:
-    return World(make_integration(make_connection(domain)), directory, organizational_unit)
 
 
 def require_done(record: dict[str, Any], change: Attempt, directory: Directory) -> None:

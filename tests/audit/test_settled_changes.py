@@ -11,18 +11,10 @@ from directory.ldap import Client, Unavailable
 from gateway import tasks
 from gateway.core.operation import Operation
 from tests.audit.every_change import CHANGES, World, attempt, named, records_of, require_told
-from tests.support.cast import make_connection, make_integration
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 class Killed(BaseException):
     """As SIGKILL, nothing in the gateway catches it."""
-
-
-@pytest.fixture
-def world(db: None, domain: Domain, directory: Directory, organizational_unit: str) -> World:
-    return World(make_integration(make_connection(domain)), directory, organizational_unit)
 
 
 def kill_at_the_next_write(monkeypatch: pytest.MonkeyPatch, when: str) -> None:

@@ -10,7 +10,7 @@ from gateway.core.call import SupervisionLevel
 from keys.models import Person
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_on_reload
-from tests.support.cast import make_connection, make_integration, make_person
+from tests.support.cast import make_integration, make_person
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
@@ -19,11 +19,6 @@ from tests.support.gateway import LiveGateway
 @pytest.fixture
 def administrator(transactional_db: None) -> Person:
     return make_person(superuser=True)
-
-
-@pytest.fixture
-def connection(transactional_db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
 
 
 def test_it_works(

@@ -21,12 +21,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from keys.models import ApiKey
-from tests.support.cast import PASSWORD, Integration, make_connection, make_integration, make_person
+from tests.support.cast import PASSWORD, Integration, make_integration, make_person
 from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 from tests.support.fuzzing import Drawn, filled, requests
 from tests.support.gateway import LiveGateway
 from tests.support.openapi import Document, Documented, Received
+
+pytestmark = pytest.mark.django_db(transaction=True)  # the web server sees what is committed
 
 EXAMPLES = 12
 SECONDS = 25.0
@@ -127,11 +128,6 @@ class Wire:
     def _exchange(self, method: str, target: str, content: Any, headers: Any) -> http.client.HTTPResponse:
         self._connection.request(method, target, body=content, headers=headers)
         return self._connection.getresponse()
-
-
-@pytest.fixture
-def connection(transactional_db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
 
 
 @pytest.fixture

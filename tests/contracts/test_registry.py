@@ -11,9 +11,8 @@ from directory.models import DirectoryConnection
 from gateway.core.call import Surface
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, operations
 from gateway.core.shapes import load_body
-from tests.support.cast import Console, make_connection, make_integration, make_person
+from tests.support.cast import Console, make_integration, make_person
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 EVERY = list(operations())
 ON_API = [item for item in EVERY if Surface.API in item.surfaces]
@@ -24,11 +23,6 @@ GUARDED_ON_REST = [item for item in ON_REST if SIGNED_IN not in item.permission]
 
 def named(operation: Operation) -> str:
     return operation.name
-
-
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
 
 
 def path_of(operation: Operation) -> str:

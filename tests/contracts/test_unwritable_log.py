@@ -15,9 +15,8 @@ from gateway.core.operation import Effect, Operation, operations
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, World, attempt, named
 from tests.contracts.test_registry import highest_usn
 from tests.directory.supervised import approve_only
-from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 _FUNCTION = """
 CREATE FUNCTION refuse_records() RETURNS trigger LANGUAGE plpgsql
@@ -50,8 +49,7 @@ def nothing_changes(directory: Directory) -> Iterator[None]:
 
 
 @pytest.fixture
-def world(db: None, domain: Domain, directory: Directory, organizational_unit: str) -> World:
-    integration = make_integration(make_connection(domain))
+def world(integration: Integration, directory: Directory, organizational_unit: str) -> World:
     assert integration.get("/api/ad/users?pageSize=1").status == 200  # a first sign-in writes lastLogonTimestamp
     return World(integration, directory, organizational_unit)
 

@@ -1,31 +1,11 @@
-"""What the tests of directory objects share: a connection, a key that may do everything, Ada, and LDAP clients."""
+"""The gateway's LDAP client, by itself."""
 
 from collections.abc import Iterator
-from uuid import UUID
 
 import pytest
 
 from directory.ldap import Client, ServerSettings
-from directory.models import DirectoryConnection
-from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import Directory
 from tests.support.domain import Domain
-
-
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
-def integration(connection: DirectoryConnection) -> Integration:
-    """May do everything, without asking."""
-    return make_integration(connection)
-
-
-@pytest.fixture
-def ada(directory: Directory, organizational_unit: str) -> UUID:
-    return directory.add_user("Ada Lovelace", parent=organizational_unit, title="Analyst")
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +22,7 @@ def server_settings(domain: Domain) -> ServerSettings:
 
 @pytest.fixture
 def client(server_settings: ServerSettings) -> Iterator[Client]:
-    """The gateway's LDAP client, one of its own for each test."""
+    """A client of its own for each test."""
     client = Client(server_settings)
     yield client
     client.close()

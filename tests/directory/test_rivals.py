@@ -10,27 +10,15 @@ from django.utils import timezone
 
 from audit.models import OperationRecord
 from directory.ldap import Client
-from directory.models import DirectoryConnection
 from gateway import tasks
-from tests.support.cast import Answer, Integration, make_connection, make_integration
+from tests.support.cast import Answer, Integration
 from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.sqlite
 
 
 class Killed(BaseException):
     """The end of the process, as far as the request can tell."""
-
-
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
-def integration(connection: DirectoryConnection) -> Integration:
-    return make_integration(connection)
 
 
 @pytest.fixture

@@ -31,21 +31,6 @@ class Killed(BaseException):
     """The end of the process, as far as the request can tell."""
 
 
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
-def integration(connection: DirectoryConnection) -> Integration:
-    return make_integration(connection)
-
-
-@pytest.fixture
-def ada(directory: Directory, organizational_unit: str) -> UUID:
-    return directory.add_user(parent=organizational_unit)
-
-
 def change(integration: Integration, ada: UUID) -> Answer:
     return integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}, Idempotency_Key="one")
 

@@ -24,21 +24,6 @@ from tests.support.proxy import FaultyProxy
 pytestmark = pytest.mark.sqlite
 
 
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
-def integration(connection: DirectoryConnection) -> Integration:
-    return make_integration(connection)
-
-
-@pytest.fixture
-def ada(directory: Directory, organizational_unit: str) -> UUID:
-    return directory.add_user("Ada Lovelace", parent=organizational_unit, title="Analyst")
-
-
 def path(guid: UUID) -> str:
     return f"/api/ad/users/{guid}"
 

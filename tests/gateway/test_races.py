@@ -16,10 +16,11 @@ from directory.models import DirectoryConnection
 from faults.client import Http
 from gateway.core.call import SupervisionLevel
 from tests.directory.runs.test_faults import changes_since, versions
-from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
+from tests.support.cast import PASSWORD, make_integration, make_person
 from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
+
+pytestmark = pytest.mark.django_db(transaction=True)  # web and worker see what is committed
 
 DOUBLE_APPROVALS = 200
 KEYS, PARALLEL = 20, 50
@@ -27,12 +28,6 @@ ACCOUNTS = 100
 RUNS_AT_ONCE = 4
 
 Answer = tuple[int, dict[str, str], Any]
-
-
-@pytest.fixture
-def connection(transactional_db: None, domain: Domain) -> DirectoryConnection:
-    """Committed, so that web and worker see it."""
-    return make_connection(domain)
 
 
 @pytest.fixture

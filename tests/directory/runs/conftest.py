@@ -1,25 +1,17 @@
-"""What the tests of runs share: a connection, a key that may run accounts, a unit, a worker."""
+"""What the tests of runs share: a unit, and a worker that sees what they do."""
 
 import pytest
 
 from directory.models import DirectoryConnection
 from tests.directory.runs.unit import Unit
-from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
 
 
 @pytest.fixture
-def connection(transactional_db: None, domain: Domain) -> DirectoryConnection:
+def connection(transactional_db: None, connection: DirectoryConnection) -> DirectoryConnection:
     """Committed, so that a worker sees it."""
-    return make_connection(domain)
-
-
-@pytest.fixture
-def integration(connection: DirectoryConnection) -> Integration:
-    """May do everything, without asking."""
-    return make_integration(connection)
+    return connection
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What the tests of batches share: a connection, keys, and users to be changed."""
+"""What the tests of batches share: a supervised key, and users to be changed."""
 
 from collections.abc import Callable
 from uuid import UUID
@@ -7,20 +7,8 @@ import pytest
 
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
-from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory
-from tests.support.domain import Domain
-
-
-@pytest.fixture
-def connection(db: None, domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
-def integration(connection: DirectoryConnection) -> Integration:
-    """May do everything, without asking."""
-    return make_integration(connection)
 
 
 @pytest.fixture
