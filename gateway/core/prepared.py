@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from django.db import connection, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models
 from django.db.models import QuerySet
 
 
@@ -37,14 +37,16 @@ class PreparedQuery:
         sql, count, converters = self._compiled
         if len(parameters) != count:
             raise ValueError(f"the query takes {count} parameters")
-        connection.ensure_connection()
-        with connection.wrap_database_errors:  # the driver's own cursor: Django's wrappers cost more than the query
-            fetched = connection.connection.execute(sql, [_adapted(value) for value in parameters]).fetchall()
+        database = connections[DEFAULT_DB_ALIAS]  # `connection` would look for it with each word said to it
+        database.ensure_connection()
+        adapted = [_adapted(value) for value in parameters]
+        with database.wrap_database_errors:  # the driver's own cursor: Django's wrappers cost more than the query
+            fetched = database.connection.execute(sql, adapted).fetchall()
         rows = [list(row) for row in fetched]
         for row in rows:
             for at, found, column in converters:
                 for convert in found:
-                    row[at] = convert(row[at], column, connection)
+                    row[at] = convert(row[at], column, database)
         return rows
 
 
