@@ -20,6 +20,17 @@ class Entry:
 MENU = (
     Entry("Home", "console:home", "/console/"),
     Entry("Approvals", "console:changes", "/console/changes/", ("change-requests.approve", "change-requests.search")),
+    Entry("Browse and search", "console:tree", "/console/directory/", ("objects.search",), "Directory"),
+    Entry("Saved filters", "console:saved-filters", "/console/filters/", ("saved-filters.list",), "Directory"),
+    Entry("Account states", "console:account-states", "/console/accounts/", ("accounts.search",), "Directory"),
+    Entry(
+        "Service accounts",
+        "console:service-accounts",
+        "/console/service-accounts/",
+        ("service-accounts.search",),
+        "Directory",
+    ),
+    Entry("Deleted objects", "console:deleted-objects", "/console/deleted/", ("deleted-objects.search",), "Directory"),
     Entry("Runs", "console:runs", "/console/runs/", ("organization-units.plan-accounts",), group="Directory"),
     Entry("Operations log", "console:log", "/console/log/", ("operations.search",)),
 )

@@ -35,11 +35,14 @@ class Node:
         return str(self.record["distinguishedName"])
 
     @property
+    def is_domain(self) -> bool:
+        return all(rdn[0][0].upper() == "DC" for rdn in DistinguishedName.parse(self.distinguished_name).rdns)
+
+    @property
     def name(self) -> str:
         """A domain is called by the whole of its name."""
         name = DistinguishedName.parse(self.distinguished_name)
-        is_domain = all(rdn[0][0].upper() == "DC" for rdn in name.rdns)
-        return ".".join(rdn[0][1] for rdn in name.rdns) if is_domain else name.rdn_value
+        return ".".join(rdn[0][1] for rdn in name.rdns) if self.is_domain else name.rdn_value
 
 
 @dataclass(slots=True)

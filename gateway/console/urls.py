@@ -1,6 +1,20 @@
 """The addresses of the console, below `/console/`. Each part of it lists its own."""
 
-from gateway.console import account, changes, home, log, runs, sign_in, tree
+from gateway.console import (
+    account,
+    account_states,
+    changes,
+    deleted,
+    filter_builder,
+    home,
+    log,
+    runs,
+    saved_filters,
+    search,
+    service_accounts,
+    sign_in,
+    tree,
+)
 
 app_name = "console"
 
@@ -10,6 +24,12 @@ urlpatterns = [
     *home.urls,
     *changes.urls,
     *log.urls,
+    *search.urls,
+    *filter_builder.urls,
     *runs.urls,
     *tree.urls,
+    *saved_filters.urls,
+    *account_states.urls,
+    *service_accounts.urls,
+    *deleted.urls,
 ]

@@ -50,5 +50,6 @@ document.addEventListener("keydown", (event) => {
 });
 
 // Open on wide screens, folded on telephones; without scripts it is simply open.
-const menu = document.querySelector("details.menu");
-if (menu && window.matchMedia("(max-width: 60rem)").matches) menu.open = false;
+for (const folded of document.querySelectorAll("details.menu, details[data-folds]")) {
+  if (window.matchMedia("(max-width: 60rem)").matches) folded.open = false;
+}
