@@ -114,12 +114,9 @@ def revert(visit: Visit, record_id: UUID) -> HttpResponseBase:
             return visit.render("log_revert.html", {**about, "problem": refusal}, status=refusal.status)
         return visit.render("log_revert.html", {**about, "preview": preview})
     try:
-        answer = visit.answer("operations.revert", id=record_id, reason=visit.form.get("reason"))
+        visit.answer("operations.revert", id=record_id, reason=visit.form.get("reason"))
     except GatewayError as refusal:
         return visit.render("log_revert.html", {**about, "problem": refusal}, status=refusal.status)
-    if answer.status == 202:
-        messages.info(visit.request, "The revert waits for somebody's approval.")
-        return visit.redirect("change", request_id=answer.body["changeRequest"]["id"])
     messages.success(visit.request, "Reverted. The inverse change has a record of its own.")
     return visit.redirect("log-record", record_id=record_id)
 

@@ -3,17 +3,21 @@
 import csv
 import io
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.utils import timezone
 
 from audit import log, sealing
 from audit.models import OperationRecord
+from audit.verification import Finding, Progress, keep_verification
 from gateway.core.call import Call
 from tests.audit.calls import CALL, make_call
+from tests.audit.test_statistics import logged
+from tests.gateway.test_health import connect_to
 from tests.support.cast import Answer, Console, make_person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -189,6 +193,35 @@ def test_the_chain(console: Console) -> None:
     forged.save(force_insert=True)
     sealing.seal_records()
     assert "Records that the gateway did not make: 1." in text_of(console.get(PATH))
+
+
+def test_a_chain_that_nobody_makes_longer(console: Console) -> None:
+    logged(at=timezone.now() - timedelta(seconds=55))
+    assert "New records are not being sealed." not in text_of(console.get(PATH))
+    logged(at=timezone.now() - timedelta(seconds=65))
+    assert "New records are not being sealed." in text_of(console.get(PATH))
+
+
+def test_the_last_verification(console: Console) -> None:
+    make_change()
+    sealing.seal_records()
+    keep_verification(Progress(records=1), None)
+    assert "1 record as written" in text_of(console.get(PATH))
+    keep_verification(Progress(), Finding(None, "seal 1 was changed"))
+    page = text_of(console.get(PATH))
+    assert "Tampered with" in page
+    assert "The last verification found: seal 1 was changed." in page
+
+
+def test_a_change_of_another_directory_is_reverted_there(console: Console) -> None:
+    record = make_change()
+    auditor = Console(make_person(may=["audit.read_log", "audit.revert_change"]))
+    assert "can be reverted in the directory corp: choose it above" in text_of(auditor.get(f"{PATH}{record.id}"))
+    connect_to("ldaps://127.0.34.2", "corp")
+    page = text_of(auditor.get(f"{PATH}{record.id}"))
+    assert f'href="/console/log/{record.id}/revert"' in page
+    assert auditor.get(f"{PATH}{record.id}/revert").status == 403, "it is called the same, but is not the same"
+    assert f'href="/console/log/{record.id}/revert"' not in text_of(console.get(f"{PATH}{record.id}"))
 
 
 def test_only_for_who_may_read_the_log() -> None:
