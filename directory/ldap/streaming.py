@@ -140,7 +140,10 @@ def complete_ranges(
 
 
 def stream_each(connection: Connection, queries: Iterator[Query]) -> Generator[Entry, None, None]:
-    """The entries of many small searches, in the order of these; the next ones are on their way while one is read."""
+    """The entries of many small searches, in the order of these; the next ones are on their way while one is read.
+
+    Each answer is taken whole: entry by entry, asking for the next one costs as much as reading it.
+    """
     under_way: deque[tuple[int, Query]] = deque()
     try:
         while True:
@@ -149,7 +152,7 @@ def stream_each(connection: Connection, queries: Iterator[Query]) -> Generator[E
             if not under_way:
                 return
             message, query = under_way.popleft()
-            yield from _receive(connection, message, query, None)
+            yield from _receive(connection, message, query, None, whole=True)
     finally:
         for message, _ in under_way:
             _abandon(connection, message)
@@ -183,13 +186,15 @@ def _receive(
     query: Query,
     deadline: float | None,
     page: SimplePagedResultsControl | None = None,
+    *,
+    whole: bool = False,
 ) -> Generator[Entry, None, None]:
     link = connection.ldap
     asked = frozenset(query.attributes)
     under_way = True
     try:
         while under_way:
-            kind, rows, answered = _next_message(link, message, query, deadline)
+            kind, rows, answered = _next_message(link, message, query, deadline, whole=whole)
             under_way = kind != ldap.RES_SEARCH_RESULT
             for dn, values in rows:
                 if dn is not None:  # None is a referral to another naming context
@@ -213,13 +218,13 @@ def _abandon(connection: Connection, message: int) -> None:
 
 
 def _next_message(
-    link: LdapObject, message: int, query: Query, deadline: float | None
+    link: LdapObject, message: int, query: Query, deadline: float | None, *, whole: bool
 ) -> tuple[int, list[tuple[str | None, Values]], list[ResponseControl]]:
     left = query.operation_seconds if deadline is None else deadline - time.monotonic()
     if left <= 0:
         raise LimitExceeded("The time for this search is over", result_code=3)
     try:
-        kind, rows, _, answered = link.result3(message, all=0, timeout=min(left, query.operation_seconds))
+        kind, rows, _, answered = link.result3(message, all=int(whole), timeout=min(left, query.operation_seconds))
     except ldap.TIMEOUT:
         if left < query.operation_seconds:
             raise LimitExceeded("The time for this search is over", result_code=3) from None
