@@ -156,8 +156,9 @@ def _try_code(
 
 
 def _refusal(request: HttpRequest, factor: SecondFactor, reason: Reason) -> SignInRefused:
-    log_refusal(request, reason, factor.person)
-    return SignInRefused(reason)
+    refusal = SignInRefused(reason, person=factor.person.username)
+    log_refusal(request, refusal)
+    return refusal
 
 
 def _is_next_code(factor: SecondFactor, code: str) -> bool:

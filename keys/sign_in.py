@@ -3,6 +3,7 @@
 A caller over HTTP hears the same whatever was wrong. A page may tell those who knew the password more.
 """
 
+from collections.abc import Mapping
 from enum import Enum
 
 from django.contrib.auth.hashers import make_password
@@ -19,7 +20,10 @@ MAX_PASSWORD = 1024
 
 
 class Reason(Enum):
-    """Why somebody is not signed in, as the security log says it."""
+    """Why somebody is not signed in, as the security log says it.
+
+    Those after the first four prove that the password was right, so that telling them tells nobody else anything.
+    """
 
     UNUSABLE = "sign-in without a usable name or password"
     WRONG = "wrong name or password"
@@ -35,11 +39,6 @@ class Reason(Enum):
     CODE_WRONG = "wrong code of the second factor"
     CODES_TOO_OFTEN = "second factor locked after too many wrong codes"
 
-    @property
-    def knew_password(self) -> bool:
-        """Whether the password was right, so that telling the reason tells nobody else anything."""
-        return self not in (Reason.UNUSABLE, Reason.WRONG, Reason.TOO_OFTEN, Reason.SPENT)
-
 
 # Of what AD says only these follow a right password: it tells of a lock-out whatever the password (seen on Samba, and
 # known of Windows), so that is as good as a wrong one here.
@@ -53,11 +52,15 @@ _AFTER_A_RIGHT_PASSWORD = {
 
 
 class SignInRefused(Unauthorized):
-    """Nobody is signed in. Its problem is that of every 401; `reason` is for the page and the log."""
+    """Nobody is signed in. Its problem is that of every 401; `reason` is for the page and the log.
 
-    def __init__(self, reason: Reason) -> None:
+    `facts` say to the log whom it concerned, if somebody of that name is known: people type passwords as names, too.
+    """
+
+    def __init__(self, reason: Reason, **facts: str) -> None:
         super().__init__()
         self.reason = reason
+        self.facts = facts
 
 
 def verify(request: HttpRequest | None, *, username: str, password: str, directory: str | None = None) -> Person:
@@ -78,9 +81,9 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
         else:
             person = _verify_in_directory(directory, username, password, address)
         if not person.is_active:
-            raise SignInRefused(Reason.DEACTIVATED)
+            raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     except SignInRefused as refusal:
-        log_refusal(request, refusal.reason)
+        log_refusal(request, refusal)
         raise
     return person
 
@@ -90,24 +93,25 @@ def client_address(request: HttpRequest | None) -> str:
     return getattr(request, "client_address", None) or ""
 
 
-def log_refusal(request: HttpRequest | None, reason: Reason, person: Person | None = None) -> None:
-    """Write down why somebody is not signed in. Who it was is only said of those whose password was right."""
+def log_refusal(request: HttpRequest | None, refusal: SignInRefused) -> None:
+    """Write down why somebody is not signed in."""
     security.refused(
-        reason.value,
+        refusal.reason.value,
         client_address=client_address(request) or None,
         request_id=getattr(request, "request_id", ""),
-        **({"person": person.username} if person else {}),
+        **refusal.facts,
     )
 
 
 def _verify_local(username: str, password: str, address: str) -> Person:
-    attempt = _begin(f"\\{username}", address)
     person = Person.objects.filter(username=username, connection__isnull=True).first()
+    facts = {"person": person.username} if person else {}
+    attempt = _begin(f"\\{username}", address, facts)
     if person is None:
         make_password(password)  # as slow as a wrong password, so that the time does not tell which names exist
     if person is None or not person.check_password(password):
         sign_in_limits.fail(attempt)
-        raise SignInRefused(Reason.WRONG)
+        raise SignInRefused(Reason.WRONG, **facts)
     sign_in_limits.take_back(attempt)
     return person
 
@@ -115,10 +119,13 @@ def _verify_local(username: str, password: str, address: str) -> Person:
 def _verify_in_directory(directory: str, username: str, password: str, address: str) -> Person:
     connection = DirectoryConnection.objects.filter(name__iexact=directory, enabled=True).first()
     if connection is None:
-        sign_in_limits.fail(_begin(f"{directory}\\{username}", address))
+        sign_in_limits.fail(_begin(f"{directory}\\{username}", address, {}))
         raise SignInRefused(Reason.WRONG)
     account = directory_people.find_account(connection, username)
-    attempt = _begin(account.subject, address)
+    facts = {"directory": connection.name}
+    if account.entry:
+        facts["object_guid"] = str(account.entry.guid)
+    attempt = _begin(account.subject, address, facts)
     try:
         is_spent = directory_people.is_spent(account, attempt)
         result = None if is_spent else directory_people.try_password(account, password)
@@ -130,16 +137,16 @@ def _verify_in_directory(directory: str, username: str, password: str, address: 
         return directory_people.person_of(account)
     if result is None:
         sign_in_limits.take_back(attempt)
-        raise SignInRefused(Reason.SPENT)
+        raise SignInRefused(Reason.SPENT, **facts)
     if result in _AFTER_A_RIGHT_PASSWORD:
         sign_in_limits.take_back(attempt)
-        raise SignInRefused(_AFTER_A_RIGHT_PASSWORD[result])
+        raise SignInRefused(_AFTER_A_RIGHT_PASSWORD[result], **facts)
     sign_in_limits.fail(attempt)
-    raise SignInRefused(Reason.WRONG)
+    raise SignInRefused(Reason.WRONG, **facts)
 
 
-def _begin(subject: str, address: str) -> FailedSignIn:
+def _begin(subject: str, address: str, facts: Mapping[str, str]) -> FailedSignIn:
     attempt = sign_in_limits.begin(subject, address)
     if attempt is None:
-        raise SignInRefused(Reason.TOO_OFTEN)
+        raise SignInRefused(Reason.TOO_OFTEN, **facts)
     return attempt

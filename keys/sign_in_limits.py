@@ -60,8 +60,8 @@ def succeed(attempt: FailedSignIn) -> None:
 def known_failures(attempt: FailedSignIn, window: timedelta) -> tuple[int, int]:
     """What else was tried on the attempt's subject: wrong passwords as AD counts them, and attempts without an outcome.
 
-    AD begins to count anew with a failure that comes `window` after the last ([MS-SAMR] 3.1.1.9). Of the others it is
-    not known how they will end, or their process died.
+    AD begins to count anew with a failure that comes `window` after the last ([MS-SAMR] 3.1.5.14.6). Of the others
+    nobody knows how they will end, or their process died.
     """
     now = last = timezone.now()
     wrong = under_way = 0

@@ -123,7 +123,11 @@ def test_the_gateway_stops_before_the_domain_locks(
         assert reason_of(name, "wrong") == "wrong name or password"
     for name in ("CORP\\ada.lovelace", "Ada@Corp.Example.Test"):
         assert reason_of(name, "wrong") == "sign-in paused before the directory locks the account"
-    assert reason_of("ada.lovelace") == "sign-in paused before the directory locks the account"
+    with capture_logs() as logs:
+        sign_in("ada.lovelace")
+    (line,) = [line for line in logs if line["event"] == "credential refused"]
+    assert line["reason"] == "sign-in paused before the directory locks the account"
+    assert (line["directory"], line["object_guid"]) == ("corp", str(ada))
     assert counted(directory, ada) == 3
     assert directory.can_sign_in(ada, PASSWORD)
     # Signing in elsewhere has told the domain controller to begin anew; here the failures still stand.
