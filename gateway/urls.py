@@ -39,6 +39,7 @@ urlpatterns = [
     path("console/", include("gateway.console.urls")),
     path("admin/login/", sign_in_to_admin),
     path("admin/logout/", sign_out),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="console:account")),  # where wrong ones count
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(pattern_name="console:home")),
 ]

@@ -207,6 +207,7 @@ def test_the_back_office_has_no_door_of_its_own(client: Client, ada: Person, sec
     sign_in(client, "ada", next="/admin/keys/person/")
     done = client.post("/console/sign-in/code", {"code": code_of(secret), "next": "/admin/keys/person/"}, follow=True)
     assert (done.status_code, done.redirect_chain) == (200, [("/admin/keys/person/", 302)])
+    assert client.get("/admin/password_change/")["Location"] == "/console/account"
 
 
 def test_whoever_may_not_use_the_back_office_is_told_so(client: Client, ada: Person) -> None:
