@@ -10,7 +10,7 @@ from django.urls import path
 from gateway.console.downloads import FORMATS, download
 from gateway.console.lists import PAGE_SIZES, USUAL, find_fault, given_in, wants_objects
 from gateway.console.visit import Visit, page
-from gateway.core.errors import GatewayError
+from gateway.core.errors import Forbidden, GatewayError
 
 _NEWEST_FIRST = "-whenChanged"
 _NOT_LISTED = frozenset(
@@ -38,8 +38,10 @@ def deleted_objects(visit: Visit) -> HttpResponseBase:
         found = visit.perform("deleted-objects.search", query=query)
         template = "_deleted_found.html" if visit.is_partial else "deleted.html"
         return visit.render(template, {**context, "found": found})
+    if not visit.may("deleted-objects.search"):
+        raise Forbidden
     # A search of deleted objects looks at all of them, whatever its base: its parameters are tried on the living.
-    problem = find_fault(visit, "objects.search", query)
+    problem = find_fault(visit, "objects.search", query) if visit.may("objects.search") else None
     return visit.render(
         "deleted.html", {**context, "problem": problem}, status=200 if problem is None else problem.status
     )

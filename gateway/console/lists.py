@@ -7,8 +7,9 @@ from typing import Any
 
 from django.http import HttpResponseBase
 
+from directory.errors import ObjectNotFound
 from gateway.console.visit import Visit
-from gateway.core.errors import GatewayError
+from gateway.core.errors import FieldError, GatewayError
 
 PAGE_SIZES = ("25", "50", "100", "250", "500")
 USUAL = {"sort": "name", "pageSize": "50", "scope": "subtree"}
@@ -37,6 +38,8 @@ def find_fault(visit: Visit, operation: str, query: Mapping[str, str]) -> Gatewa
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
             raise
+        if isinstance(refusal, ObjectNotFound):  # nothing else is named
+            refusal.errors = (FieldError(refusal.code, refusal.detail, parameter="base"),)
         return refusal
     return None
 

@@ -1,16 +1,14 @@
 """The tree of containers that forms choose from: one level at a time, and no further than the person may look."""
 
-import re
-from html import unescape
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
 from directory.models import DirectoryConnection
-from tests.support.cast import Answer, Console, make_connection, make_person
+from tests.console.pages import found
+from tests.support.cast import Answer, Console, make_person
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -18,17 +16,8 @@ MAY_READ = ["directory.read_object"]
 
 
 @pytest.fixture
-def connection(domain: Domain) -> DirectoryConnection:
-    return make_connection(domain)
-
-
-@pytest.fixture
 def console(connection: DirectoryConnection) -> Console:
     return Console(make_person(may=MAY_READ))
-
-
-def found(pattern: str, answer: Answer) -> list[str]:
-    return [unescape(text) for text in re.findall(pattern, answer.body.decode())]
 
 
 def choices(answer: Answer) -> list[str]:
