@@ -78,8 +78,7 @@ def _parse(text: str) -> Any:
 def export(visit: Visit, form: StreamFormat) -> HttpResponseBase:
     """What the filters find, all of it, as a file."""
     exporting = replace(visit, call=replace(visit.call, stream_as=form))
-    query = {name: value for name, value in _with_zone(visit.query).items() if name not in ("cursor", "pageSize")}
-    records = exporting.perform("operations.search", query=query)
+    records = exporting.perform("operations.search", query=_with_zone(visit.query))
     response = stream_response(find_operation("operations.search"), visit.request, records)
     name = f"operations-{timezone.now():%Y-%m-%d}.{'csv' if form is StreamFormat.CSV else 'ndjson'}"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
