@@ -1,0 +1,137 @@
+"""`make screenshots`: the pictures of the README, taken of the demonstration in Chromium.
+
+They show what a person sees, so nothing is made up for them: a change is asked for with the demonstration's key, and a
+run is done. What is running already is used; otherwise the demonstration is started and ended.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote
+
+from playwright.sync_api import Browser, Page
+
+from demo.run import CREDENTIALS
+from demo.services import PROJECT
+from tests.support.browser import running_browser
+
+PICTURES = PROJECT / "docs" / "pictures"
+SIZE = {"width": 1280, "height": 860}
+START = 300
+"""Seconds: the first start provisions a domain."""
+
+
+class Api:
+    """The machine surface, called as an integration calls it."""
+
+    def __init__(self, credentials: Mapping[str, Any]) -> None:
+        self._base = credentials["baseUrl"]
+        self._key = credentials["apiKey"]["value"]
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        request = urllib.request.Request(  # noqa: S310 - loopback
+            f"{self._base}/api/{path}",
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={
+                "X-API-Key": self._key,
+                "Content-Type": "application/json",
+                "X-Change-Reason": "Ticket 4711: covers for Grace in December",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+            return json.load(answer)
+
+
+def _answers(credentials: Mapping[str, Any]) -> bool:
+    try:
+        with urllib.request.urlopen(f"{credentials['baseUrl']}/health", timeout=5) as answer:  # noqa: S310 - loopback
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _credentials() -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = json.loads(CREDENTIALS.read_text())
+    except FileNotFoundError:
+        return None
+    return found if "baseUrl" in found and _answers(found) else None
+
+
+@contextmanager
+def _demonstration() -> Iterator[dict[str, Any]]:
+    running = _credentials()
+    if running is not None:
+        yield running
+        return
+    process = subprocess.Popen([sys.executable, "-m", "demo.run"], cwd=PROJECT)
+    try:
+        deadline = time.monotonic() + START
+        while (started := _credentials()) is None:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit("The demonstration did not start; its messages are above")
+            time.sleep(1)
+        yield started
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait()
+
+
+def _signed_in(browser: Browser, credentials: Mapping[str, Any], who: str) -> Page:
+    context = browser.new_context(base_url=credentials["baseUrl"], viewport=SIZE)
+    page = context.new_page()
+    answer = context.request.post("/rest/session", data=credentials[who])
+    if not answer.ok:
+        raise SystemExit(f"Signing in as {who} was refused: {answer.status}")
+    return page
+
+
+def _take(page: Page, name: str) -> None:
+    page.wait_for_load_state("networkidle")
+    page.screenshot(path=PICTURES / f"{name}.png")
+    print(f"docs/pictures/{name}.png")
+
+
+def _approval(api: Api, page: Page) -> None:
+    """A change of a group's members that waits, as its approver sees it."""
+    group = api.call("GET", f"ad/groups?q={quote('Engineering')}&pageSize=1")["items"][0]
+    user = api.call("GET", "ad/users?q=lovelace&pageSize=1")["items"][0]
+    held = api.call("POST", f"ad/groups/{group['id']}/members", {"add": [user["id"]]})
+    page.goto(f"/console/changes/{held['changeRequest']['id']}")
+    _take(page, "approval")
+
+
+def _key_wizard(page: Page) -> None:
+    page.goto("/console/keys/new")
+    _take(page, "key-wizard")
+
+
+def _run(api: Api, page: Page) -> None:
+    """The accounts of a unit disabled, one of them protected; and enabled again for the next time."""
+    unit = api.call("GET", f"ad/organization-units?q={quote('Temporary Staff')}&pageSize=1")["items"][0]
+    for action in ("enable", "disable"):
+        page.goto(f"/console/runs/new?unit={unit['id']}&action={action}")
+
+
+def main() -> int:
+    """Take all pictures; 0 when they were."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    with _demonstration() as credentials, running_browser() as browser:
+        api = Api(credentials)
+        _approval(api, _signed_in(browser, credentials, "approver"))
+        administrator = _signed_in(browser, credentials, "administrator")
+        _key_wizard(administrator)
+        _run(api, administrator)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
