@@ -30,7 +30,7 @@ class UsageJson(TypedDict):
     forbidden: int
 
 
-class StatisticsJson(TypedDict):
+class LogStatisticsJson(TypedDict):
     since: str
     days: list[DayJson]
     keys: list[UsageJson]

@@ -9,7 +9,7 @@ from pydantic import Field
 from audit import sealing, statistics, verification
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
-from audit.overview_shapes import ChainJson, StatisticsJson, day_as_json, usage_as_json, verification_as_json
+from audit.overview_shapes import ChainJson, LogStatisticsJson, day_as_json, usage_as_json, verification_as_json
 from audit.shapes import RecordJson, record_as_json
 from directory.access import named_inside_scopes
 from gateway.core.call import Call, Surface
@@ -97,10 +97,10 @@ def search_operations(call: Call, *, query: SearchOperations) -> Page[RecordJson
     "GET operations/statistics",
     permission="audit.read_log",
     query=ReadStatistics,
-    output=StatisticsJson,
+    output=LogStatisticsJson,
     surfaces=REST_ONLY,
 )
-def read_statistics(call: Call, *, query: ReadStatistics) -> StatisticsJson:
+def read_statistics(call: Call, *, query: ReadStatistics) -> LogStatisticsJson:
     """Read how many changes were made each day and how they ended, and which keys did how much.
 
     `keys` are the ten that did most, reads included; `otherKeys` are the others together, `persons` what was done

@@ -1,14 +1,5 @@
-// What the pages do in the browser besides htmx: copy, keys, asking before what cannot be undone, the menu on telephones.
+// What the pages do in the browser besides htmx: keys, asking before what cannot be undone, the menu on telephones.
 "use strict";
-
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
-  if (!button) return;
-  const source = document.getElementById(button.dataset.copy);
-  await navigator.clipboard.writeText(source.value ?? source.textContent.trim());
-  const said = button.parentElement.querySelector("[role=status]");
-  if (said) said.textContent = "Copied";
-});
 
 // `data-fills` on a button puts its `data-value` into the field of that id, into a text area as one more line.
 document.addEventListener("click", (event) => {

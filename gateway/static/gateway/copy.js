@@ -1,0 +1,24 @@
+// The copy buttons beside values, of the console and of the back office: `data-copy` names the field or text.
+"use strict";
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  select(source);
+  let copied = true;
+  try {
+    // The clipboard is there over TLS and on this machine only; elsewhere the old way still works.
+    if (navigator.clipboard) await navigator.clipboard.writeText(source.value ?? source.textContent.trim());
+    else copied = document.execCommand("copy");
+  } catch {
+    copied = false;
+  }
+  const status = button.parentElement.querySelector("[role=status]");
+  if (status) status.textContent = copied ? "Copied." : "Selected: press Ctrl-C to copy.";
+});
+
+function select(source) {
+  if (source.select) source.select();
+  else getSelection().selectAllChildren(source);
+}
