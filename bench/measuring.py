@@ -17,8 +17,8 @@ from bench.stack import Stack
 class Gateway:
     """One keep-alive connection to the gateway, on a bare socket: a client library would be measured, too."""
 
-    def __init__(self, stack: Stack) -> None:
-        parts = urlsplit(stack.base_url)
+    def __init__(self, stack: Stack, url: str | None = None) -> None:
+        parts = urlsplit(url or stack.base_url)
         self._socket = socket.create_connection((parts.hostname or "", parts.port or 80), timeout=60)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._head = f"Host: {parts.netloc}\r\nX-API-Key: {stack.api_key}\r\n"

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import ldap
 
 from bench.measuring import Gateway, row, seconds
-from bench.stack import PASSWORD, Stack, resident_megabytes, running_stack
+from bench.stack import PASSWORD, Stack, memory_of, running_stack
 from demo.domain_controller import SERVICE_ACCOUNT_DN
 
 ROUNDS = 9
@@ -140,7 +140,7 @@ def measure_stream(stack: Stack, count: int) -> tuple[float, float, float]:
         pass
     raws, streams, growth = [], [], 0.0
     for _ in range(3):
-        before = max(size for _, size in resident_megabytes(stack.processes["web"]))
+        before = max(process.resident for process in memory_of(stack.processes["web"]))
         raws.append(seconds(lambda: raw_search(connection, unit)))
         lines = 0
 
@@ -151,7 +151,7 @@ def measure_stream(stack: Stack, count: int) -> tuple[float, float, float]:
         streams.append(seconds(read))
         if lines != count:
             raise SystemExit(f"{lines} of {count} users were streamed")
-        growth = max(growth, max(size for _, size in resident_megabytes(stack.processes["web"])) - before)
+        growth = max(growth, max(process.resident for process in memory_of(stack.processes["web"])) - before)
     return statistics.median(raws), statistics.median(streams), growth
 
 

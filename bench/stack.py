@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import ldap
 
@@ -23,9 +24,10 @@ PASSWORD = "Bench-Service-1"
 
 @dataclass(frozen=True)
 class Stack:
-    """What the benchmarks talk to. `processes` are named process ids, for their memory."""
+    """What the benchmarks talk to. `processes` are named process ids, for their memory; `bare_url` is `bench.bare`."""
 
     base_url: str
+    bare_url: str
     api_key: str
     ldap_url: str
     ca_file: str
@@ -117,10 +119,27 @@ def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
             worker_command(), environment=environment, directory=PROJECT, output=worker_log.open("wb")
         )
         stack.callback(stop_process, worker)
+        bare_port = _free_port()
+        bare_command = web_command(host="127.0.0.1", port=bare_port)
+        bare_command[bare_command.index("gateway.wsgi:application")] = "bench.bare:application"
+        bare = start_process(
+            bare_command,
+            environment={
+                **environment,
+                "BENCH_LDAP_URL": controller.url,
+                "BENCH_CA_FILE": str(controller.ca_file),
+                "BENCH_BIND_DN": SERVICE_ACCOUNT_DN,
+                "BENCH_PASSWORD": PASSWORD,
+            },
+            directory=PROJECT,
+            output=(place / "bare.log").open("wb"),
+        )
+        stack.callback(stop_process, bare)
         base_url = f"http://127.0.0.1:{port}"
         _wait_for(f"{base_url}/health", web_log)
         yield Stack(
             base_url=base_url,
+            bare_url=f"http://127.0.0.1:{bare_port}",
             api_key=made.stdout.strip().splitlines()[-1],
             ldap_url=controller.url,
             ca_file=str(controller.ca_file),
@@ -129,15 +148,30 @@ def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
         )
 
 
-def resident_megabytes(group: int) -> list[tuple[str, float]]:
-    """Name and resident memory of each process in a process group."""
+class Memory(NamedTuple):
+    """What a process takes, in megabytes.
+
+    `proportional` counts what it shares with others, such as libraries, by its part only: the sum over all processes
+    is what the machine has to have. `resident` counts it in full for each.
+    """
+
+    process: str
+    resident: float
+    proportional: float
+
+
+def memory_of(group: int) -> list[Memory]:
+    """The memory of each process in a process group."""
     found = []
-    for status in Path("/proc").glob("[0-9]*/status"):
+    for place in Path("/proc").glob("[0-9]*"):
         try:
-            state = (status.parent / "stat").read_text().rpartition(")")[2].split()
-            fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+            state = (place / "stat").read_text().rpartition(")")[2].split()
+            if state[2] != str(group):
+                continue
+            name = (place / "comm").read_text().strip()
+            fields = dict(line.split(":", 1) for line in (place / "smaps_rollup").read_text().splitlines()[1:])
         except OSError:
             continue
-        if state[2] == str(group) and "VmRSS" in fields:
-            found.append((fields["Name"].strip(), int(fields["VmRSS"].split()[0]) / 1024))
+        resident, proportional = (int(fields[field].split()[0]) / 1024 for field in ("Rss", "Pss"))
+        found.append(Memory(name, resident, proportional))
     return sorted(found)

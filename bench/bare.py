@@ -1,0 +1,36 @@
+"""The least that a read through a web server can cost: the same LDAP search and nothing else, no key, limit or record.
+
+Served as the gateway is. What it reaches on a machine, no gateway written in Python can exceed there.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ldap
+
+ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
+
+_own = threading.local()
+
+
+def _connection() -> ldap.ldapobject.SimpleLDAPObject:
+    """The connection of this thread."""
+    if not hasattr(_own, "connection"):
+        connection = ldap.initialize(os.environ["BENCH_LDAP_URL"])
+        connection.set_option(ldap.OPT_X_TLS_CACERTFILE, os.environ["BENCH_CA_FILE"])
+        connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)
+        connection.simple_bind_s(os.environ["BENCH_BIND_DN"], os.environ["BENCH_PASSWORD"])
+        _own.connection = connection
+    return _own.connection
+
+
+def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+    """`GET …/<objectGUID>`: the attributes of the object."""
+    guid = environ["PATH_INFO"].rpartition("/")[2]
+    _, values = _connection().search_ext_s(f"<GUID={guid}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)[0]
+    body = json.dumps({name: [value.decode() for value in found] for name, found in values.items()}).encode()
+    start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+    return [body]
