@@ -11,7 +11,7 @@ from gateway.core.shapes import render_timestamp
 
 
 class DayJson(TypedDict):
-    """The changes begun on a day (UTC), by outcome."""
+    """The operations begun on a day (UTC), by outcome."""
 
     day: str
     succeeded: int

@@ -35,19 +35,10 @@ def _grouped(column: str) -> Coalesce:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """The changes that were begun on a day (UTC), by outcome."""
+    """The operations that were begun on a day (UTC), by outcome."""
 
     day: date
     by_outcome: dict[Outcome, int]
-
-
-@dataclass(frozen=True, slots=True)
-class DayOfUse:
-    """Operations begun on a day (UTC): all, and those that failed."""
-
-    day: date
-    operations: int
-    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +63,13 @@ def only_changes(records: QuerySet[OperationRecord]) -> QuerySet[OperationRecord
 
 def count_changes(records: QuerySet[OperationRecord], days: int) -> list[Day]:
     """The changes of each of the last days, the oldest day first; days without any are there, too."""
+    return count_by_day(only_changes(records), days)
+
+
+def count_by_day(records: QuerySet[OperationRecord], days: int) -> list[Day]:
+    """All operations of each of the last days, reads included, in the same way."""
     since = first_day(days)
-    counted = only_changes(records.filter(at__gte=since)).order_by()
+    counted = records.filter(at__gte=since).order_by()
     by_day = {since.date() + timedelta(days=number): dict.fromkeys(Outcome, 0) for number in range(days)}
     rows = counted.annotate(day=_UtcDay("at"), ended=_grouped("outcome")).values_list("day", "ended")
     for day, outcome, count in rows.annotate(count=Count("id")):
@@ -91,13 +87,3 @@ def count_usage(records: QuerySet[OperationRecord], days: int) -> list[Usage]:
         forbidden=Count("id", filter=failed & Q(code=Forbidden.code)),
     )
     return [Usage(*row) for row in rows.order_by("-operations", "key")]
-
-
-def count_use(records: QuerySet[OperationRecord], days: int) -> list[DayOfUse]:
-    """All operations of each of the last days, reads included, the oldest day first, with the days without any."""
-    since = first_day(days)
-    counted = records.filter(at__gte=since).order_by().annotate(day=_UtcDay("at")).values_list("day")
-    rows = counted.annotate(operations=Count("id"), failed=Count("id", filter=Q(outcome=Outcome.FAILED)))
-    by_day = {day: DayOfUse(day, operations, failed) for day, operations, failed in rows}
-    dates = sorted({since.date() + timedelta(days=number) for number in range(days)} | by_day.keys())
-    return [by_day.get(day, DayOfUse(day, 0, 0)) for day in dates]

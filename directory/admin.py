@@ -12,8 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from directory.connection import try_connection
-from directory.ldap import FunctionalLevel
+from directory.connection import functional_level_name, try_connection
 from directory.models import DirectoryConnection
 from directory.saved_filter_models import SavedFilter
 
@@ -127,20 +126,9 @@ class DirectoryConnectionAdmin(admin.ModelAdmin):
             "opts": self.model._meta,
             "connection": row,
             "report": report,
-            "functional_level": _level_name(report["functionalLevel"]),
+            "functional_level": functional_level_name(report["functionalLevel"]),
         }
         return TemplateResponse(request, "admin/directory/directoryconnection/test.html", context)
-
-
-def _level_name(level: int | None) -> str:
-    """A functional level with the Windows release people know it by, as far as this version knows it."""
-    if level is None:
-        return "unknown"
-    try:
-        name = FunctionalLevel(level).name.replace("_", " ").replace("WINDOWS", "Windows Server")
-    except ValueError:
-        return str(level)
-    return f"{level} ({name})"
 
 
 @admin.register(SavedFilter)

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from typing_extensions import TypedDict
 
-from directory.ldap import BadCredentials, Client, LdapError, ServerCheck, ServerSettings
+from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, ServerSettings
 from directory.models import DirectoryConnection
 
 REVISION_SECONDS = 1.0
@@ -149,3 +149,14 @@ def _rights(found: ServerCheck) -> RightsReport:
         "creatableClasses": list(found.creatable_classes),
         "writableAttributes": list(found.writable_attributes),
     }
+
+
+def functional_level_name(level: int | None) -> str:
+    """A functional level with the Windows release people know it by, as far as this version knows it."""
+    if level is None:
+        return "unknown"
+    try:
+        name = FunctionalLevel(level).name.replace("_", " ").replace("WINDOWS", "Windows Server")
+    except ValueError:
+        return str(level)
+    return f"{level} ({name})"

@@ -113,6 +113,21 @@ class Level(models.TextChoices):
     )
     ACT = SupervisionLevel.ACT.value, "Act without asking"
 
+    @property
+    def meaning(self) -> str:
+        """What it means, for whoever is to choose."""
+        return _LEVEL_MEANINGS[self.value]
+
+
+_LEVEL_MEANINGS = {
+    SupervisionLevel.ASK_EVERY_CHANGE.value: "Every change of the directory waits until a person has approved it.",
+    SupervisionLevel.ASK_DESTRUCTIVE_SECURITY.value: "Deleting, disabling, removing members, and whatever touches "
+    "security (passwords, enabling, group membership, protected objects) waits; ordinary changes are made at once. "
+    "Right for most.",
+    SupervisionLevel.ACT.value: "Nothing waits. For unattended integrations that need it, with a narrow role and "
+    "allowed addresses.",
+}
+
 
 def require_networks(value: Any) -> None:
     """Refuse a list of allowed addresses that is not in normal form. Raises ValidationError."""

@@ -71,6 +71,11 @@ class Visit:
         ]
         return max(belongs, key=lambda entry: len(entry.place), default=None)
 
+    @property
+    def is_superuser(self) -> bool:
+        """Whether the person may make keys for others, and change those of others."""
+        return bool(getattr(self.request.user, "is_superuser", False))
+
     def may(self, name: str) -> bool:
         """Whether the operation of that name would admit the person at all; a target may ask for more."""
         operation = find_operation(name)

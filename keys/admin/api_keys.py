@@ -28,13 +28,6 @@ from keys.policy import effective_permissions, permissions_of_person
 _NEW_VALUES = "keys.new_values"
 """Where the session keeps, encrypted, the values that are to be shown on the next page, and only there."""
 
-LEVELS = {
-    Level.ASK_EVERY_CHANGE: "Every change of the directory waits until a person has approved it.",
-    Level.ASK_DESTRUCTIVE_SECURITY: "Deleting, disabling, removing members, and whatever touches security (passwords, "
-    "enabling, group membership, protected objects) waits; ordinary changes are made at once. Right for most.",
-    Level.ACT: "Nothing waits. For unattended integrations that need it, with a narrow role and allowed addresses.",
-}
-
 
 class StateFilter(admin.SimpleListFilter):
     title = "state"
@@ -154,7 +147,7 @@ class ApiKeyAdmin(admin.ModelAdmin):
             {
                 "description": format_html(
                     "<dl>{}</dl>",
-                    format_html_join("", "<dt>{}</dt><dd>{}</dd>", ((level.label, LEVELS[level]) for level in Level)),
+                    format_html_join("", "<dt>{}</dt><dd>{}</dd>", ((level.label, level.meaning) for level in Level)),
                 ),
                 "fields": ("supervision_level",),
             },

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from audit import statistics
 from audit.models import OperationRecord
+from audit.overview_shapes import DayJson, day_as_json
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
 from gateway.core.shapes import Query
@@ -20,20 +21,8 @@ class ReadUsage(Query):
     days: Annotated[int, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them.")] = 14
 
 
-class DayOfUseRecord(TypedDict):
-    """`operations` are all of the day (UTC), `failed` those of them that were refused or failed."""
-
-    day: str
-    operations: int
-    failed: int
-
-
 class KeyUsageRecord(TypedDict):
-    """`operations` and `failed` are those of all the days."""
-
-    operations: int
-    failed: int
-    days: list[DayOfUseRecord]
+    days: list[DayJson]
 
 
 @operation(
@@ -45,11 +34,6 @@ class KeyUsageRecord(TypedDict):
     surfaces=frozenset({Surface.REST}),
 )
 def read_key_usage(call: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:  # noqa: ARG001 - every operation takes its call
-    """Read how many operations an API key was used for on each of the last days, as the operations log has them."""
-    key = find_key(id)
-    days = statistics.count_use(OperationRecord.objects.filter(credential_id=str(key.id)), query.days)
-    return {
-        "operations": sum(day.operations for day in days),
-        "failed": sum(day.failed for day in days),
-        "days": [{"day": day.day.isoformat(), "operations": day.operations, "failed": day.failed} for day in days],
-    }
+    """Read how many operations an API key was used for on each of the last days, and how they ended."""
+    records = OperationRecord.objects.filter(credential_id=str(find_key(id).id))
+    return {"days": [day_as_json(day) for day in statistics.count_by_day(records, query.days)]}
