@@ -177,6 +177,12 @@ def directory_proxy(domain: Domain) -> Iterator[FaultyProxy]:
     proxy.close()
 
 
+@pytest.fixture
+def through_proxy(db: None, domain: Domain, directory_proxy: FaultyProxy) -> Integration:
+    """As `integration`, with the proxy in front of its domain controller."""
+    return make_integration(make_connection(domain, url=directory_proxy.url))
+
+
 @pytest.fixture(scope="session")
 def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[LiveGateway]:
     gateway = LiveGateway(RUNTIME / "gateway", database_url=live_database_url())

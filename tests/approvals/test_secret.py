@@ -14,13 +14,13 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory.ldap import Client, OutcomeUnknown
 from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
 from keys.models import Person
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
+from tests.support.mishaps import settle, unknown_outcome
 
 pytestmark = pytest.mark.sqlite
 
@@ -157,30 +157,19 @@ def test_an_answer_that_was_lost(
     approver: Console,
     directory: Directory,
     ada: UUID,
-    monkeypatch: pytest.MonkeyPatch,
     reached: bool,
 ) -> None:
     """Settled later as applied, the password is there; settled as not applied, it is gone, and another one is set."""
     held = ask(careful, ada)
     approve(approver, held)
-    write = Client.write
-
-    def lose(client: Client, change: Any) -> str:
-        if reached:
-            write(client, change)
-        raise OutcomeUnknown("The connection was lost before the directory answered")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "write", lose)
-        patch.setattr(pipeline, "await_recorded_outcome", lambda *_: None)
+    with unknown_outcome(after_write=reached):
         pipeline.apply_change_request(UUID(held))
     assert ChangeRequest.objects.get().status == "unknown"
     assert take(approver, held).status == 409
     # Days may pass until the domain controller is back; the approver's day begins when it is known.
     ChangeRequest.objects.update(secret_until=timezone.now() - timedelta(days=2))
     tasks.sweep()
-    OperationRecord.objects.filter(outcome="unknown").update(settle_at=timezone.now())
-    tasks.sweep()
+    settle()
     if not reached:
         assert ChangeRequest.objects.get().status == "approved"
         assert ChangeRequest.objects.get().secret == ""

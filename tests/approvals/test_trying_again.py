@@ -11,12 +11,13 @@ from approvals import queue
 from approvals.models import ChangeRequest
 from audit import log
 from audit.models import OperationRecord
-from directory.ldap import Client, OutcomeUnknown, Unavailable
+from directory.ldap import Client, Unavailable
 from directory.models import DirectoryConnection
-from gateway import pipeline, tasks
+from gateway import pipeline
 from tests.support.cast import Console, Integration, make_connection, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
+from tests.support.mishaps import killed_at_the_write, settle, unknown_outcome
 from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
@@ -91,58 +92,35 @@ def test_the_log_was_away(approved: ChangeRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("reached", [True, False])
 def test_the_worker_was_killed_at_its_write(
-    approved: ChangeRequest, ada: UUID, directory: Directory, monkeypatch: pytest.MonkeyPatch, reached: bool
+    approved: ChangeRequest, ada: UUID, directory: Directory, reached: bool
 ) -> None:
-    write = Client.write
-
-    def write_and_die(client: Client, what: Any) -> str:
-        if reached:
-            write(client, what)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "write", write_and_die)
-        with pytest.raises(KeyboardInterrupt):
-            apply(approved)
-    settle()
+    with killed_at_the_write(after_write=reached):
+        apply(approved)
+    settle_both()
     assert ChangeRequest.objects.get().status == ("applied" if reached else "approved")
     apply(approved)
     assert directory.text(ada, "title") == "Countess"
     assert [outcome for outcome, _ in applications()] == (["succeeded"] if reached else ["failed", "succeeded"])
 
 
-def test_an_unknown_outcome_turned_out_to_be_none(
-    approved: ChangeRequest, ada: UUID, directory: Directory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lose(*_: Any) -> str:
-        raise OutcomeUnknown("The connection was lost before the directory answered")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "write", lose)
-        patch.setattr(pipeline, "await_recorded_outcome", lambda *_: None)
+def test_an_unknown_outcome_turned_out_to_be_none(approved: ChangeRequest, ada: UUID, directory: Directory) -> None:
+    with unknown_outcome(after_write=False):
         assert apply(approved) == "unknown"
-    settle()
+    settle_both()
     assert apply(approved) == "applied"
     assert directory.text(ada, "title") == "Countess"
     assert applications() == [("failed", "AD.Directory.NotApplied"), ("succeeded", None)]
 
 
-def test_an_attempt_under_way_excludes_another(approved: ChangeRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    def die(*_: Any) -> str:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "write", die)
-        with pytest.raises(KeyboardInterrupt):
-            apply(approved)
+def test_an_attempt_under_way_excludes_another(approved: ChangeRequest) -> None:
+    with killed_at_the_write(after_write=False):
+        apply(approved)
     ChangeRequest.objects.update(status="approved")
     assert apply(approved) == "applying", "its intent was refused, and the first one decides"
     assert [outcome for outcome, _ in applications()] == ["pending"]
 
 
-def settle() -> None:
+def settle_both() -> None:
     """Let the sweep come by when both the record and the request are due."""
-    past = timezone.now() - timedelta(seconds=1)
-    OperationRecord.objects.filter(outcome__in=["pending", "unknown"]).update(settle_at=past)
-    ChangeRequest.objects.filter(status="applying").update(lease_until=past)
-    tasks.sweep()
+    ChangeRequest.objects.filter(status="applying").update(lease_until=timezone.now() - timedelta(seconds=1))
+    settle()

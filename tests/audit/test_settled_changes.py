@@ -4,44 +4,20 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.utils import timezone
 
-from audit.models import OperationRecord
 from directory.ldap import Client, Unavailable
 from gateway import tasks
 from gateway.core.operation import Operation
 from tests.audit.every_change import CHANGES, World, attempt, named, records_of, require_told
-
-
-class Killed(BaseException):
-    """As SIGKILL, nothing in the gateway catches it."""
-
-
-def kill_at_the_next_write(monkeypatch: pytest.MonkeyPatch, when: str) -> None:
-    original = Client.write
-
-    def write(self: Client, write: Any) -> str:
-        monkeypatch.setattr(Client, "write", original)
-        if when == "after":
-            original(self, write)
-        raise Killed
-
-    monkeypatch.setattr(Client, "write", write)
-
-
-def settle() -> None:
-    """What a sweep does once the writers' time is over."""
-    OperationRecord.objects.filter(outcome="pending").update(settle_at=timezone.now())
-    tasks.sweep()
+from tests.support.mishaps import killed_at_the_write, settle
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("operation", CHANGES, ids=named)
-def test_a_killed_process(operation: Operation, when: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_process(operation: Operation, when: str, world: World) -> None:
     change = attempt(operation, world)
     request_id = str(uuid4())
-    kill_at_the_next_write(monkeypatch, when)
-    with pytest.raises(Killed):
+    with killed_at_the_write(after_write=when == "after"):
         change.ask(world.integration, **{"X-Request-Id": request_id})
     (record,) = records_of(world.integration, request_id)
     assert record["outcome"] == "pending"
@@ -66,12 +42,11 @@ def test_a_killed_process(operation: Operation, when: str, world: World, monkeyp
         assert record["reversible"] == change.reversible
 
 
-def test_a_settled_create_can_be_reverted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settled_create_can_be_reverted(world: World) -> None:
     operation = next(item for item in CHANGES if item.name == "users.create")
     change = attempt(operation, world)
     request_id = str(uuid4())
-    kill_at_the_next_write(monkeypatch, "after")
-    with pytest.raises(Killed):
+    with killed_at_the_write(after_write=True):
         change.ask(world.integration, **{"X-Request-Id": request_id})
     settle()
     (record,) = records_of(world.integration, request_id)

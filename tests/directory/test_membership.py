@@ -1,27 +1,24 @@
 """Adding members to groups and removing them: what is done, what is refused, and what the log says."""
 
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from audit import log
 from audit.models import OperationRecord
 from directory.ldap import GroupType
 from gateway.core.call import SupervisionLevel
-from tests.directory.supervised import approve, lose_the_answer
+from tests.directory.supervised import approve
 from tests.support.cast import (
     Answer,
     Console,
     Integration,
     all_permissions,
-    make_connection,
     make_integration,
     make_person,
 )
 from tests.support.directory import Directory
-from tests.support.domain import Domain
+from tests.support.mishaps import just_before_the_write, lose_the_answer
 from tests.support.proxy import FaultyProxy
 
 SECURITY = GroupType.SECURITY_ENABLED
@@ -324,18 +321,6 @@ def test_if_match(integration: Integration, group: UUID, people: list[UUID]) -> 
     assert integration.get(f"/api/ad/groups/{group}").headers["ETag"] != version
 
 
-def before_the_write(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:
-    """Let something happen once, between the next intent and its write."""
-    original = log.record_intent
-
-    def record_intent(*args: Any, **kwargs: Any) -> Any:
-        monkeypatch.setattr(log, "record_intent", original)
-        happens()
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(log, "record_intent", record_intent)
-
-
 @pytest.mark.parametrize("verb", ["add", "remove"])
 def test_a_lost_race_ends_as_unchanged(
     integration: Integration,
@@ -349,7 +334,7 @@ def test_a_lost_race_ends_as_unchanged(
     if verb == "remove":
         directory.add_values(group, member=names(directory, people))
     happens = directory.add_values if verb == "add" else directory.remove_values
-    before_the_write(monkeypatch, lambda: happens(group, member=directory.dn(people[1])))
+    just_before_the_write(monkeypatch, lambda: happens(group, member=directory.dn(people[1])))
     answer = change(integration, group, **{verb: people})
     expected = counts(added=3, unchanged=1) if verb == "add" else counts(removed=3, unchanged=1)
     assert (answer.status, answer.body) == (200, expected)
@@ -371,26 +356,24 @@ def test_a_member_renamed_meanwhile(
 ) -> None:
     if verb == "remove":
         directory.add_values(group, member=names(directory, people))
-    before_the_write(monkeypatch, lambda: directory.rename(people[1], "Somebody else"))
+    just_before_the_write(monkeypatch, lambda: directory.rename(people[1], "Somebody else"))
     expected = counts(added=4) if verb == "add" else counts(removed=4)
     assert change(integration, group, **{verb: people}).body == expected
     assert len(directory.members(group)) == (4 if verb == "add" else 0)
 
 
 def test_a_lost_answer_is_looked_up(
-    domain: Domain,
+    through_proxy: Integration,
     directory_proxy: FaultyProxy,
-    db: None,
     group: UUID,
     people: list[UUID],
     directory: Directory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     directory.add_values(group, member=directory.dn(people[0]))
-    integration = make_integration(make_connection(domain, url=directory_proxy.url))
-    assert integration.get(f"/api/ad/groups/{group}").status == 200
+    assert through_proxy.get(f"/api/ad/groups/{group}").status == 200
     lose_the_answer(monkeypatch, directory_proxy)
-    answer = change(integration, group, add=people[1:], remove=people[:1])
+    answer = change(through_proxy, group, add=people[1:], remove=people[:1])
     assert (answer.status, answer.body) == (200, counts(added=3, removed=1))
     assert [record.outcome for record in records()] == ["succeeded"]
     assert directory.members(group) == set(names(directory, people[1:]))

@@ -7,10 +7,11 @@ import pytest
 
 from audit.models import OperationRecord
 from gateway.core.call import SupervisionLevel
-from tests.directory.supervised import approve, just_before_the_write, lose_the_answer
+from tests.directory.supervised import approve
 from tests.directory.test_deleting import protect_from_deletion
-from tests.support.cast import Integration, all_permissions, make_connection, make_integration
+from tests.support.cast import Integration, all_permissions, make_integration
 from tests.support.directory import Directory, random_name
+from tests.support.mishaps import just_before_the_write, lose_the_answer
 from tests.support.proxy import FaultyProxy
 
 
@@ -242,18 +243,16 @@ def test_a_name_that_changes_on_the_way(
 
 
 def test_a_lost_answer(
-    domain: Any,
+    through_proxy: Integration,
     directory: Directory,
     directory_proxy: FaultyProxy,
     bob: UUID,
     there: str,
-    db: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    integration = make_integration(make_connection(domain, url=directory_proxy.url))
-    assert integration.get(f"/api/ad/users/{bob}").status == 200
+    assert through_proxy.get(f"/api/ad/users/{bob}").status == 200
     lose_the_answer(monkeypatch, directory_proxy)
-    answer = integration.post(f"/api/ad/users/{bob}/move", {"parent": there})
+    answer = through_proxy.post(f"/api/ad/users/{bob}/move", {"parent": there})
     assert answer.status == 200, answer
     assert directory.dn(bob).endswith(there)
     (record,) = OperationRecord.objects.filter(operation="users.move")

@@ -4,7 +4,6 @@ import json
 import logging
 import string
 from io import StringIO
-from threading import Timer
 from typing import Any
 from uuid import UUID
 
@@ -13,11 +12,11 @@ import pytest
 from audit.models import OperationRecord
 from directory.ldap import Client
 from directory.models import DirectoryConnection
-from gateway import pipeline
 from gateway.models import KeptAnswer
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
+from tests.support.mishaps import lose_the_answer
 from tests.support.proxy import FaultyProxy
 
 NEW = "Engine-Number-2"
@@ -216,27 +215,17 @@ def test_a_connection_without_tls(domain: Domain, directory: Directory, ada: UUI
     "body", [{"generate": True}, {"newPassword": NEW, "mustChange": True, "unlock": True}, {"newPassword": PASSWORD}]
 )
 def test_an_answer_that_was_lost_is_found_out(
-    domain: Domain,
+    through_proxy: Integration,
     directory: Directory,
     directory_proxy: FaultyProxy,
     ada: UUID,
-    db: None,
     monkeypatch: pytest.MonkeyPatch,
     body: dict[str, Any],
 ) -> None:
     """What was a 0 already stays one, and the new password may be the old one: the password's version tells."""
     directory.modify(ada, pwdLastSet="0", lockoutTime="0")
-    integration = make_integration(make_connection(domain, url=directory_proxy.url))
-    record_intent = pipeline.log.record_intent
-
-    def and_lose_the_answer(*args: Any, **kwargs: Any) -> OperationRecord:
-        recorded = record_intent(*args, **kwargs)
-        directory_proxy.lose_answer()
-        Timer(1, directory_proxy.restore).start()
-        return recorded
-
-    monkeypatch.setattr(pipeline.log, "record_intent", and_lose_the_answer)
-    answer = integration.post(path(ada), body)
+    lose_the_answer(monkeypatch, directory_proxy)
+    answer = through_proxy.post(path(ada), body)
     assert answer.status == 200
     assert record().outcome == "succeeded"
     directory.modify(ada, pwdLastSet="-1")

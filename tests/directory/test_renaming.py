@@ -12,10 +12,10 @@ from audit.models import OperationRecord
 from directory.ldap import Client, Rename
 from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
 from gateway.core.call import SupervisionLevel
-from tests.directory.supervised import approve, lose_the_answer
-from tests.support.cast import Integration, make_connection, make_integration
+from tests.directory.supervised import approve
+from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory
-from tests.support.domain import Domain
+from tests.support.mishaps import lose_the_answer
 from tests.support.proxy import FaultyProxy
 
 
@@ -169,17 +169,15 @@ def test_renaming_is_held_at_the_strict_level(connection: Any, ada: UUID, direct
 
 
 def test_a_lost_answer_of_a_change_of_case(
-    db: None,
-    domain: Domain,
+    through_proxy: Integration,
     directory: Directory,
     directory_proxy: FaultyProxy,
     ada: UUID,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    integration = make_integration(make_connection(domain, url=directory_proxy.url))
-    assert integration.get(f"/api/ad/users/{ada}").status == 200
+    assert through_proxy.get(f"/api/ad/users/{ada}").status == 200
     lose_the_answer(monkeypatch, directory_proxy)
-    assert rename(integration, ada, "ADA LOVELACE").status == 200
+    assert rename(through_proxy, ada, "ADA LOVELACE").status == 200
     assert directory.text(ada, "name") == "ADA LOVELACE"
     assert OperationRecord.objects.get(operation="users.rename").outcome == "succeeded"
 

@@ -11,10 +11,11 @@ from directory.ldap import Client, ServerSettings
 from directory.ldap.reanimation import reanimate
 from directory.settle import evidence_of, find_outcome
 from gateway.core.call import SupervisionLevel
-from tests.directory.supervised import approve, just_before_the_write, lose_the_answer
+from tests.directory.supervised import approve
 from tests.support.cast import Integration, all_permissions, make_connection, make_integration
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
+from tests.support.mishaps import just_before_the_write, lose_the_answer
 from tests.support.proxy import FaultyProxy
 
 PATH = "/api/ad/deleted-objects"

@@ -14,9 +14,9 @@ from tests.directory.reverting import (
     revert,
     succeeded,
 )
-from tests.directory.supervised import just_before_the_write
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import PASSWORD, Directory
+from tests.support.mishaps import just_before_the_write
 
 
 class TestUpdates:

@@ -2,23 +2,18 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 import pytest
 from django.utils import timezone
 
 from audit.models import OperationRecord
-from directory.ldap import Client
 from gateway import tasks
 from tests.support.cast import Answer, Integration
 from tests.support.directory import PASSWORD, Directory, random_name
+from tests.support.mishaps import killed_at_the_write, settle
 
 pytestmark = pytest.mark.sqlite
-
-
-class Killed(BaseException):
-    """The end of the process, as far as the request can tell."""
 
 
 @pytest.fixture
@@ -29,27 +24,9 @@ def ada(directory: Directory, organizational_unit: str) -> UUID:
 Change = Callable[[], Answer]
 
 
-def killed(change: Change, monkeypatch: pytest.MonkeyPatch, *, after_write: bool) -> None:
-    """Make a change whose process is killed before or after its write."""
-    write = Client.write
-
-    def write_and_die(client: Client, what: Any) -> str:
-        if after_write:
-            write(client, what)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "write", write_and_die)
-        with pytest.raises(Killed):
-            change()
-
-
-def settle() -> list[tuple[str, str | None]]:
-    """Let the settler come by when it is due; the outcomes and codes of all changes in their order."""
-    OperationRecord.objects.filter(outcome__in=["pending", "unknown"]).update(
-        settle_at=timezone.now() - timedelta(seconds=1)
-    )
-    tasks.sweep()
+def outcomes() -> list[tuple[str, str | None]]:
+    """Of all changes, in their order, when the settler has come by; each with its code."""
+    settle()
     return list(OperationRecord.objects.order_by("id").values_list("outcome", "code"))
 
 
@@ -79,57 +56,63 @@ def change(
     return changes[request.param]
 
 
-def test_a_retry_does_what_the_killed_request_did_not(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed(change, monkeypatch, after_write=False)
+def test_a_retry_does_what_the_killed_request_did_not(change: Change) -> None:
+    with killed_at_the_write(after_write=False):
+        change()
     assert change().status < 300
-    assert settle() == [NOT_APPLIED, SUCCEEDED]
+    assert outcomes() == [NOT_APPLIED, SUCCEEDED]
 
 
-def test_what_the_killed_request_did_is_its_own(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed(change, monkeypatch, after_write=True)
-    assert settle() == [SUCCEEDED]
+def test_what_the_killed_request_did_is_its_own(change: Change) -> None:
+    with killed_at_the_write(after_write=True):
+        change()
+    assert outcomes() == [SUCCEEDED]
 
 
 @pytest.mark.parametrize("change", ["reset"], indirect=True)
-def test_both_may_have_set_a_password(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed(change, monkeypatch, after_write=True)
+def test_both_may_have_set_a_password(change: Change) -> None:
+    with killed_at_the_write(after_write=True):
+        change()
     assert change().status < 300
-    assert settle() == [SUCCEEDED, SUCCEEDED]
+    assert outcomes() == [SUCCEEDED, SUCCEEDED]
 
 
-def test_of_two_killed_requests_the_directory_names_the_one(
-    integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    killed(lambda: update(integration, ada, "Countess"), monkeypatch, after_write=False)
-    killed(lambda: update(integration, ada, "Baroness"), monkeypatch, after_write=True)
-    assert settle() == [NOT_APPLIED, SUCCEEDED]
+def test_of_two_killed_requests_the_directory_names_the_one(integration: Integration, ada: UUID) -> None:
+    with killed_at_the_write(after_write=False):
+        update(integration, ada, "Countess")
+    with killed_at_the_write(after_write=True):
+        update(integration, ada, "Baroness")
+    assert outcomes() == [NOT_APPLIED, SUCCEEDED]
 
 
-def test_of_two_killed_requests_for_the_same_one_is_counted(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed(change, monkeypatch, after_write=False)
-    killed(change, monkeypatch, after_write=True)
-    assert sorted(outcome for outcome, _ in settle()) == ["failed", "succeeded"]
+def test_of_two_killed_requests_for_the_same_one_is_counted(change: Change) -> None:
+    with killed_at_the_write(after_write=False):
+        change()
+    with killed_at_the_write(after_write=True):
+        change()
+    assert sorted(outcome for outcome, _ in outcomes()) == ["failed", "succeeded"]
 
 
-def test_while_another_writer_is_at_it_nobody_knows(
-    integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    killed(lambda: update(integration, ada), monkeypatch, after_write=False)
-    killed(lambda: update(integration, ada), monkeypatch, after_write=True)
+def test_while_another_writer_is_at_it_nobody_knows(integration: Integration, ada: UUID) -> None:
+    with killed_at_the_write(after_write=False):
+        update(integration, ada)
+    with killed_at_the_write(after_write=True):
+        update(integration, ada)
     first = OperationRecord.objects.order_by("id")[0]
     OperationRecord.objects.filter(id=first.id).update(settle_at=timezone.now() - timedelta(seconds=1))
     tasks.sweep()
     first.refresh_from_db()
     assert first.outcome == "unknown"
-    assert settle() == [SUCCEEDED, NOT_APPLIED]
+    assert outcomes() == [SUCCEEDED, NOT_APPLIED]
 
 
 def test_what_was_undone_can_be_done_again(
-    integration: Integration, ada: UUID, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+    integration: Integration, ada: UUID, directory: Directory, organizational_unit: str
 ) -> None:
     group = directory.add_group(parent=organizational_unit)
     path = f"/api/ad/groups/{group}/members"
-    killed(lambda: integration.post(path, {"add": [str(ada)]}), monkeypatch, after_write=True)
+    with killed_at_the_write(after_write=True):
+        integration.post(path, {"add": [str(ada)]})
     assert integration.post(path, {"remove": [str(ada)]}).body["removed"] == 1
     assert integration.post(path, {"add": [str(ada)]}).body["added"] == 1
-    assert settle() == [SUCCEEDED, SUCCEEDED, SUCCEEDED]
+    assert outcomes() == [SUCCEEDED, SUCCEEDED, SUCCEEDED]

@@ -12,23 +12,19 @@ from django.utils import timezone
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from directory import reading
-from directory.ldap import Client, OutcomeUnknown
+from directory.ldap import Client
 from directory.models import DirectoryConnection
-from gateway import idempotency, pipeline, tasks
+from gateway import idempotency
 from gateway.claims import LEASE, renewal
 from gateway.core.call import SupervisionLevel
 from gateway.models import KeptAnswer
-from tests.directory.supervised import just_before_the_write
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
+from tests.support.mishaps import just_before_the_write, killed_at_the_write, settle, unknown_outcome
 from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
-
-
-class Killed(BaseException):
-    """The end of the process, as far as the request can tell."""
 
 
 def change(integration: Integration, ada: UUID) -> Answer:
@@ -113,25 +109,10 @@ def ask_and_die(
     monkeypatch: pytest.MonkeyPatch, integration: Integration, method: str, path: str, body: Any, *, after_write: bool
 ) -> None:
     """A request whose process is killed at its write; half a minute later nobody holds its key any more."""
-    write = Client.write
-
-    def write_and_die(client: Client, what: Any) -> str:
-        if after_write:
-            write(client, what)
-        raise Killed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "write", write_and_die)
+    with monkeypatch.context() as patch, killed_at_the_write(after_write=after_write):
         patch.setattr(idempotency, "_end", lambda *_: None)  # a killed process gives nothing back
-        with pytest.raises(Killed):
-            integration.call(method, path, body, Idempotency_Key="one")
+        integration.call(method, path, body, Idempotency_Key="one")
     KeptAnswer.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-
-
-def settle() -> None:
-    past = timezone.now() - timedelta(seconds=1)
-    OperationRecord.objects.filter(outcome="pending").update(settle_at=past)
-    tasks.sweep()
 
 
 Asked = tuple[str, str, Any]
@@ -215,23 +196,11 @@ def test_items_of_a_batch(
 
 @pytest.mark.parametrize("asked", ["reset", "create", "update"], indirect=True)
 @pytest.mark.parametrize("reached", [True, False])
-def test_after_an_unknown_outcome_it_is_not_done_again(
-    integration: Integration, asked: Asked, monkeypatch: pytest.MonkeyPatch, reached: bool
-) -> None:
-    write = Client.write
-
-    def lose(client: Client, what: Any) -> str:
-        if reached:
-            write(client, what)
-        raise OutcomeUnknown("The connection was lost before the directory answered")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Client, "write", lose)
-        patch.setattr(pipeline, "await_recorded_outcome", lambda *_: None)
+def test_after_an_unknown_outcome_it_is_not_done_again(integration: Integration, asked: Asked, reached: bool) -> None:
+    with unknown_outcome(after_write=reached):
         assert integration.call(*asked, Idempotency_Key="one").code == "AD.Directory.OutcomeUnknown"
     assert integration.call(*asked, Idempotency_Key="one").code == "Idempotency.InProgress"
-    OperationRecord.objects.filter(outcome="unknown").update(settle_at=timezone.now())
-    tasks.sweep()
+    settle()
     assert integration.call(*asked, Idempotency_Key="one").status in (200, 201)
     assert done() == 1
 

@@ -1,9 +1,6 @@
 """The way of a call, through HTTP: what each stage refuses, what is recorded, and what the directory then holds."""
 
-from collections.abc import Callable
 from datetime import timedelta
-from threading import Timer
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -19,6 +16,7 @@ from keys.models import Link
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
+from tests.support.mishaps import break_at_the_write, lose_the_answer, settle
 from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
@@ -264,10 +262,6 @@ class TestHeldChanges:
 class TestLostAnswers:
     """The connection to the domain controller is lost with a write on it."""
 
-    @pytest.fixture
-    def through_proxy(self, db: None, domain: Domain, directory_proxy: FaultyProxy) -> Integration:
-        return make_integration(make_connection(domain, url=directory_proxy.url))
-
     def test_directory_down_is_503_and_recovers(
         self, through_proxy: Integration, directory_proxy: FaultyProxy, ada: UUID
     ) -> None:
@@ -279,34 +273,15 @@ class TestLostAnswers:
         directory_proxy.restore()
         assert through_proxy.get(path(ada)).status == 200
 
-    @pytest.fixture
-    def at_the_write(self, monkeypatch: pytest.MonkeyPatch, directory_proxy: FaultyProxy) -> Callable[..., None]:
-        """Arrange that a fault begins between the intent and the write, and ends a little later."""
-
-        def arrange(fault: Callable[[], None], *, seconds: float) -> None:
-            original = pipeline.log.record_intent
-
-            def record_intent(*args: Any, **kwargs: Any) -> OperationRecord:
-                record = original(*args, **kwargs)
-                fault()
-                timer = Timer(seconds, directory_proxy.restore)
-                timer.daemon = True
-                timer.start()
-                return record
-
-            monkeypatch.setattr(pipeline.log, "record_intent", record_intent)
-
-        return arrange
-
     def test_an_applied_change_whose_answer_was_lost_is_answered_as_done(
         self,
         through_proxy: Integration,
         directory_proxy: FaultyProxy,
-        at_the_write: Callable[..., None],
         ada: UUID,
         directory: Directory,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        at_the_write(directory_proxy.lose_answer, seconds=1)
+        lose_the_answer(monkeypatch, directory_proxy)
         answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
         assert answer.status == 200
         assert directory.text(ada, "title") == "Countess"
@@ -317,11 +292,11 @@ class TestLostAnswers:
         self,
         through_proxy: Integration,
         directory_proxy: FaultyProxy,
-        at_the_write: Callable[..., None],
         ada: UUID,
         directory: Directory,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        at_the_write(directory_proxy.cut, seconds=1)
+        break_at_the_write(monkeypatch, directory_proxy, directory_proxy.cut)
         answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
         assert (answer.status, answer.code) == (503, "AD.Directory.Unavailable")
         assert directory.text(ada, "title") == "Analyst"
@@ -332,17 +307,16 @@ class TestLostAnswers:
         self,
         through_proxy: Integration,
         directory_proxy: FaultyProxy,
-        at_the_write: Callable[..., None],
         ada: UUID,
         directory: Directory,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        at_the_write(directory_proxy.lose_answer, seconds=600)
+        break_at_the_write(monkeypatch, directory_proxy, directory_proxy.lose_answer, seconds=600)
         answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
         assert (answer.status, answer.code) == (504, "AD.Directory.OutcomeUnknown")
         (record,) = records()
         assert record.outcome == "unknown"
         directory_proxy.restore()
-        OperationRecord.objects.update(settle_at=timezone.now() - timedelta(seconds=1))
-        tasks.sweep()
+        settle()
         (record,) = records()
         assert record.outcome == "succeeded"

@@ -2,16 +2,14 @@
 
 import pytest
 
-from directory.models import DirectoryConnection
 from tests.directory.runs.unit import Unit
 from tests.support.directory import Directory
 from tests.support.gateway import LiveGateway
 
 
-@pytest.fixture
-def connection(transactional_db: None, connection: DirectoryConnection) -> DirectoryConnection:
-    """Committed, so that a worker sees it."""
-    return connection
+@pytest.fixture(autouse=True)
+def _committed(transactional_db: None) -> None:
+    """A worker sees what is committed."""
 
 
 @pytest.fixture

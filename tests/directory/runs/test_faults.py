@@ -14,9 +14,8 @@ from directory.models import DirectoryConnection
 from directory.run_models import AccountResult, Run
 from tests.directory.runs.test_runs import completed, logged
 from tests.directory.runs.unit import Unit
-from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory
-from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
 from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
@@ -129,22 +128,20 @@ def test_a_restarted_broker_is_found_again(
 def test_a_run_waits_for_the_directory(
     unit: Unit,
     directory: Directory,
-    domain: Domain,
     worker: LiveGateway,
     directory_proxy: FaultyProxy,
-    connection: None,
+    through_proxy: Integration,
 ) -> None:
-    integration = make_integration(make_connection(domain, url=directory_proxy.url))
     users = unit.add_users(60)
     before = versions(directory, users)
-    started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
+    started = unit.run(through_proxy, {"kinds": ["user"]}, Prefer="respond-async")
     until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
     directory_proxy.cut()
     time.sleep(2)
     assert Run.objects.get().state == "running"
 
     directory_proxy.restore()
-    body = completed(integration, started)
+    body = completed(through_proxy, started)
 
     assert (body["succeeded"], body["failed"]) == (60, 0)
     assert changes_since(directory, before) == {1}
@@ -154,20 +151,18 @@ def test_a_run_waits_for_the_directory(
 def test_lost_answers_are_looked_up(
     unit: Unit,
     directory: Directory,
-    domain: Domain,
     worker: LiveGateway,
     directory_proxy: FaultyProxy,
-    connection: None,
+    through_proxy: Integration,
 ) -> None:
-    integration = make_integration(make_connection(domain, url=directory_proxy.url))
     users = unit.add_users(40)
     before = versions(directory, users)
-    started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
+    started = unit.run(through_proxy, {"kinds": ["user"]}, Prefer="respond-async")
     until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
     directory_proxy.lose_answer()
     time.sleep(0.3)
     directory_proxy.restore()
-    body = completed(integration, started)
+    body = completed(through_proxy, started)
     assert body["succeeded"] == 40
     assert changes_since(directory, before) == {1}
     assert logged(body["runId"]) == dict.fromkeys(users, "succeeded")

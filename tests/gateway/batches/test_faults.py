@@ -3,31 +3,25 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.db import connection as database
-from django.utils import timezone
 
 from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, Modify, Written
-from gateway import batches, tasks
+from gateway import batches
 from tests.gateway.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
+from tests.support.mishaps import settle
 from tests.support.proxy import FaultyProxy
 
 Users = Callable[[int], list[UUID]]
-
-
-@pytest.fixture
-def through_proxy(db: None, domain: Domain, directory_proxy: FaultyProxy) -> Integration:
-    return make_integration(make_connection(domain, url=directory_proxy.url))
 
 
 @pytest.fixture
@@ -145,8 +139,7 @@ def test_what_cannot_be_known_is_said_and_settled_later(
     outcomes = {200: "succeeded", 503: "failed", 504: "unknown"}
     assert [item.outcome for item in records()] == [outcomes[status or 0] for status in statuses(answer)]
     directory_proxy.restore()
-    OperationRecord.objects.filter(outcome="unknown").update(settle_at=timezone.now() - timedelta(seconds=1))
-    tasks.sweep()
+    settle()
     assert [item.outcome == "succeeded" for item in records()] == changed(directory, some)
 
 
@@ -246,8 +239,7 @@ def test_a_killed_web_server_leaves_no_change_unrecorded(
     try:
         done = changed(directory, some)
         assert 50 <= sum(done) < 400
-        OperationRecord.objects.filter(outcome="pending").update(settle_at=timezone.now() - timedelta(seconds=1))
-        tasks.sweep()
+        settle()
         outcomes = {item.target_id: item.outcome for item in records()}
         assert {outcomes[guid] for guid, is_done in zip(some, done, strict=True) if is_done} == {"succeeded"}
         assert {outcomes.get(guid) for guid, is_done in zip(some, done, strict=True) if not is_done} <= {None, "failed"}

@@ -1,0 +1,88 @@
+"""What goes wrong around the write of a change, and the settler that comes by afterwards."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from threading import Timer
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from audit import log
+from audit.models import OperationRecord
+from directory.ldap import Client, OutcomeUnknown
+from gateway import pipeline, tasks
+from tests.support.proxy import FaultyProxy
+
+
+class Killed(BaseException):
+    """The end of the process: as SIGKILL, nothing in the gateway catches it."""
+
+
+@contextmanager
+def killed_at_the_write(*, after_write: bool) -> Iterator[None]:
+    """The process is killed at its next write, before it or after it."""
+    with _written_and_raised(Killed(), after_write=after_write), pytest.raises(Killed):
+        yield
+
+
+@contextmanager
+def unknown_outcome(*, after_write: bool) -> Iterator[None]:
+    """The connection is lost with the write on it, and nobody finds out for now whether it was done."""
+    lost = OutcomeUnknown("The connection was lost before the directory answered")
+    with _written_and_raised(lost, after_write=after_write), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "await_recorded_outcome", lambda *_: None)
+        yield
+
+
+@contextmanager
+def _written_and_raised(error: BaseException, *, after_write: bool) -> Iterator[None]:
+    write = Client.write
+
+    def write_and_raise(client: Client, what: Any) -> str:
+        if after_write:
+            write(client, what)
+        raise error
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, "write", write_and_raise)
+        yield
+
+
+def settle() -> None:
+    """Let the settler come by when everything open is due."""
+    due = timezone.now() - timedelta(seconds=1)
+    OperationRecord.objects.filter(outcome__in=["pending", "unknown"]).update(settle_at=due)
+    tasks.sweep()
+
+
+def just_before_the_write(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Let something happen once, after the next change was checked and before it is recorded and written."""
+    original = log.record_intent
+
+    def record_intent(*args: Any, **kwargs: Any) -> OperationRecord:
+        monkeypatch.setattr(log, "record_intent", original)
+        action()
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(log, "record_intent", record_intent)
+
+
+def break_at_the_write(
+    monkeypatch: pytest.MonkeyPatch, proxy: FaultyProxy, fault: Callable[[], None], *, seconds: float = 1
+) -> None:
+    """A fault of the proxy begins with the next write and ends so much later."""
+
+    def begin() -> None:
+        fault()
+        timer = Timer(seconds, proxy.restore)
+        timer.daemon = True
+        timer.start()
+
+    just_before_the_write(monkeypatch, begin)
+
+
+def lose_the_answer(monkeypatch: pytest.MonkeyPatch, proxy: FaultyProxy) -> None:
+    """With the next write the connection begins to lose answers, for a second."""
+    break_at_the_write(monkeypatch, proxy, proxy.lose_answer)
