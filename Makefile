@@ -10,10 +10,10 @@ WORKERS ?= auto
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test lint format check bench faults reset lock install install-test
+.PHONY: help run manage test lint format check bench faults screenshots reset lock install install-test
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: install ## Start the gateway over a real domain on this machine (PORT=8000)
 	@exec $(PYTHON) -m demo.run
@@ -44,6 +44,9 @@ bench: install-test ## Measure against raw python-ldap and print the table
 
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)
+
+screenshots: install-test ## Take the README's pictures of the demonstration
+	@$(PYTHON) -m demo.screenshots
 
 reset: ## Clear the demonstration's data
 	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \

@@ -115,10 +115,15 @@ def _key_wizard(page: Page) -> None:
 
 
 def _run(api: Api, page: Page) -> None:
-    """The accounts of a unit disabled, one of them protected; and enabled again for the next time."""
+    """The accounts of a unit disabled, one of them protected; then enabled again for the next time."""
     unit = api.call("GET", f"ad/organization-units?q={quote('Temporary Staff')}&pageSize=1")["items"][0]
-    for action in ("enable", "disable"):
-        page.goto(f"/console/runs/new?unit={unit['id']}&action={action}")
+    for action in ("disable", "enable"):
+        page.goto(f"/console/runs/new?unit={unit['id']}&action={action}&kinds=user&scope=one-level")
+        page.get_by_label("Reason").fill("Ticket 4712: the season is over")
+        page.get_by_role("button", name="accounts").click()
+        page.get_by_text("Completed", exact=True).first.wait_for()
+        if action == "disable":
+            _take(page, "run")
 
 
 def main() -> int:
