@@ -46,7 +46,7 @@ OPERATORS = {
     "nested": "is, or leads to",
 }
 """How a value is compared, by the name a form gives it. `nested` follows links, such as memberOf, through groups."""
-MATCHES = {"all": "all of these", "any": "any of these", "none": "none of these"}
+MATCHES = {"all": "all of these hold", "any": "any of these holds", "none": "none of these holds"}
 
 _WITHOUT_VALUE = frozenset({"present", "absent"})
 _OPPOSITES = {"is-not": "is", "absent": "present", "no-bits": "bits"}

@@ -16,6 +16,7 @@ register = template.Library()
 
 _TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z")
 _NAME = re.compile(r"(?:CN|OU)=.+,DC=[^,]+", re.IGNORECASE | re.DOTALL)
+_ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")
 _LONGEST = 80
 
 
@@ -32,13 +33,18 @@ def values_of(record: Mapping[str, Any], attribute: str) -> list[str]:
 
 @register.filter
 def shown_value(value: str) -> str | SafeString:
-    """A value as people read it: a moment, an object by its name, a long text by its beginning."""
+    """A value as people read it: a moment, an object by its name, a long text by its beginning.
+
+    An address may be broken after its `@`, where a column is narrow.
+    """
     if _TIME.fullmatch(value):
         return moment(value)
     if _NAME.fullmatch(value) and place(value):
         return format_html('<span title="{}">{}</span>', value, common_name(value))
     if len(value) > _LONGEST:
         return format_html('<span title="{}">{}…</span>', value[:1000], value[: _LONGEST - 1])
+    if _ADDRESS.fullmatch(value):
+        return format_html("{}@<wbr>{}", *value.split("@"))
     return value
 
 

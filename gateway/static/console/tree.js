@@ -1,21 +1,22 @@
-// The tree of containers: the keys of a tree, and the mark on the container that is shown beside it.
+// The tree of containers beside a search: the keys of a tree, and the mark on the container that is shown.
 "use strict";
 
 const tree = document.querySelector(".containers .tree");
 
-// Up and down between what is visible, right to open, left to close or to go up.
+// Up and down between the names that are visible, right to open, left to close or to go up.
 tree.addEventListener("keydown", (event) => {
-  const summary = event.target.closest("summary");
-  const names = [...tree.querySelectorAll("summary")].filter((item) => item.checkVisibility());
-  const place = names.indexOf(summary);
-  const holder = summary?.parentElement;
+  const item = event.target.closest("li");
+  const within = item?.querySelector(":scope > details");
+  if (!within) return;
+  const names = [...tree.querySelectorAll("a")].filter((name) => name.checkVisibility());
+  const place = names.indexOf(item.querySelector(":scope > a"));
   const go = {
     ArrowDown: () => names[place + 1]?.focus(),
     ArrowUp: () => names[place - 1]?.focus(),
-    ArrowRight: () => (holder.open ? names[place + 1]?.focus() : (holder.open = true)),
-    ArrowLeft: () => (holder.open ? (holder.open = false) : holder.parentElement.closest("details")?.querySelector("summary").focus()),
+    ArrowRight: () => (within.open ? names[place + 1]?.focus() : (within.open = true)),
+    ArrowLeft: () => (within.open ? (within.open = false) : item.parentElement.closest("li")?.querySelector("a").focus()),
   }[event.key];
-  if (!go || !holder) return;
+  if (!go) return;
   event.preventDefault();
   go();
 });
