@@ -3,12 +3,12 @@
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.http import HttpResponseBase
-from django.urls import path
+from django.urls import path, reverse
 
 from gateway.console.downloads import FORMATS, download
 from gateway.console.lists import PAGE_SIZES, USUAL, find_fault, given_in, wants_objects
+from gateway.console.object_changes import finish
 from gateway.console.visit import Visit, page
 from gateway.core.errors import Forbidden, GatewayError
 
@@ -66,11 +66,11 @@ def deleted_object(visit: Visit, object_id: UUID) -> HttpResponseBase:
     if "preview" in visit.form:
         return _page(visit, object_id, **_preview(visit, object_id))
     try:
-        restored = visit.perform("deleted-objects.restore", id=object_id, body=_body(visit))
+        answer = visit.answer("deleted-objects.restore", id=object_id, body=_body(visit))
     except GatewayError as refusal:
         return _page(visit, object_id, problem=refusal)
-    messages.success(visit.request, f"{restored['name']} is restored.")
-    return visit.redirect_to(f"/console/directory/objects/{restored['id']}")
+    there = reverse("console:object", kwargs={"object_id": object_id})
+    return finish(visit, answer, said="The object is restored.", then=there)
 
 
 def _page(visit: Visit, object_id: UUID, **context: Any) -> HttpResponseBase:

@@ -211,7 +211,7 @@ def test_moving_and_deleting(administrator: Page, directory: Directory, organiza
     expect(main).to_contain_text("Ada Lovelace is moved.")
     assert directory.dn(ada) == f"CN=Ada Lovelace,{below}"
     administrator.goto(f"{OBJECTS}/{guid}")
-    administrator.get_by_role("link", name="Delete").click()
+    administrator.get_by_role("link", name="Delete", exact=True).click()
     expect(main).to_contain_text("1 object below it is deleted too: 1 user.")
     expect_good_looks(administrator, "object-delete")
     administrator.get_by_label("Delete the object below it too").check()
