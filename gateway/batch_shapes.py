@@ -81,8 +81,10 @@ def item_shape(operation: Operation) -> type[Body]:
     members: dict[str, Any] = dict.fromkeys(_arguments(operation), (Guid, ...))
     for name, parameter in _parameters(operation).items():
         members[name] = (parameter.annotation, Field(parameter.default, description=parameter.description))
-    described = Field(None, description="The version the change is meant for, quoted or not; another one is 412.")
-    members["if_match"] = (str | None, described)
+    meaning = "The version the change is meant for, quoted or not; another one is 412."
+    if operation.is_creation:
+        meaning = "What is still to be made has no version: anything but `*` is 412."
+    members["if_match"] = (str | None, Field(None, description=meaning))
     named = dict.fromkeys(_arguments(operation), "4fae3d03-85d3-4ed8-a8aa-cb126df8b414")
     return create_model(
         (base.__name__ if operation.body else operation.verb.capitalize()) + "Item",

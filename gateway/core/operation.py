@@ -92,6 +92,11 @@ class Operation:
         return self.path.startswith("ad/")
 
     @property
+    def is_creation(self) -> bool:
+        """Whether a change makes what has no version yet: only the `*` of If-Match holds (RFC 9110 section 13.1.1)."""
+        return self.effect is not Effect.READ and "{id}" not in self.path
+
+    @property
     def status(self) -> int:
         """The status of success: 204 without an answer, 201 for a creation, else 200."""
         if self.output is None:

@@ -180,8 +180,11 @@ def _parameters(operation: Operation, describe: _Described) -> list[dict[str, An
         found.append(
             _header("X-Change-Reason", "Why: kept in the log and shown to the approver (at most 500 characters).")
         )
-    if _takes_version(operation):
-        found.append(_header("If-Match", "The version the change is meant for; another one is 412."))
+    if operation.effect is not Effect.READ:
+        meant = "The version the change is meant for; another one is 412."
+        if operation.is_creation:
+            meant = "What is still to be made has no version: anything but `*` is 412."
+        found.append(_header("If-Match", meant))
     if operation.method != "GET":
         found.append(
             _header("Idempotency-Key", "The same request under the same key is carried out once, within 24 hours.")
@@ -196,13 +199,6 @@ def _parameters(operation: Operation, describe: _Described) -> list[dict[str, An
 def _has_version(operation: Operation) -> bool:
     """Whether a read's answer is one object with its version."""
     return operation.effect is Effect.READ and "version" in getattr(operation.output, "__annotations__", {})
-
-
-def _takes_version(operation: Operation) -> bool:
-    """Whether a change is of something that has a version."""
-    if operation.effect is Effect.CHANGE:
-        return True
-    return operation.effect is Effect.ADMINISTER and "{id}" in operation.path
 
 
 def _query_type(definition: dict[str, Any]) -> dict[str, Any]:
@@ -276,8 +272,8 @@ class OperationSchema(_Described):
             responses |= {"502": self.problem("The directory refused the gateway itself.")}
         if _has_version(operation):
             responses |= {"304": {"description": "The version is one of those in If-None-Match."}}
-        if _takes_version(operation):
-            responses |= {"412": self.problem("The object has another version than If-Match names.")}
+        if operation.effect is not Effect.READ:
+            responses |= {"412": self.problem("The object has another version than If-Match names, or none yet.")}
         if operation.effect is Effect.CHANGE:
             responses |= {"504": self.problem("It is not known whether the change was made; the log will tell.")}
         return dict(sorted(responses.items()))

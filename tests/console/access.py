@@ -34,12 +34,6 @@ def fields_of(answer: Answer) -> str:
     return unescape(answer.body.decode())
 
 
-def submit(console: Console, path: str, **fields: Any) -> Answer:
-    """Send a form; a list is a field that is sent several times."""
-    response = console.client.post(path, fields, headers={"X-CSRFToken": console.token})
-    return Answer(response.status_code, response.content, response.headers)
-
-
 def followed(console: Console, answer: Answer) -> str:
     """What the page says that a form led to."""
     assert answer.status == 302, text_of(answer)

@@ -7,7 +7,7 @@ import pytest
 
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Link, Role
-from tests.console.access import fields_of, followed, make_unreachable, submit, text_of
+from tests.console.access import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Answer, Console, make_person, permissions, send
 from tests.support.directory import random_name
 
@@ -37,7 +37,7 @@ def role() -> Role:
 
 def go(console: Console, step: str, expected: str, **fields: Any) -> None:
     """Send a step and be led to the expected one."""
-    answer = submit(console, f"{PATH}/{step}", **{"go": "on", **fields})
+    answer = console.submit(f"{PATH}/{step}", **{"go": "on", **fields})
     assert answer.status == 302, text_of(answer)
     assert answer.headers["Location"] == f"{PATH}/{expected}"
 
@@ -57,7 +57,7 @@ def go_all_the_way(console: Console, role: Role | None, **fields: Any) -> None:
 
 def make(console: Console) -> Answer:
     digest = re.findall(r'name="digest" value="(\w+)"', fields_of(console.get(f"{PATH}/check")))[0]
-    return submit(console, f"{PATH}/check", go="on", digest=digest)
+    return console.submit(f"{PATH}/check", go="on", digest=digest)
 
 
 def test_it_works_with_a_new_role(console: Console) -> None:
@@ -83,7 +83,7 @@ def test_it_works_with_a_new_role(console: Console) -> None:
 def test_sending_the_last_step_again_makes_nothing_again(console: Console, role: Role) -> None:
     go_all_the_way(console, role)
     assert make(console).status == 200
-    assert submit(console, f"{PATH}/check", go="on", digest="x").headers["Location"] == "/console/keys/"
+    assert console.submit(f"{PATH}/check", go="on", digest="x").headers["Location"] == "/console/keys/"
     assert ApiKey.objects.count() == 1
 
 
@@ -97,7 +97,7 @@ def test_going_back_loses_nothing(console: Console) -> None:
     assert f'value="{READ}">' in page
     assert 'value="half"' in fields_of(console.get(f"{PATH}/key"))
     assert console.get(PATH).headers["Location"] == f"{PATH}/role"  # as does coming back later
-    assert submit(console, f"{PATH}/anew").status == 302
+    assert console.submit(f"{PATH}/anew").status == 302
     assert 'value="HR"' not in fields_of(console.get(f"{PATH}/role"))
 
 
@@ -120,7 +120,7 @@ def test_a_role_may_be_chosen_beforehand(console: Console, role: Role) -> None:
 def test_what_makes_no_sense_is_said_at_its_own_step(
     console: Console, role: Role, step: str, fields: dict[str, Any], told: str
 ) -> None:
-    answer = submit(console, f"{PATH}/{step}", go="on", **fields)
+    answer = console.submit(f"{PATH}/{step}", go="on", **fields)
     assert answer.status == 400
     assert told in text_of(answer)
     assert 'aria-current="step"' in fields_of(answer)
@@ -157,7 +157,7 @@ def test_a_link_that_is_refused_does_not_cost_the_value(console: Console, role: 
     go_all_the_way(console, role, directory=str(lost.id))
     digest = re.findall(r'name="digest" value="(\w+)"', fields_of(console.get(f"{PATH}/check")))[0]
     lost.delete()
-    page = submit(console, f"{PATH}/check", go="on", digest=digest)
+    page = console.submit(f"{PATH}/check", go="on", digest=digest)
     assert "It is not linked to a directory. #/directory: there is no such directory" in text_of(page)
     value = re.findall(r'id="key-value".*? value="(dgk_\w+)"', fields_of(page))[0]
     assert send(console.client, "GET", "/api/me", **{"X-API-Key": value}).status == 200
@@ -167,7 +167,7 @@ def test_what_was_changed_in_another_window_is_looked_at_again(console: Console,
     go_all_the_way(console, role)
     seen = re.findall(r'name="digest" value="(\w+)"', fields_of(console.get(f"{PATH}/check")))[0]
     go(console, "level", "check", level="act")
-    page = submit(console, f"{PATH}/check", go="on", digest=seen)
+    page = console.submit(f"{PATH}/check", go="on", digest=seen)
     assert "Something was changed since you saw this" in text_of(page)
     assert not ApiKey.objects.exists()
     assert "HR import is made" in text_of(make(console))

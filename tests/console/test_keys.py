@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from keys.models import ApiKey, Link, Role
-from tests.console.access import fields_of, followed, make_unreachable, submit, text_of
+from tests.console.access import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Console, Integration, make_integration, make_person, permissions, send
 from tests.support.directory import random_name
 
@@ -105,25 +105,25 @@ def test_a_key_is_edited(console: Console, integration: Integration, path: str) 
     assert f'value="{version}"' in fields_of(form)
     fields = {"name": "HR import", "role": str(role.id), "level": "ask_every_change", "version": version}
     typed = {**fields, "addresses": "192.0.2.10\n\n 2001:db8::/32 ", "expiresOn": f"{ends:%Y-%m-%d}"}
-    assert "Saved." in followed(console, submit(console, f"{path}/edit", **typed))
+    assert "Saved." in followed(console, console.submit(f"{path}/edit", **typed))
     key = ApiKey.objects.get()
     assert (key.name, key.role, key.supervision_level) == ("HR import", role, "ask_every_change")
     assert key.allowed_addresses == ["192.0.2.10", "2001:db8::/32"]
     assert key.expires_at == ends  # the day was not touched, so the hour is not either
     version = console.get(f"/rest/api-keys/{integration.key.id}").body["version"]
-    submit(console, f"{path}/edit", **{**typed, "version": version, "expiresOn": ""})
+    console.submit(f"{path}/edit", **{**typed, "version": version, "expiresOn": ""})
     assert ApiKey.objects.get().expires_at is None
 
 
 def test_what_is_wrong_in_a_form_is_said_beside_its_field(console: Console, path: str) -> None:
     version = console.get(f"/rest/api-keys/{path.removeprefix('/console/keys/')}").body["version"]
     fields = {"name": "", "addresses": "10.1.2.3/8", "level": "act", "version": version, "expiresOn": "1999-01-01"}
-    answer = submit(console, f"{path}/edit", **fields)
+    answer = console.submit(f"{path}/edit", **fields)
     assert answer.status == 400
     assert 'id="name-error"' in fields_of(answer)
     assert "10.1.2.3/8: has host bits set" in text_of(answer)
     assert ">10.1.2.3/8</textarea>" in fields_of(answer)
-    past = submit(console, f"{path}/edit", **{**fields, "name": "x", "addresses": ""})
+    past = console.submit(f"{path}/edit", **{**fields, "name": "x", "addresses": ""})
     assert "must be in the future" in text_of(past)
 
 
@@ -133,7 +133,7 @@ def test_nobody_writes_over_what_somebody_else_has_changed(
     version = console.get(f"/rest/api-keys/{integration.key.id}").body["version"]
     console.patch(f"/rest/api-keys/{integration.key.id}", {"name": "Somebody else's"})
     fields = {"name": "Mine", "addresses": "", "level": "act", "version": version}
-    answer = submit(console, f"{path}/edit", **fields)
+    answer = console.submit(f"{path}/edit", **fields)
     assert answer.status == 412
     assert "Somebody else changed the key while you were at it." in text_of(answer)
     assert 'value="Mine"' in fields_of(answer)
@@ -146,35 +146,35 @@ def test_a_key_is_linked_and_unlinked(console: Console, integration: Integration
     page = fields_of(console.get(path))
     assert f'<option value="{other.id}">Lab' in page
     assert str(disabled.id) not in page
-    assert "Linked." in followed(console, submit(console, f"{path}/links", directory=str(other.id)))
+    assert "Linked." in followed(console, console.submit(f"{path}/links", directory=str(other.id)))
     link = Link.objects.get(connection=other)
     assert str(link.client_id) in text_of(console.get(path))
-    assert submit(console, f"{path}/links", directory=str(other.id)).status == 409
-    assert "The link is removed." in followed(console, submit(console, f"{path}/links/{link.client_id}/remove"))
+    assert console.submit(f"{path}/links", directory=str(other.id)).status == 409
+    assert "The link is removed." in followed(console, console.submit(f"{path}/links/{link.client_id}/remove"))
     assert list(integration.key.links.values_list("connection__name", flat=True)) == ["Corp"]
 
 
 def test_rotating_shows_the_new_value_once(console: Console, integration: Integration, path: str) -> None:
-    page = fields_of(submit(console, f"{path}/rotate", grace="3600"))
+    page = fields_of(console.submit(f"{path}/rotate", grace="3600"))
     value = page.split('id="key-value"')[1].split('value="')[1].split('"')[0]
     assert send(console.client, "GET", "/api/me", **{"X-API-Key": value}).status == 200
     assert works(integration), "the value before is in its grace"
     assert f'curl -H "X-API-Key: {value}" -H "X-Client-Id: {integration.client_id}"' in page
-    assert "The value before ends in" in text_of(submit(console, f"{path}/rotate", grace="86400"))
+    assert "The value before ends in" in text_of(console.submit(f"{path}/rotate", grace="86400"))
     assert not works(integration), "at most two are ever valid"
-    assert submit(console, f"{path}/rotate", grace="soon").status == 400
+    assert console.submit(f"{path}/rotate", grace="soon").status == 400
     assert console.get(f"{path}/rotate").status == 302
     assert value not in fields_of(console.get(path))
 
 
 def test_a_key_is_revoked_then_deleted(console: Console, integration: Integration, path: str) -> None:
-    assert submit(console, f"{path}/delete").status == 409
-    assert "Revoked." in followed(console, submit(console, f"{path}/revoke"))
+    assert console.submit(f"{path}/delete").status == 409
+    assert "Revoked." in followed(console, console.submit(f"{path}/revoke"))
     assert not works(integration)
     page = fields_of(console.get(path))
     for form in ("edit", "rotate", "revoke"):
         assert f'{path}/{form}"' not in page
-    assert "Deleted." in followed(console, submit(console, f"{path}/delete"))
+    assert "Deleted." in followed(console, console.submit(f"{path}/delete"))
     assert console.get(path).status == 404
 
 
@@ -187,8 +187,8 @@ def test_who_may_only_look_sees_no_forms(integration: Integration, path: str) ->
     assert integration.key.name in page
     assert "<form" not in page.split("<main")[1]
     for form in ("rotate", "revoke", "delete", "links"):
-        assert submit(reader, f"{path}/{form}").status == 403
-    assert submit(reader, f"{path}/edit", name="x", level="act", version="").status == 403
+        assert reader.submit(f"{path}/{form}").status == 403
+    assert reader.submit(f"{path}/edit", name="x", level="act", version="").status == 403
     assert works(integration)
     assert "Set up an integration" not in fields_of(reader.get("/console/keys/"))
 
@@ -199,7 +199,7 @@ def test_a_key_of_somebody_else_can_be_revoked_and_no_more(integration: Integrat
     assert f'{path}/revoke"' in page
     assert f'{path}/edit"' not in page
     assert f'{path}/rotate"' not in page
-    assert submit(manager, f"{path}/rotate", grace="0").status == 403
+    assert manager.submit(f"{path}/rotate", grace="0").status == 403
 
 
 def test_an_owner_manages_their_own(integration: Integration, path: str) -> None:

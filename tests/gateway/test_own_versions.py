@@ -9,7 +9,9 @@ import pytest
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from faults.client import Http
+from gateway.core.call import Surface
 from gateway.core.operation import Effect, operations
+from gateway.management.commands.check_openapi import document
 from keys.models import Role
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_integration, make_person
 from tests.support.directory import random_name
@@ -142,10 +144,25 @@ def test_a_permission_belongs_to_the_version_of_a_role(console: Console) -> None
     assert refused(console.call("PATCH", path, {"description": "x"}, If_Match=seen)) == MISMATCH
 
 
-def test_nothing_is_made_in_a_version(console: Console) -> None:
-    body = {"name": random_name("role")}
-    assert refused(console.post("/rest/roles", body, If_Match='"any"')) == MISMATCH
-    assert not Role.objects.filter(name=body["name"]).exists()
+def test_nothing_is_made_in_a_version(console: Console, organizational_unit: str) -> None:
+    unit = {"name": random_name("unit"), "parent": organizational_unit}
+    bodies = {"/rest/roles": {"name": random_name("role")}, "/rest/ad/organization-units": unit}
+    for path, body in bodies.items():
+        for nothing in ('"any"', 'W/"any"', "any", ""):
+            assert refused(console.post(path, body, If_Match=nothing)) == MISMATCH
+        assert console.post(path, body, If_Match="*").status == 201, path  # so none was made before
+
+
+@pytest.mark.parametrize("surface", [Surface.API, Surface.REST])
+def test_every_change_is_documented_to_compare_versions(surface: Surface) -> None:
+    paths = document(surface)["paths"]
+    for operation in operations(surface):
+        told = paths[f"/{surface}/{operation.path}"][operation.method.lower()]
+        headers = {item["name"]: item["description"] for item in told["parameters"] if item["in"] == "header"}
+        compares = operation.effect is not Effect.READ
+        assert ("If-Match" in headers, "412" in told["responses"]) == (compares, compares), operation.name
+        if compares:
+            assert ("What is still to be made has no version" in headers["If-Match"]) == operation.is_creation
 
 
 def test_the_machine_surface_compares_saved_filters(connection: DirectoryConnection) -> None:
