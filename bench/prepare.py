@@ -1,4 +1,4 @@
-"""Makes a connection, a role and a key that may do everything without asking, and prints the key."""
+"""Makes a connection, a person, a role and a key that may do everything without asking, and prints the key."""
 
 import sys
 
@@ -8,6 +8,7 @@ django.setup()
 
 from django.contrib.auth.models import Permission  # noqa: E402 - after Django is set up
 
+from bench.stack import PERSON  # noqa: E402 - after Django is set up
 from directory.models import DirectoryConnection  # noqa: E402
 from gateway.core.call import SupervisionLevel  # noqa: E402
 from keys import secrets  # noqa: E402
@@ -26,7 +27,7 @@ def main() -> None:
         bind_password=password,
         ca_certificate=certificate,
     )
-    owner = Person.objects.create_superuser("bench", password=None)
+    owner = Person.objects.create_superuser(PERSON, password=password)
     role = Role.objects.create(name="bench")
     role.permissions.set(Permission.objects.filter(content_type__app_label__in=["directory", "audit"]))
     value, secret = secrets.make(secrets.Prefix.API_KEY)

@@ -15,16 +15,21 @@ from typing import NamedTuple
 
 import ldap
 
-from demo.domain_controller import BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
+from demo.domain_controller import BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, SYSTEM_PYTHON, DomainController
 from demo.processes import log_tail, start_process, stop_process
 from demo.services import PROJECT, manage_command, redis_command, web_command, worker_command
 
 PASSWORD = "Bench-Service-1"
+PERSON = "bench"
+"""Who may do everything; the password is the same."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """What the benchmarks talk to. `processes` are named process ids, for their memory; `bare_url` is `bench.bare`."""
+    """What the benchmarks talk to. `processes` are named process ids, for their memory; `bare_url` is `bench.bare`.
+
+    `environment` is what the gateway's processes have, for its management commands.
+    """
 
     base_url: str
     bare_url: str
@@ -33,6 +38,7 @@ class Stack:
     ca_file: str
     base_dn: str
     processes: dict[str, int]
+    environment: dict[str, str]
 
     def connect(self) -> ldap.ldapobject.SimpleLDAPObject:
         """A raw connection, bound as the gateway binds."""
@@ -64,13 +70,22 @@ def _wait_for(url: str, log: Path) -> None:
             return
 
 
+def _fill(controller: DomainController) -> None:
+    script = PROJECT / "demo" / "fill_domain.py"
+    command = [SYSTEM_PYTHON, str(script), str(controller.directory)]
+    subprocess.run(command, check=True, cwd=PROJECT, stdout=subprocess.DEVNULL)
+
+
 @contextmanager
-def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
-    """Provision and start everything in a temporary directory; nothing is left behind."""
+def running_stack(address: str = "127.0.41.1", *, with_company: bool = False) -> Iterator[Stack]:
+    """Provision and start everything in a temporary directory; nothing is left behind.
+
+    `with_company` puts the demonstration's company into the domain.
+    """
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gateway-bench-")))
         controller = DomainController(place / "domain", address)
-        controller.provision()
+        controller.provision(when_provisioned=(lambda: _fill(controller)) if with_company else lambda: None)
         controller.set_passwords({SERVICE_ACCOUNT: PASSWORD})
         controller.start()
         stack.callback(controller.stop)
@@ -145,6 +160,7 @@ def running_stack(address: str = "127.0.41.1") -> Iterator[Stack]:
             ca_file=str(controller.ca_file),
             base_dn=BASE_DN,
             processes={"web": web.pid, "worker": worker.pid, "redis": redis.pid},
+            environment=environment,
         )
 
 

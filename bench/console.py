@@ -1,0 +1,216 @@
+"""How soon the console answers over the demonstration's domain with 10,000 people: `python -m bench.console`.
+
+A person signs in and follows the links of the console: every page is fetched in turn, one object of each kind, and
+apart from it whatever the page has htmx fetch after itself. A number behind it is how many people the domain gets;
+adding them takes most of the time.
+"""
+
+import http.client
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+from bench.measuring import Gateway
+from bench.stack import PASSWORD, PERSON, Stack, running_stack
+from demo.services import PROJECT, manage_command
+
+PEOPLE = 10_000
+ROUNDS = 9
+TARGET = 0.3
+"""Seconds in which a page has to answer."""
+HOME = "/console/"
+_UPDATED = 1000
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NO_PAGES = re.compile(r"\.(csv|ndjson)$|^/console/(sign-in|sign-out|choose-directory)")
+
+
+@dataclass(slots=True)
+class Part:
+    """What a page has htmx fetch once it is shown."""
+
+    address: str
+    method: str = "GET"
+    target: str = ""
+    times: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Page:
+    """A page, and the seconds of each round."""
+
+    name: str
+    address: str
+    parts: list[Part] = field(default_factory=list)
+    times: list[float] = field(default_factory=list)
+
+
+class Browser:
+    """A signed-in person's connection, kept open."""
+
+    def __init__(self, stack: Stack) -> None:
+        parts = urlsplit(stack.base_url)
+        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
+        self._cookies: dict[str, str] = {}
+        self.send("POST", "/rest/session", {"username": PERSON, "password": PASSWORD})
+
+    def fetch(self, address: str, *, method: str = "GET", **headers: str) -> str:
+        """A page or a part of one, where it has gone on to; ends the benchmark if it is none."""
+        for _ in range(5):
+            answer, content = self._exchange(method, address, b"", headers)
+            if answer.status != 302:
+                break
+            method, address = "GET", urljoin(address, answer.headers["Location"])
+        if answer.status != 200 or not answer.headers["Content-Type"].startswith("text/html"):
+            raise SystemExit(f"{address} was answered with {answer.status}: {content[-500:]!r}")
+        return content.decode()
+
+    def send(self, method: str, path: str, body: object = None) -> Any:
+        """What the machine surface for people answers."""
+        sent = b"" if body is None else json.dumps(body).encode()
+        answer, content = self._exchange(method, path, sent, {"Content-Type": "application/json"})
+        if answer.status >= 300:
+            raise SystemExit(f"{path} was answered with {answer.status}: {content[:500]!r}")
+        return json.loads(content) if content else None
+
+    def _exchange(
+        self, method: str, address: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        cookies = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+        token = self._cookies.get("csrftoken", "")
+        self._connection.request(method, address, body, {"Cookie": cookies, "X-CSRFToken": token, **headers})
+        answer = self._connection.getresponse()
+        content = answer.read()
+        for line in answer.headers.get_all("Set-Cookie", []):
+            self._cookies.update((name, morsel.value) for name, morsel in SimpleCookie(line).items())
+        return answer, content
+
+
+class _Document(HTMLParser):
+    """The links of a page, and the parts that it fetches when it is shown."""
+
+    def __init__(self, content: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.parts: list[Part] = []
+        self.feed(content)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "a" and "download" not in given:
+            self.links.append(given.get("href", ""))
+        if re.search(r"\bload\b", given.get("hx-trigger", "")):
+            for method in ("GET", "POST"):
+                if address := given.get(f"hx-{method.lower()}"):
+                    self.parts.append(Part(address, method, given.get("id", "")))
+
+
+def fetch_part(browser: Browser, part: Part) -> str:
+    return browser.fetch(part.address, method=part.method, **{"HX-Request": "true", "HX-Target": part.target})
+
+
+def find_pages(browser: Browser, given: Iterable[Page]) -> Iterator[Page]:
+    """The pages given, and all that links lead to from them: of those whose paths differ in ids alone, the first."""
+    waiting, known = list(given), set()
+    known.update(page.name for page in waiting)
+    while waiting:
+        page = waiting.pop(0)
+        document = _Document(browser.fetch(page.address))
+        page.parts = document.parts
+        links = [*document.links, *(link for part in page.parts for link in _Document(fetch_part(browser, part)).links)]
+        for link in links:
+            path = urlsplit(urljoin(page.address, link)).path
+            name = _ID.sub("…", path)
+            if path.startswith(HOME) and not _NO_PAGES.search(path) and name not in known:
+                known.add(name)
+                waiting.append(Page(name, urljoin(page.address, link)))
+        yield page
+
+
+def add_activity(stack: Stack, browser: Browser) -> list[Page]:
+    """Leave traces in the log, a run, a filter and a change that waits; gives the pages that no link names."""
+    gateway = Gateway(stack)
+    staff = f"OU=Staff,{stack.base_dn}"
+    found = _called(gateway, "GET", f"/api/ad/users?base={quote(staff)}&pageSize={_UPDATED}")["items"]
+    items = [{"id": user["id"], "replace": {"physicalDeliveryOfficeName": "1.01"}} for user in found]
+    _called(gateway, "POST", "/api/ad/users/batch/update", {"items": items})
+    unit = found[0]["parentId"]
+    _called(gateway, "POST", f"/api/ad/organization-units/{unit}/accounts/disable", {"kinds": ["user"]})
+    key = browser.send("GET", "/rest/api-keys")["items"][0]
+    browser.send("PATCH", f"/rest/api-keys/{key['id']}", {"supervisionLevel": "ask_every_change"})
+    _called(gateway, "PATCH", f"/api/ad/users/{found[1]['id']}", {"replace": {"title": "Head"}})
+    kept = {"name": "Sales", "kind": "user", "filter": "(department=Sales)"}
+    browser.send("POST", "/rest/ad/saved-filters", kept)
+    groups = _called(gateway, "GET", "/api/ad/groups?pageSize=1000&attributes=member")["items"]
+    largest = max(groups, key=lambda group: len(group["attributes"].get("member", ())))
+    objects = "/console/directory/objects/"
+    search = "/console/directory/?kind=users&scope=subtree"
+    return [
+        Page("search: all users", search),
+        Page("search: name begins with", f"{search}&q=an"),
+        Page("search: LDAP filter", f"{search}&filter={quote('(&(department=Sales)(mail=*))')}"),
+        Page("search: a unit", f"/console/directory/?base={unit}"),
+        Page("object: a user", f"{objects}{found[0]['id']}"),
+        Page("object: the largest group", f"{objects}{largest['id']}"),
+        Page("object: a unit", f"{objects}{unit}"),
+        Page("plan of a run", f"/console/runs/new?unit={quote(staff)}&action=disable&kinds=user"),
+    ]
+
+
+def _called(gateway: Gateway, method: str, path: str, body: object = None) -> dict[str, Any]:
+    status, content = gateway.send(method, path, json.dumps(body).encode() if body else b"")
+    answer: dict[str, Any] = json.loads(content)
+    if status >= 300:
+        raise SystemExit(f"{path} was answered with {status}: {str(answer)[:500]}")
+    return answer
+
+
+def measure(browser: Browser, pages: Iterable[Page]) -> None:
+    """Fetch all in turn, so that each meets the same load of a shared machine."""
+    for _ in range(ROUNDS):
+        for page in pages:
+            page.times.append(_seconds(lambda page=page: browser.fetch(page.address)))
+            for part in page.parts:
+                part.times.append(_seconds(lambda part=part: fetch_part(browser, part)))
+
+
+def _seconds(work: Any) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _told(times: list[float]) -> str:
+    return f"{statistics.median(times) * 1000:.0f} ms | {max(times) * 1000:.0f} ms"
+
+
+def print_pages(pages: Iterable[Page]) -> None:
+    """The table, the slowest first."""
+    print("| Page | median | worst | afterwards: median | worst | target |\n|---|---|---|---|---|---|")
+    for page in sorted(pages, key=lambda page: -statistics.median(page.times)):
+        slowest = max((part.times for part in page.parts), key=statistics.median, default=None)
+        verdict = "≤ 300 ms" if statistics.median(page.times) <= TARGET else "**above 300 ms**"
+        print(f"| {page.name} | {_told(page.times)} | {_told(slowest) if slowest else ' | '} | {verdict} |")
+
+
+def main() -> None:
+    people = int(sys.argv[1]) if len(sys.argv) > 1 else PEOPLE
+    with running_stack("127.0.35.1", with_company=True) as stack:
+        seed = manage_command("seed_directory", "--users", str(people))
+        subprocess.run(seed, env=stack.environment, check=True, cwd=PROJECT, stdout=sys.stderr)
+        browser = Browser(stack)
+        pages = list(find_pages(browser, [Page("home", HOME), *add_activity(stack, browser)]))
+        measure(browser, pages)
+        print_pages(pages)
+
+
+if __name__ == "__main__":
+    main()
