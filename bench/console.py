@@ -35,7 +35,7 @@ _NO_PAGES = re.compile(r"\.(csv|ndjson)$|^/console/(sign-in|sign-out|choose-dire
 
 @dataclass(slots=True)
 class Part:
-    """What a page has htmx fetch once it is shown."""
+    """What a page has htmx fetch once it is shown, or once something in it is opened."""
 
     address: str
     method: str = "GET"
@@ -95,7 +95,7 @@ class Browser:
 
 
 class _Document(HTMLParser):
-    """The links of a page, and the parts that it fetches when it is shown."""
+    """The links of a page, and the parts that it fetches later."""
 
     def __init__(self, content: str) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class _Document(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         if tag == "a" and "download" not in given:
             self.links.append(given.get("href", ""))
-        if re.search(r"\bload\b", given.get("hx-trigger", "")):
+        if re.search(r"\b(load|toggle)\b", given.get("hx-trigger", "")):
             for method in ("GET", "POST"):
                 if address := given.get(f"hx-{method.lower()}"):
                     self.parts.append(Part(address, method, given.get("id", "")))
@@ -207,7 +207,7 @@ def main() -> None:
         seed = manage_command("seed_directory", "--users", str(people))
         subprocess.run(seed, env=stack.environment, check=True, cwd=PROJECT, stdout=sys.stderr)
         browser = Browser(stack)
-        pages = list(find_pages(browser, [Page("home", HOME), *add_activity(stack, browser)]))
+        pages = list(find_pages(browser, [Page(HOME, HOME), *add_activity(stack, browser)]))
         measure(browser, pages)
         print_pages(pages)
 

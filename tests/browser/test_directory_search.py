@@ -207,3 +207,36 @@ def test_accounts_are_found_by_their_state(administrator: Page, directory: Direc
     page.goto("/console/service-accounts/")
     objects(page)
     expect_good_looks(page, "service-accounts")
+
+
+def test_somebody_deleted_is_brought_back_elsewhere(administrator: Page, directory: Directory, company: str) -> None:
+    name = random_name("Ada")
+    user = directory.add_user(name, parent=f"OU=London,{company}", title="Countess")
+    directory.delete(user)
+    directory.add_group(name, parent=f"OU=London,{company}")
+    page = administrator
+    page.get_by_role("link", name="Deleted objects").click()
+    page.get_by_label("Name or account").fill(name)
+    page.get_by_role("button", name="Search").click()
+    assert objects(page) == [name]
+    expect_good_looks(page, "deleted-objects")
+    page.get_by_role("link", name=name).click()
+    expect(page.locator("#preview")).to_contain_text("It would be refused.")
+    expect(page.locator("main")).to_contain_text("Countess")
+    page.get_by_role("button", name="Restore", exact=True).click()
+    expect(page.locator("#problem")).to_contain_text(f"There is an object with the name '{name}'")
+    expect_good_looks(page, "deleted-object-refused")
+
+    page.get_by_text("Choose from the tree").click()
+    choice = page.locator(".tree-choice")
+    expect(choice.locator("[aria-current]")).to_have_text("London")  # where it was is open
+    choice.get_by_role("button", name="Paris").click()
+    expect(page.get_by_label("Where")).to_have_value(f"OU=Paris,{company}")
+    expect(page.locator("#preview")).to_contain_text("The recycle bin has kept")
+    expect(page.locator("#preview ins", has_text=f"CN={name},OU=Paris")).to_be_visible()
+    expect_good_looks(page, "deleted-object")
+    page.get_by_role("button", name="Restore", exact=True).click()
+    page.wait_for_url(f"**/console/directory/objects/{user}")
+    expect(page.locator("main .notice")).to_contain_text("is restored")
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    assert directory.dn(user) == f"CN={name},OU=Paris,{company}"
