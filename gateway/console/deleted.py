@@ -66,11 +66,11 @@ def deleted_object(visit: Visit, object_id: UUID) -> HttpResponseBase:
     if "preview" in visit.form:
         return _page(visit, object_id, **_preview(visit, object_id))
     try:
-        answer = visit.answer("deleted-objects.restore", id=object_id, body=_body(visit))
+        visit.perform("deleted-objects.restore", id=object_id, body=_body(visit))
     except GatewayError as refusal:
         return _page(visit, object_id, problem=refusal)
     there = reverse("console:object", kwargs={"object_id": object_id})
-    return finish(visit, answer, said="The object is restored.", then=there)
+    return finish(visit, said="The object is restored.", then=there)
 
 
 def _page(visit: Visit, object_id: UUID, **context: Any) -> HttpResponseBase:

@@ -127,11 +127,15 @@ def reset_password(visit: Visit, object_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         return _reset_form(visit, record, refusal)
     said = f"The password of {record['name']} is reset."
-    if answer.status == 202 or not generate:
-        return finish(visit, answer, said=said, then=_address(record))
+    if not generate:
+        return finish(visit, said=said, then=_address(record))
+    return show_password(visit, record, answer["generatedPassword"], said=said)
+
+
+def show_password(visit: Visit, record: Record, password: str, *, said: str) -> HttpResponse:
+    """Show a password that was generated for an account, this once, with what was done."""
     messages.success(visit.request, format_html("{} {}", said, record_link(visit)))
-    context = {**frame_of(visit, record), "password": answer.body["generatedPassword"]}
-    return visit.render("object_password.html", context)
+    return visit.render("object_password.html", {**frame_of(visit, record), "password": password})
 
 
 def _reset_form(visit: Visit, record: Record, problem: GatewayError | None = None) -> HttpResponse:

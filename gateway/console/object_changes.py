@@ -16,7 +16,6 @@ from django.utils.safestring import SafeString
 from directory.errors import VersionMismatch
 from gateway.console.visit import Visit
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.pipeline import Answer
 
 DryRun = Mapping[str, Any]
 _VALUES_SHOWN = 100
@@ -34,14 +33,15 @@ class Change:
     if_match: str | None = None
 
     def preview(self, visit: Visit) -> DryRun:
-        dry_run: DryRun = self._answer(visit, query={**self.query, "dryRun": "true"}).body
+        dry_run: DryRun = self._answer(visit, query={**self.query, "dryRun": "true"})
         return dry_run
 
-    def make(self, visit: Visit) -> Answer:
+    def make(self, visit: Visit) -> Any:
+        """The operation's answer. It is made at once: what people do themselves waits for nobody's approval."""
         return self._answer(visit, query=self.query, reason=visit.form.get("reason"))
 
-    def _answer(self, visit: Visit, **how: Any) -> Answer:
-        return visit.answer(self.operation, body=self.body, if_match=self.if_match, **self.arguments, **how)
+    def _answer(self, visit: Visit, **how: Any) -> Any:
+        return visit.answer(self.operation, body=self.body, if_match=self.if_match, **self.arguments, **how).body
 
 
 def _nothing(_: DryRun) -> str:
@@ -75,10 +75,11 @@ def ask(visit: Visit, change: Change, question: Question, **how: Any) -> HttpRes
         return preview(visit, change, question, **how)
     try:
         _require_consent(visit, change, question)
-        return finish(visit, change.make(visit), said=question.said, then=question.then)
+        change.make(visit)
     except GatewayError as refusal:
         _raise_if_stale(change, refusal)
         return preview(visit, change, question, **{**how, "problem": refusal})
+    return finish(visit, said=question.said, then=question.then)
 
 
 def preview(
@@ -158,11 +159,8 @@ def _rest(count: int) -> list[str]:
     return [f"and {count} more"] if count > 0 else []
 
 
-def finish(visit: Visit, answer: Answer, *, said: str, then: str) -> HttpResponse:
-    """Tell what was done on the page at `then`; or that somebody has to approve it first."""
-    if answer.status == 202:
-        messages.info(visit.request, "It waits for somebody's approval. Nothing is changed yet.")
-        return visit.redirect("change", request_id=answer.body["changeRequest"]["id"])
+def finish(visit: Visit, *, said: str, then: str) -> HttpResponse:
+    """Tell what was done on the page at `then`."""
     messages.success(visit.request, format_html("{} {}", said, record_link(visit)))
     return visit.redirect_to(then)
 

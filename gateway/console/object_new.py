@@ -11,8 +11,10 @@ from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 
 from directory.ldap import DistinguishedName, InvalidValue
+from directory.password_generator import generate_password
 from directory.shapes.kinds import Kind, permission_for
 from directory.shapes.value_rules import MAX_USER_SAM_ACCOUNT_NAME
+from gateway.console.object_actions import show_password
 from gateway.console.object_changes import Change, Question, finish, preview
 from gateway.console.object_edit import form_context
 from gateway.console.object_form import Draft, Filled
@@ -40,13 +42,18 @@ _ONLY_SHOWN_LATER: Final = frozenset({"Names"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewObject:
-    """The form of a new object. `sealed` is a password that was given already, encrypted on its way through pages."""
+    """The form of a new object.
+
+    `sealed` is a password that was given already, encrypted on its way through pages; with `generate` one is made and
+    told once instead.
+    """
 
     draft: Draft
     parent: str
     name: str = ""
     object_class: str = ""
     enabled: bool = False
+    generate: bool = False
     sealed: str = ""
 
     @property
@@ -67,6 +74,7 @@ class NewObject:
             name=form.get("name", ""),
             object_class=form.get("objectClass", "").strip(),
             enabled="enabled" in form,
+            generate=form.get("how") == "generate",
             sealed=encrypt(json.dumps({"password": password})) if password else form.get("sealed", ""),
         )
 
@@ -80,19 +88,26 @@ class NewObject:
 
     def as_fields(self) -> list[tuple[str, str]]:
         enabled = [("enabled", "on")] if self.enabled else []
+        how = [("how", "generate")] if self.generate else []
         own = {"parent": self.parent, "name": self.name, "objectClass": self.object_class, "sealed": self.sealed}
-        return [*own.items(), *enabled, *self.draft.as_fields()]
+        return [*own.items(), *enabled, *how, *self.draft.as_fields()]
 
     def body(self) -> dict[str, Any]:
         """The body of the creation; raises AttributesConflict."""
         body = {"name": self.name, "parent": self.parent, **self.draft.body()}
         if self.kind in (Kind.USER, Kind.COMPUTER):
-            body |= {"enabled": self.enabled, "password": _opened(self.sealed)}
+            body |= {"enabled": self.enabled, "password": self._password()}
         elif self.kind is Kind.GROUP:
             body |= body.pop("group", {})
         elif self.kind in (Kind.CONTACT, Kind.OBJECT):
             body["objectClass"] = self.object_class if self.kind is Kind.OBJECT else "contact"
         return body
+
+    def _password(self) -> str | None:
+        if not self.generate:
+            return _opened(self.sealed)
+        display_name = self.draft.values.get("attributes.displayName")
+        return generate_password(None, account_name=self.account_name, display_name=display_name)
 
     def with_names(self, domain: str) -> "NewObject":
         """The same with names in place of those left empty, for a person in that domain (`corp.example.test`)."""
@@ -148,7 +163,8 @@ def new(visit: Visit) -> HttpResponseBase:
     require(visit, permission_for("create", kind))
     if visit.request.method == "GET":
         draft = Draft(kind=kind, values={"account.mustChangePassword": "on"} if kind is Kind.USER else {})
-        return _form(visit, NewObject(draft=draft, parent=_name_of(visit, visit.query.get("parent", ""))))
+        parent = _name_of(visit, visit.query.get("parent", ""))
+        return _form(visit, NewObject(draft=draft, parent=parent, generate=kind is Kind.USER))
     typed = NewObject.typed(visit, kind)
     if visit.form.get("step") in ("form", "more"):
         return _form(visit, typed)
@@ -177,12 +193,14 @@ def _ask(visit: Visit, planned: NewObject) -> HttpResponse:
     problem = None
     if visit.form.get("step") == "make":
         try:
-            answer = change.make(visit)
+            made = change.make(visit)
         except GatewayError as refusal:
             problem = refusal
         else:
-            made = "" if answer.status == 202 else reverse("console:object", kwargs={"object_id": answer.body["id"]})
-            return finish(visit, answer, said=f"{planned.name} is created.", then=made)
+            said = f"{planned.name} is created."
+            if planned.generate:
+                return show_password(visit, made, change.body["password"], said=said)
+            return finish(visit, said=said, then=reverse("console:object", kwargs={"object_id": made["id"]}))
     question = Question(title=f"Create {planned.name}?", confirm="Create", about=None, then="", said="")
     return preview(visit, change, question, form=form, kept=planned.as_fields(), problem=problem)
 

@@ -29,6 +29,7 @@ _NOUN_OF_KIND: Final = {kind: noun for noun, kinds in KINDS_OF_NOUN.items() if l
 _CONTAINERS: Final = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
 _WITH_ACCOUNT: Final = frozenset({"sAMAccountName", "userPrincipalName"})
 _HISTORY_AT_ONCE: Final = "25"
+_WAITING_SHOWN: Final = "5"
 
 
 def noun_of(record: Record) -> str:
@@ -185,10 +186,12 @@ def show(visit: Visit, object_id: UUID) -> HttpResponseBase:
         return _gone(visit, object_id, refusal)
     sections = [(section.title, _filled(record, section.fields)) for section in SECTIONS[record["kind"]]]
     sections.append(("Written by others", _filled(record, ONLY_SHOWN.get(record["kind"], ()))))
+    waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
     return visit.render(
         "object_overview.html",
         {
             **frame_of(visit, record),
+            "waiting": visit.perform("change-requests.search", query=waiting)["items"],
             "sections": [(title, fields) for title, fields in sections if fields],
             "scope": SCOPES[record["group"]["scope"]] if record["group"] else None,
         },

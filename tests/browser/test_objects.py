@@ -6,9 +6,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from directory.models import DirectoryConnection
+from gateway.core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
-from tests.support.cast import make_connection, make_person
+from tests.support.cast import make_connection, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
 
@@ -155,7 +156,10 @@ def test_a_new_user(administrator: Page, directory: Directory, organizational_un
     administrator.get_by_label("First name").press_sequentially("Ada")
     administrator.get_by_label("Last name").press_sequentially(last)
     expect(administrator.locator("main")).to_contain_text(f"It would be called Ada {last} and sign in as ada.")
-    administrator.get_by_label("Password", exact=True).fill(PASSWORD)
+    expect(administrator.get_by_label("Generate a strong password")).to_be_checked()
+    administrator.get_by_label("The password to set").fill(PASSWORD)
+    expect(administrator.get_by_label("This password:")).to_be_checked()
+    administrator.get_by_label("Generate a strong password").check()
     administrator.get_by_label("Enabled: it can sign in at once").check()
     administrator.get_by_label("Must change the password").uncheck()
     expect_good_looks(administrator, "object-new-user")
@@ -164,9 +168,12 @@ def test_a_new_user(administrator: Page, directory: Directory, organizational_un
     expect(main).to_contain_text("it creates an enabled account")
     expect_good_looks(administrator, "object-new-user-preview")
     administrator.get_by_role("button", name="Create").click()
+    expect(main.get_by_role("heading", level=1)).to_have_text(f"The password of Ada {last}")
+    password = administrator.get_by_label("Password", exact=True).input_value()
+    assert directory.can_sign_in(directory.guid(f"CN=Ada {last},{organizational_unit}"), password)
+    administrator.get_by_role("link", name="Done").click()
     expect(main.get_by_role("heading", level=1)).to_have_text(f"Ada {last}")
-    made = directory.guid(f"CN=Ada {last},{organizational_unit}")
-    assert directory.can_sign_in(made, PASSWORD)
+    expect(main).not_to_contain_text(password)
 
 
 def test_resetting_a_password(administrator: Page, directory: Directory, ada: UUID) -> None:
@@ -245,6 +252,15 @@ def test_members_are_chosen_over_several_searches(
     administrator.get_by_role("button", name="Change the members").click()
     expect(main.locator("#object")).not_to_contain_text("Analysts")
     assert directory.members(group) == {directory.dn(people[1])}
+
+
+def test_what_waits_for_approval_is_told(administrator: Page, connection: DirectoryConnection, ada: UUID) -> None:
+    key = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    assert key.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}).status == 202
+    administrator.goto(f"{OBJECTS}/{ada}")
+    expect_good_looks(administrator, "object-waiting")
+    administrator.get_by_role("link", name="Update Ada Lovelace").click()
+    expect(administrator.locator("main ins")).to_have_text("Countess")
 
 
 def test_a_reader_sees_but_is_offered_nothing(sign_in: SignIn, connection: DirectoryConnection, ada: UUID) -> None:

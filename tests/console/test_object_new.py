@@ -1,5 +1,6 @@
 """New objects on pages without scripts: names are proposed, the preview shows them, nothing is made before."""
 
+from html import unescape
 from uuid import UUID
 
 import pytest
@@ -34,6 +35,7 @@ def test_it_works(administrator: PlainBrowser, directory: Directory, organizatio
         attributes__givenName="Ada",
         attributes__sn=last,
         attributes__title="Countess",
+        how="given",
         password="Correct-Horse-9",
         enabled="on",
         account__mustChangePassword=None,
@@ -57,10 +59,35 @@ def test_it_works(administrator: PlainBrowser, directory: Directory, organizatio
     assert OperationRecord.objects.get().reason == "New colleague"
 
 
+def test_a_generated_password_is_shown_once(administrator: PlainBrowser, directory: Directory, unit: UUID) -> None:
+    last = random_name("King")
+    page = administrator.open(new("user", unit))
+    page = page.press(
+        "Preview",
+        attributes__givenName="Ada",
+        attributes__sn=last,
+        enabled="on",
+        account__mustChangePassword=None,
+    )
+    page = page.press("Change something").press("Preview").press("Create")
+    assert page.status == 200, page.text
+    assert f"Ada {last} is created. See its log record." in page.text
+    generated = unescape(page.content.partition('id="generated-password"')[2].partition('value="')[2].partition('"')[0])
+    made = directory.guid(f"CN=Ada {last},{directory.dn(unit)}")
+    assert len(generated) >= 20
+    assert directory.can_sign_in(made, generated)
+    assert generated not in str(OperationRecord.objects.get().changes)
+    assert generated not in unescape(page.open(f"/console/directory/objects/{made}").content)
+
+
 def test_names_that_are_given_are_kept(administrator: PlainBrowser, directory: Directory, unit: UUID) -> None:
     name, account_name = random_name("Ada"), random_name("al")
     page = administrator.open(new("user", unit)).press(
-        "Preview", name=name, attributes__sAMAccountName=account_name, attributes__displayName="The Countess"
+        "Preview",
+        name=name,
+        attributes__sAMAccountName=account_name,
+        attributes__displayName="The Countess",
+        how="given",
     )
     page = page.press("Create")
     made = UUID(page.address.rpartition("/")[2])
@@ -130,7 +157,7 @@ def test_refusals_are_beside_their_fields(
     page = administrator.open(new("user", unit))
     assert page.press("Preview", name="Ada Lovelace").status == 409
     assert dict(page.forms[-1].fields)["name"] == "Ada Lovelace"
-    page = page.press("Preview", name=random_name("x"), enabled="on", attributes__sAMAccountName="")
+    page = page.press("Preview", name=random_name("x"), how="given", enabled="on", attributes__sAMAccountName="")
     assert page.status == 422
     assert 'id="password-error"' in page.content
     page = page.press("Preview", password="short")
@@ -141,7 +168,8 @@ def test_refusals_are_beside_their_fields(
 
 
 def test_a_password_that_this_form_has_not_sealed_is_none(administrator: PlainBrowser, unit: UUID) -> None:
-    page = administrator.open(new("user", unit)).press("Preview", name=random_name("x"), sealed="forged", enabled="on")
+    page = administrator.open(new("user", unit))
+    page = page.press("Preview", name=random_name("x"), how="given", sealed="forged", enabled="on")
     assert page.status == 422
     assert "an enabled account needs a password" in page.text
 

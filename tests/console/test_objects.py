@@ -5,8 +5,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from directory.ldap import sid_to_text
+from directory.models import DirectoryConnection
+from gateway.core.call import SupervisionLevel
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
+from tests.support.cast import make_integration
 from tests.support.descriptors import add_entries
 from tests.support.directory import Directory, filetime, random_name
 
@@ -59,6 +62,18 @@ def test_what_is_wrong_with_an_account_is_told_at_once(
     page = administrator.open(f"{OBJECTS}/{locked}")
     assert "Locked out" in page.text
     assert ">Unlock</a>" in page.content
+
+
+def test_what_waits_for_approval_is_told_with_a_link(
+    visitor: Visitor, administrator: PlainBrowser, connection: DirectoryConnection, ada: UUID
+) -> None:
+    key = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    answer = key.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}})
+    assert answer.status == 202
+    page = administrator.open(f"{OBJECTS}/{ada}")
+    assert f"Waits for approval: Update Ada Lovelace, asked just now by {key.key.owner.username}" in page.text
+    assert page.open(f"/console/changes/{answer.body['changeRequest']['id']}").status == 200
+    assert "Waits for approval" not in visitor().open(f"{OBJECTS}/{ada}").text  # neither theirs nor to decide
 
 
 def test_a_protected_object_says_who_may_change_it(

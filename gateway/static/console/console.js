@@ -30,6 +30,12 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 
+// `data-chooses` on a field: typing into it chooses the radio button of that id, which it belongs to.
+document.addEventListener("input", (event) => {
+  const chooses = event.target.dataset.chooses;
+  if (chooses) document.getElementById(chooses).checked = true;
+});
+
 // `data-key` on a link or button: the key that follows it, except while something is being typed.
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
