@@ -1,5 +1,6 @@
 """The operations log in Django admin: to look at, never to change."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -13,7 +14,7 @@ from audit.models import OperationRecord
 
 @admin.register(OperationRecord)
 class OperationRecordAdmin(admin.ModelAdmin):
-    list_display = ("at", "operation", "outcome", "owner", "key_name", "target", "code", "directory", "client_address")
+    list_display = ("at", "what", "ended", "who", "directory")
     list_filter = ("outcome", "surface", "directory", "reversible")
     search_fields = ("owner", "key_name", "operation", "target_dn", "=target_id", "=request_id", "=run_id", "code")
     search_help_text = "User name, key, operation, distinguished name, objectGUID, request id, run id or code"
@@ -47,9 +48,18 @@ class OperationRecordAdmin(admin.ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    @admin.display(description="target", ordering="target_dn")
-    def target(self, record: OperationRecord) -> str:
-        return record.target_dn or (str(record.target_id) if record.target_id else "—")
+    @admin.display(description="operation", ordering="operation")
+    def what(self, record: OperationRecord) -> SafeString:
+        return _lines([record.operation, record.target_dn or str(record.target_id or "")])
+
+    @admin.display(description="outcome", ordering="outcome")
+    def ended(self, record: OperationRecord) -> SafeString:
+        return _lines([record.get_outcome_display(), record.code])
+
+    @admin.display(description="by whom", ordering="owner")
+    def who(self, record: OperationRecord) -> SafeString:
+        key = f"key {record.key_name}" if record.key_name else None
+        return _lines([record.owner, key, record.client_address])
 
     @admin.display(description="changes")
     def change_table(self, record: OperationRecord) -> SafeString:
@@ -61,11 +71,13 @@ class OperationRecordAdmin(admin.ModelAdmin):
             ((change["attribute"], _lines(change["before"]), _lines(change["after"])) for change in record.changes),
         )
         return format_html(
-            '<div class="wide"><table class="facts"><thead><tr><th scope="col">Attribute</th>'
+            '<div class="scroll" role="region" aria-label="Changes" tabindex="0"><table class="facts">'
+            '<thead><tr><th scope="col">Attribute</th>'
             '<th scope="col">Before</th><th scope="col">After</th></tr></thead><tbody>{}</tbody></table></div>',
             rows,
         )
 
 
-def _lines(values: list[str]) -> SafeString:
-    return format_html_join(SafeString("<br>"), "{}", ((value,) for value in values)) or SafeString("—")
+def _lines(values: Iterable[str | None]) -> SafeString:
+    """Values one below the other, without those that are not there: as many columns would not fit the page."""
+    return format_html_join(SafeString("<br>"), "{}", ((value,) for value in values if value)) or SafeString("—")

@@ -44,7 +44,8 @@ urlpatterns = [
     path("", RedirectView.as_view(pattern_name="console:home")),
 ]
 
-admin.site.site_url = None  # "View site": its first page is the admin itself
+admin.site.site_url = None  # "View site": the bar at the top leads to the console
+admin.site.index_title = "Back office"
 
 if settings.DEVELOPMENT:
     for surface, patterns in ((Surface.API, api_urls), (Surface.REST, rest_urls)):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from gateway.core.operation import SIGNED_IN, find_operation
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -38,3 +40,13 @@ MENU = (
     Entry("People", "console:people", "/console/people/", ("people.search",), "Access"),
     Entry("Connections", "console:connections", "/console/connections/", ("directories.list",), "Access"),
 )
+
+
+def entries_for(permissions: frozenset[str]) -> list[Entry]:
+    """The parts of the console that somebody with these permissions may see."""
+    admitted = permissions | {SIGNED_IN}
+    return [
+        entry
+        for entry in MENU
+        if not entry.operations or any(find_operation(name).permission & admitted for name in entry.operations)
+    ]

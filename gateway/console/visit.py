@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.console.menu import MENU, Entry
+from gateway.console.menu import MENU, Entry, entries_for
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, Unauthorized
 from gateway.core.operation import SIGNED_IN, find_operation
@@ -60,7 +60,7 @@ class Visit:
     @property
     def menu(self) -> list[Entry]:
         """The parts of the console that the person may see."""
-        return [entry for entry in MENU if any(self.may(name) for name in entry.operations) or not entry.operations]
+        return entries_for(self.call.permissions)
 
     @property
     def here(self) -> Entry | None:

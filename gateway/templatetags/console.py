@@ -13,7 +13,9 @@ from django.utils.safestring import SafeString
 
 from directory.ldap import DistinguishedName, InvalidValue
 from directory.shapes.explained import explained
+from gateway.console.menu import Entry, entries_for
 from gateway.core.errors import FieldError, GatewayError
+from keys.policy import permissions_of_person
 
 register = template.Library()
 
@@ -199,3 +201,11 @@ def may(context: template.RequestContext, operation: str) -> bool:
     """Whether the person may call an operation at all; what the target asks for besides shows when they do."""
     visit = context.get("visit")
     return visit is not None and visit.may(operation)
+
+
+@register.simple_tag(takes_context=True)
+def console_menu(context: template.RequestContext) -> list[Entry]:
+    """The parts of the console that the person may see, for pages that are none of it."""
+    person = context["request"].user
+    permissions = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
+    return [entry for entry in entries_for(permissions) if entry.operations]

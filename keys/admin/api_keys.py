@@ -57,6 +57,12 @@ class ApiKeyForm(forms.ModelForm):
         model = ApiKey
         fields = ("name", "owner", "role", "expires_at", "allowed_addresses", "supervision_level")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "expires_at" in self.fields:  # not for who may only look
+            for widget, part in zip(self.fields["expires_at"].widget.widgets, ("date", "time"), strict=True):
+                widget.attrs["aria-label"] = f"Expires: {part}"
+
     def clean_allowed_addresses(self) -> list[str]:
         try:
             return normalise_networks(self.cleaned_data["allowed_addresses"])
@@ -70,7 +76,7 @@ class ApiKeyForm(forms.ModelForm):
         return expires_at
 
 
-class LinkInline(admin.TabularInline):
+class LinkInline(admin.StackedInline):
     """A link is made or removed, never changed: its Client ID stands in somebody's configuration."""
 
     model = Link

@@ -1,4 +1,4 @@
-// What the pages do in the browser besides htmx: keys, asking before what cannot be undone, the menu on telephones.
+// What the pages do in the browser besides htmx: keys, filling fields, asking before what cannot be undone.
 "use strict";
 
 // `data-fills` on a button puts its `data-value` into the field of that id, into a text area as one more line.
@@ -45,8 +45,3 @@ document.addEventListener("keydown", (event) => {
   if (wanted.matches("input, select, textarea")) wanted.focus();
   else wanted.click();
 });
-
-// Open on wide screens, folded on telephones; without scripts it is simply open.
-for (const folded of document.querySelectorAll("details.menu, details[data-folds]")) {
-  if (window.matchMedia("(max-width: 60rem)").matches) folded.open = false;
-}
