@@ -60,7 +60,7 @@ class Visit:
     @property
     def menu(self) -> list[Entry]:
         """The parts of the console that the person may see."""
-        return entries_for(self.call.permissions)
+        return entries_for(self.call.permissions, is_staff=self.request.user.is_staff)
 
     @property
     def here(self) -> Entry | None:

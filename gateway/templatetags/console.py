@@ -208,4 +208,4 @@ def console_menu(context: template.RequestContext) -> list[Entry]:
     """The parts of the console that the person may see, for pages that are none of it."""
     person = context["request"].user
     permissions = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
-    return [entry for entry in entries_for(permissions) if entry.operations]
+    return [entry for entry in entries_for(permissions, is_staff=False) if entry.operations]
