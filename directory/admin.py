@@ -138,7 +138,7 @@ class SavedFilterAdmin(admin.ModelAdmin):
     A person sees what they see there, their own and shared ones; a superuser sees all, to remove what others left.
     """
 
-    list_display = ("name", "kind", "filter", "base_dn", "owner", "shared", "connection", "changed_at")
+    list_display = ("name", "kind", "filter", "base_dn", "owner", "shared", "connection")
     list_filter = ("connection", "shared", "kind")
     list_select_related = ("owner", "connection")
     search_fields = ("name", "filter", "base_dn", "owner__username")
