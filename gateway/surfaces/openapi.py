@@ -257,6 +257,7 @@ class OperationSchema(_Described):
             "403": self.problem("Not allowed."),
             "404": self.problem("There is no such thing."),
             "406": self.problem("Not acceptable."),
+            "409": self.problem("The present state does not allow it."),
             "411": self.problem("The body has no Content-Length."),
             "413": self.problem("The body is too large; `maxBodyBytes` names the limit."),
             "414": self.problem("The address is too long."),
@@ -266,7 +267,6 @@ class OperationSchema(_Described):
             "503": self.problem("The directory or a part of the gateway is not available."),
         }
         if operation.method != "GET":
-            responses |= {"409": self.problem("The present state does not allow it.")}
             responses |= {"422": self.problem("The directory refused the values.")}
         if operation.on_directory:
             responses |= {"502": self.problem("The directory refused the gateway itself.")}

@@ -4,6 +4,8 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from keys.models import ApiKey, Link, Role
@@ -62,6 +64,23 @@ def test_the_list_goes_on(console: Console) -> None:
     page = fields_of(console.get("/console/keys/"))
     assert page.count('href="/console/keys/') > 50
     assert "Next page" in page
+
+
+@pytest.mark.parametrize("place", ["keys", "keys/new/role", "keys/new/key", "roles", "people"])
+def test_many_cost_no_more_queries_than_one(console: Console, place: str) -> None:
+    address = f"/console/{place}/" if "/" not in place else f"/console/{place}"
+
+    def count() -> int:
+        with CaptureQueriesContext(connection) as queries:
+            assert console.get(address).status == 200
+        return len(queries)
+
+    make_integration(None)
+    console.get(address)  # what is read once a process is read now
+    one = count()
+    for _ in range(10):
+        make_integration(None)
+    assert count() == one
 
 
 # --- a key
