@@ -24,23 +24,29 @@ _GROUPS: Final = "(objectClass=group)"
 
 @page()
 def members(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """The page, which comes at once, or its members, which take the directory longer where they are thousands."""
     record = find(visit, object_id)
-    found = _listed(visit, "groups.list-members", object_id, attributes="primaryGroupID,mail,description")
+    is_part = visit.is_partial and visit.request.headers.get("HX-Target") == "found"
+    context = {
+        **frame_of(visit, record, "object-members"),
+        "nested": _is_nested(visit),
+        "may_edit": may_change(visit, record) and visit.may("groups.change-members"),
+        "part": "console/_object_members_found.html",
+    }
+    if is_part or "now" in visit.query:
+        context |= _members_of(visit, record)
+    return visit.render("_object_members_found.html" if is_part else "object_members.html", context)
+
+
+def _members_of(visit: Visit, record: Record) -> dict[str, Any]:
+    """A page of a group's members, each with whether the group is its primary one."""
+    found = _listed(visit, "groups.list-members", record["id"], attributes="primaryGroupID,mail,description")
     relative_id = _relative_id(record)
     rows = [
         (item, relative_id is not None and relative_id in item["attributes"]["primaryGroupID"])
         for item in found["items"]
     ]
-    return visit.render(
-        "object_members.html",
-        {
-            **frame_of(visit, record, "object-members"),
-            "found": found,
-            "rows": rows,
-            "nested": _is_nested(visit),
-            "may_edit": may_change(visit, record) and visit.may("groups.change-members"),
-        },
-    )
+    return {"found": found, "rows": rows}
 
 
 @page()
@@ -61,7 +67,7 @@ def groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
     )
 
 
-def _listed(visit: Visit, operation: str, object_id: UUID, *, attributes: str) -> Mapping[str, Any]:
+def _listed(visit: Visit, operation: str, object_id: UUID | str, *, attributes: str) -> Mapping[str, Any]:
     given: dict[str, str] = {name: visit.query[name] for name in ("q", "cursor") if name in visit.query}
     nested = "true" if _is_nested(visit) else "false"
     wanted: dict[str, str] = {"sort": "name", "pageSize": _AT_ONCE, "attributes": attributes, "nested": nested}
