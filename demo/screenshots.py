@@ -102,7 +102,7 @@ def _take(page: Page, name: str) -> None:
 
 def _approval(api: Api, page: Page) -> None:
     """A change of a group's members that waits, as its approver sees it."""
-    group = api.call("GET", f"ad/groups?q={quote('Engineering')}&pageSize=1")["items"][0]
+    group = api.call("GET", f"ad/groups?filter={quote('(cn=Department Engineering)')}")["items"][0]
     user = api.call("GET", "ad/users?q=lovelace&pageSize=1")["items"][0]
     held = api.call("POST", f"ad/groups/{group['id']}/members", {"add": [user["id"]]})
     page.goto(f"/console/changes/{held['changeRequest']['id']}")
@@ -110,7 +110,14 @@ def _approval(api: Api, page: Page) -> None:
 
 
 def _key_wizard(page: Page) -> None:
+    """The step at which somebody decides what waits for a person. The wizard makes nothing before its last step."""
     page.goto("/console/keys/new")
+    page.get_by_label("Role", exact=True).select_option(index=1)
+    page.get_by_role("button", name="Next").click()
+    page.get_by_label("Name", exact=True).fill("HR synchronisation")
+    for heading in ("Which directory", "Where does it run?", "Which of its changes wait"):
+        page.get_by_role("button", name="Next").click()
+        page.get_by_role("heading", level=2, name=heading).wait_for()
     _take(page, "key-wizard")
 
 
@@ -121,7 +128,7 @@ def _run(api: Api, page: Page) -> None:
         page.goto(f"/console/runs/new?unit={unit['id']}&action={action}&kinds=user&scope=one-level")
         page.get_by_label("Reason").fill("Ticket 4712: the season is over")
         page.get_by_role("button", name="accounts").click()
-        page.get_by_text("Completed", exact=True).first.wait_for()
+        page.get_by_role("status").filter(has_text="The run is completed").wait_for(state="attached")
         if action == "disable":
             _take(page, "run")
 
