@@ -56,6 +56,13 @@ def test_a_new_person_is_told_what_to_ask_for() -> None:
     assert "Welcome" not in home("audit.read_log")
 
 
+def test_who_has_nothing_to_look_after_is_led_to_what_they_can_do() -> None:
+    start = home("directory.read_object").partition("What you can do here")[2]
+    assert 'href="/console/directory/"' in start
+    assert 'href="/console/log/"' not in start
+    assert "What you can do here" not in home("audit.read_log")
+
+
 def test_what_waits_the_oldest_first_and_not_ones_own() -> None:
     for name, risk in (("Oldest", Risk.SECURITY), ("Newer", Risk.ORDINARY)):
         request = hold()
