@@ -153,7 +153,6 @@ def change_accounts(stack: Stack) -> list[dict[str, Any]]:
 def find_addresses(stack: Stack, browser: Browser, users: list[dict[str, Any]]) -> list[Page]:
     """The pages that no link names, once a filter is kept and a change waits for its approval."""
     gateway = Gateway(stack)
-    staff = f"OU=Staff,{stack.base_dn}"
     key = browser.send("GET", "/rest/api-keys")["items"][0]
     browser.send("PATCH", f"/rest/api-keys/{key['id']}", {"supervisionLevel": "ask_every_change"})
     _called(gateway, "PATCH", f"/api/ad/users/{users[1]['id']}", {"replace": {"title": "Head"}})
@@ -174,7 +173,7 @@ def find_addresses(stack: Stack, browser: Browser, users: list[dict[str, Any]]) 
         Page("object: the largest group", f"{objects}{largest['id']}"),
         Page("object: its members", f"{objects}{largest['id']}/members"),
         Page("object: all users' primary group", f"{objects}{primary['id']}/members"),
-        Page("plan of a run", f"/console/runs/new?unit={quote(staff)}&action=disable&kinds=user"),
+        Page("plan of a run", f"/console/runs/new?unit={users[0]['parentId']}&action=disable&kinds=user"),
     ]
 
 
