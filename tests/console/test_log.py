@@ -23,7 +23,7 @@ from tests.support.cast import Answer, Console, make_person
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 PATH = "/console/log/"
-ADA = log.TargetRef(id=uuid4(), kind="user", distinguished_name="CN=Ada Lovelace,OU=Staff,DC=corp,DC=example,DC=test")
+ADA = log.TargetRef(UUID(int=1), "user", "CN=Ada Lovelace,OU=Staff,DC=corp,DC=example,DC=test")
 CHANGES = [{"attribute": "title", "before": ["Clerk"], "after": ["Countess"]}]
 
 
@@ -70,10 +70,10 @@ def test_it_works(console: Console) -> None:
         ("outcome=succeeded", True),
         ("outcome=failed", False),
         (f"target={ADA.id}", True),
-        (f"target={uuid4()}", False),
+        (f"target={UUID(int=2)}", False),
         ("requestId=request-1", True),
         ("requestId=request-2", False),
-        (f"runId={uuid4()}", False),
+        (f"runId={UUID(int=3)}", False),
         ("owner=&keyName=&operation=&outcome=&target=", True),
     ],
 )
