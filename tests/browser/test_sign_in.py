@@ -118,5 +118,5 @@ def test_the_back_office_is_reached_by_the_same_door(sign_in: SignIn) -> None:
     page = sign_in(None, "/admin/keys/apikey/")
     fill(page, "ada", PASSWORD)
     page.wait_for_url("**/admin/keys/apikey/")
-    page.get_by_role("button", name="Log out").click()
+    page.get_by_role("button", name="Sign out").click()
     page.wait_for_url("**/console/sign-in")

@@ -119,7 +119,7 @@ def test_a_change_that_waits_for_another_person(
 def open_list(page: Page, noun: str) -> None:
     """Open the list of a noun from the first page of the admin."""
     page.goto("/admin/")
-    page.get_by_role("main").get_by_role("link", name=noun, exact=True).click()
+    page.locator("#content-main").get_by_role("link", name=noun, exact=True).click()
 
 
 def create_role(page: Page, name: str, granted: tuple[str, ...]) -> None:
