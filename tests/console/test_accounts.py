@@ -14,7 +14,7 @@ from tests.console.pages import download, found, get_objects, names_in, text_of
 from tests.support.cast import Console, make_person
 from tests.support.directory import PASSWORD, Directory, filetime
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 DAY = 86_400
 PATH = "/console/accounts/"

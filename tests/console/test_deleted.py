@@ -10,7 +10,7 @@ from tests.support.cast import Console, make_connection, make_person
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 PATH = "/console/deleted/"
 MAY_ALL = ["directory.read_object", "directory.read_deleted", "directory.restore_deleted"]

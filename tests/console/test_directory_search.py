@@ -12,7 +12,7 @@ from tests.console.pages import PART, download, found, get_objects, heads_in, na
 from tests.support.cast import Console, make_person
 from tests.support.directory import Directory
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 PATH = "/console/directory/"
 

@@ -12,7 +12,7 @@ from gateway.core.configuration import Configuration
 from tests.support.cast import Console, make_connection, make_person
 from tests.support.domain import Domain
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 
 def text_of(answer: Any) -> str:

@@ -11,7 +11,7 @@ from tests.console.access import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Answer, Console, make_person, permissions, send
 from tests.support.directory import random_name
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 PATH = "/console/keys/new"
 READ, UNLOCK = "directory.read_object", "directory.unlock_account"

@@ -10,7 +10,7 @@ from tests.console.plain_browser import PlainBrowser
 from tests.support.descriptors import add_entries
 from tests.support.directory import PASSWORD, Directory
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 OBJECTS = "/console/directory/objects"
 

@@ -11,7 +11,7 @@ from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.directory import Directory
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 
 def edit(target: UUID) -> str:

@@ -13,7 +13,7 @@ from tests.support.cast import make_integration
 from tests.support.descriptors import add_entries
 from tests.support.directory import Directory, filetime, random_name
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 ACTIONS = ("Edit", "Disable", "Reset password", "Move", "Rename", "Delete")
 OBJECTS = "/console/directory/objects"

@@ -7,7 +7,7 @@ from tests.console.access import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Console, Integration, make_integration, make_person, permissions
 from tests.support.directory import random_name
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 READ, UNLOCK, DELETE = "directory.read_object", "directory.unlock_account", "directory.delete_user"
 MANAGES = ("keys.view_role", "keys.add_role", "keys.change_role", "keys.delete_role")

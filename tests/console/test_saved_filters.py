@@ -12,7 +12,7 @@ from tests.console.pages import download, found, get_objects, heads_in, names_in
 from tests.support.cast import Console, make_person
 from tests.support.directory import Directory
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 PATH = "/console/filters/"
 MAY_ALL = ["directory.read_object", "directory.run_savedfilter", "directory.manage_savedfilter"]

@@ -10,7 +10,7 @@ from tests.console.pages import found
 from tests.support.cast import Answer, Console, make_person
 from tests.support.directory import Directory
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 MAY_READ = ["directory.read_object"]
 
