@@ -4,9 +4,10 @@ Fixtures of one app live in that app's folder, the whole cast of accounts and ke
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import django
@@ -34,6 +35,8 @@ prepare_environment()
 django.setup()
 
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
+from directory import connection as connections  # noqa: E402
+from directory.ldap import Client, Schema  # noqa: E402
 from directory.models import DirectoryConnection  # noqa: E402
 from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
 
@@ -61,6 +64,30 @@ def reads_wait_for_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(reads, "_start", lambda: None)
     yield
     reads._waiting.clear()
+
+
+@pytest.fixture(autouse=True)
+def clients_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Each test has connections of its own, and so clients; what a domain's schema says, none of them reads anew."""
+    monkeypatch.setattr(connections, "Client", _ClientOfKnownSchema)
+    yield
+    for known in connections._clients.values():
+        known.client.close()
+    connections._clients.clear()
+
+
+class _ClientOfKnownSchema(Client):
+    """Reading the schema takes a fifth of a second of two processors, more than most tests do besides."""
+
+    _known: ClassVar[dict[str | None, Schema]] = {}
+
+    def _load_schema(self) -> Schema:
+        domain = self.settings.ca_certificate
+        if self._schema is None and domain in self._known:
+            self._schema, self._schema_until = self._known[domain], time.monotonic() + self.settings.schema_seconds
+            return self._schema
+        self._known[domain] = super()._load_schema()
+        return self._known[domain]
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from audit import log, sealing
@@ -107,7 +107,7 @@ def test_the_log_is_verified_where_nothing_can_be_noted() -> None:
 
 @pytest.mark.skipif("connection.vendor != 'postgresql'", reason="asks PostgreSQL for its plan")
 def test_what_waits_is_found_by_an_index() -> None:
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute(f"EXPLAIN SELECT count(*) FROM {TABLE} WHERE seal IS NULL")  # noqa: S608
         assert f"using {TABLE}_seal_" in str(cursor.fetchall())

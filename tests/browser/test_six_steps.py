@@ -158,7 +158,7 @@ def link(page: Page, key: str, connection: DirectoryConnection) -> str:
     page.get_by_role("button", name="Add another Directory link").click()
     page.get_by_role("combobox", name="Directory", exact=True).select_option(connection.name)
     page.get_by_role("button", name="Save and continue editing").click()
-    client_id = page.locator(".field-client_id p").first.inner_text()
+    client_id = page.locator(".field-client_id .readonly").first.inner_text()
     assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", client_id)
     return client_id
 
