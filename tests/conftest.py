@@ -19,7 +19,7 @@ from redis import Redis
 
 from tests.support.browser import running_browser
 from tests.support.configuration import Configure
-from tests.support.database import live_database_url, use_file_for_sqlite, with_guards_lifted_for_flush
+from tests.support.database import live_database_url, prepare_flush, use_file_for_sqlite
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain, running_domain
 from tests.support.environment import DATABASE, POSTGRES, REDIS_SOCKET, RUNTIME, prepare_environment
@@ -137,7 +137,7 @@ def django_db_modify_db_settings(
         use_file_for_sqlite()
     else:
         request.getfixturevalue("postgres")
-    with_guards_lifted_for_flush()
+    prepare_flush()
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.core.management.commands import flush as flush_command
 from django.db import OperationalError, connection
 
 from tests.support.environment import RUNTIME, postgres_url
@@ -22,19 +23,22 @@ def live_database_url() -> str:
     return f"sqlite:///{name}" if connection.vendor == "sqlite" else postgres_url(name)
 
 
-def with_guards_lifted_for_flush() -> None:
+def prepare_flush() -> None:
     """Let the flush after a transactional test empty the append-only tables, whose triggers rightly refuse it.
 
     What the migrations put there stays: the live gateway remembers the numbers of the content types it has met, and
-    Django would give them new ones after each test.
+    Django would give them new ones after each test. So there is nothing to do again after a flush.
 
     On the class: a test that drives a browser has an event loop, and Django gives it another connection object.
     """
     operations = type(connection.ops)
     flush, statements_of_flush = operations.execute_sql_flush, operations.sql_flush
+    flush_command.emit_post_migrate_signal = lambda *_, **__: None
 
     def flush_but_the_migrated(self: Any, style: Any, tables: Iterable[str], **options: Any) -> list[str]:
         emptied = [table for table in tables if table not in _MIGRATED]
+        if self.connection.vendor == "postgresql":  # TRUNCATE makes new files for each table and each index
+            return ["; ".join(f"DELETE FROM {self.quote_name(table)}" for table in emptied)]  # noqa: S608
         statements: list[str] = statements_of_flush(self, style, emptied, **options)
         return statements
 
