@@ -54,6 +54,7 @@ _CONFIGURATION = """\
     tls certfile = {directory}/private/tls/cert.pem
     tls keyfile = {directory}/private/tls/key.pem
     prefork children:ldap = 4
+    ldb:nosync = {nosync}
     log level = 1
 """
 
@@ -66,13 +67,15 @@ class DomainController:
     """One domain controller in one directory, reachable at ``ldaps://<address>`` (the ports cannot be changed).
 
     A directory provisioned once may be copied: everything that depends on the place or the address is written anew
-    at each start.
+    at each start. With ``durable=False`` writes do not wait for the disk: faster, and lost with the machine's power
+    only.
     """
 
-    def __init__(self, directory: Path, address: str, *, recycle_bin: bool = True) -> None:
+    def __init__(self, directory: Path, address: str, *, recycle_bin: bool = True, durable: bool = True) -> None:
         self.directory = directory.resolve()
         self.address = address
         self.recycle_bin = recycle_bin
+        self.durable = durable
         self.log_file = self.directory / "samba.log"
         self._authority = CertificateAuthority(self.directory)
         self._marker = self.directory / "provisioned"
@@ -154,6 +157,7 @@ class DomainController:
                 realm=REALM,
                 address=self.address,
                 directory=self.directory,
+                nosync="no" if self.durable else "yes",
             )
         )
         self._authority.create(f"{NETBIOS_DOMAIN} demonstration authority")

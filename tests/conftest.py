@@ -42,6 +42,8 @@ from tests.support.cast import Integration, make_connection, make_integration  #
 
 # The hash of a password says with how much work it was made, so every process can check these. Hundreds are made.
 ScryptPasswordHasher.work_factor = 2
+# Each test's client loads the middleware anew: WhiteNoise would look through the files of every package each time.
+settings.WHITENOISE_AUTOREFRESH = True
 
 
 def pytest_configure(config: pytest.Config) -> None:

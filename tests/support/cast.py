@@ -23,19 +23,24 @@ PASSWORD = "correct horse battery"
 
 def permissions(names: Iterable[str]) -> list[Permission]:
     """Permissions by `app.codename`; one that does not exist is an error of the test."""
-    found = []
-    for name in names:
-        app, _, codename = name.partition(".")
-        found.append(Permission.objects.get(content_type__app_label=app, codename=codename))
-    return found
+    known = _permissions()
+    return [known[name] for name in names]
 
 
-def all_permissions() -> list[str]:
+@cache
+def _permissions() -> dict[str, Permission]:
+    """They come with the migrations and stay: see `tests.support.database`."""
+    found = Permission.objects.select_related("content_type")
+    return {f"{item.content_type.app_label}.{item.codename}": item for item in found}
+
+
+@cache
+def all_permissions() -> tuple[str, ...]:
     """Every permission that a role may grant."""
     from keys.permissions import is_grantable
 
     granted = Permission.objects.filter(is_grantable()).select_related("content_type")
-    return sorted(f"{item.content_type.app_label}.{item.codename}" for item in granted)
+    return tuple(sorted(f"{item.content_type.app_label}.{item.codename}" for item in granted))
 
 
 def make_connection(domain: Domain, *, url: str | None = None, **fields: Any) -> DirectoryConnection:

@@ -59,7 +59,7 @@ def running_domain(directory: Path, *, recycle_bin: bool = True) -> Iterator[Dom
     """Copy the provisioned template, start it on a free loopback address, and stop it at the end."""
     with _reserved_address() as address:
         shutil.copytree(_template(recycle_bin=recycle_bin), directory)
-        controller = DomainController(directory, address, recycle_bin=recycle_bin)
+        controller = DomainController(directory, address, recycle_bin=recycle_bin, durable=False)
         try:
             controller.start()
             yield Domain(controller)
