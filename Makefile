@@ -4,8 +4,9 @@ PYTHON := .venv/bin/python
 MANAGE := $(PYTHON) manage.py
 # pytest's own options, for example: make test ARGS="-k rename tests/directory"
 ARGS ?=
-# Each process starts servers of its own; two suit two processors.
-WORKERS ?= auto
+# Test processes, each with servers of its own:
+# one more than processors, since a test waits for its servers about as long as it computes.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # https://docs.astral.sh/uv/, needed by `make lock` alone.
 UV ?= uv
 
