@@ -50,7 +50,9 @@ class LiveGateway:
             self._web = None
 
     def start_worker(self) -> None:
-        """Start a worker and wait until it takes tasks."""
+        """Start a worker and wait until it takes tasks; one that runs is enough."""
+        if self._worker is not None:
+            return
         self._worker = self._start(worker_command(), self.worker_log)
         self._wait(self._worker, self.worker_log, lambda: " ready." in self.worker_log.read_text(errors="replace"))
 
