@@ -209,7 +209,7 @@ def print_pages(pages: Iterable[Page]) -> None:
 
 def main() -> None:
     people = int(sys.argv[1]) if len(sys.argv) > 1 else PEOPLE
-    with running_stack("127.0.35.1", with_company=True) as stack:
+    with running_stack("127.0.35.1", with_company=True, durable=False) as stack:
         seed = manage_command("seed_directory", "--users", str(people))
         subprocess.run(seed, env=stack.environment, check=True, cwd=PROJECT, stdout=sys.stderr)
         users = change_accounts(stack)

@@ -166,7 +166,7 @@ def print_search(stack: Stack) -> None:
 
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else STREAMED
-    with running_stack("127.0.31.9") as stack:
+    with running_stack("127.0.31.9", durable=False) as stack:
         print("| Measure | raw python-ldap | gateway | result | target |\n|---|---|---|---|---|")
         print_search(stack)
         raw, through, growth = measure_stream(stack, count)

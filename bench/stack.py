@@ -77,14 +77,15 @@ def _fill(controller: DomainController) -> None:
 
 
 @contextmanager
-def running_stack(address: str = "127.0.41.1", *, with_company: bool = False) -> Iterator[Stack]:
+def running_stack(address: str = "127.0.41.1", *, with_company: bool = False, durable: bool = True) -> Iterator[Stack]:
     """Provision and start everything in a temporary directory; nothing is left behind.
 
-    `with_company` puts the demonstration's company into the domain.
+    `with_company` puts the demonstration's company into the domain. Where no write to the directory is measured it
+    need not be `durable`, and is filled sooner.
     """
     with ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gateway-bench-")))
-        controller = DomainController(place / "domain", address)
+        controller = DomainController(place / "domain", address, durable=durable)
         controller.provision(when_provisioned=(lambda: _fill(controller)) if with_company else lambda: None)
         controller.set_passwords({SERVICE_ACCOUNT: PASSWORD})
         controller.start()
