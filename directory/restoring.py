@@ -89,7 +89,7 @@ def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
     known = entry.text("lastKnownParent")
     parent = None if known is None else client.find(known, ("objectGUID",))
     if parent is None:
-        raise errors.ParentDeleted("The container the object was in is deleted: name another one as `parent`.")
+        raise errors.ParentDeleted("The container the object was in is deleted: name another parent.")
     return find_parent(call, parent.guid)
 
 
@@ -120,7 +120,7 @@ def _require_free(client: Client, entry: Entry, new_dn: str, image: dict[str, li
     if client.find(new_dn, ("objectGUID",)) is not None:
         taken = DistinguishedName.parse(new_dn).rdn_value
         raise errors.AlreadyExists(
-            f"There is an object with the name {taken!r} in this container already: restore this one as another `name`."
+            f"There is an object with the name {taken!r} in this container already: restore this one under another name."
         )
     for attribute in ("sAMAccountName", "userPrincipalName"):
         text = entry.text(attribute) or next(iter(image.get(attribute, ())), None)
