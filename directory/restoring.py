@@ -120,7 +120,7 @@ def _require_free(client: Client, entry: Entry, new_dn: str, image: dict[str, li
     if client.find(new_dn, ("objectGUID",)) is not None:
         taken = DistinguishedName.parse(new_dn).rdn_value
         raise errors.AlreadyExists(
-            f"There is an object with the name {taken!r} in this container already: restore this one under another name."
+            f"There is an object with the name {taken!r} in this container already: restore it under another name."
         )
     for attribute in ("sAMAccountName", "userPrincipalName"):
         text = entry.text(attribute) or next(iter(image.get(attribute, ())), None)
