@@ -116,7 +116,7 @@ def test_a_container_that_is_gone_has_to_be_replaced(
     assert "DEL:" not in found(r"<dt>It was in</dt><dd>(.*?)</dd>", page)[0]
     refused = post(console, f"{PATH}{user}", parent="", name=name)
     assert refused.status == 409
-    assert "name another one" in text_of(refused)
+    assert "name another parent" in text_of(refused)
     assert post(console, f"{PATH}{user}", parent=organizational_unit, name=name).status == 302
 
 

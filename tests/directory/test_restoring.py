@@ -116,7 +116,7 @@ class TestRecycleBin:
         other = directory.add_group("ada lovelace", parent=organizational_unit)
         answer = restore(integration, ada)
         assert refused(answer) == (409, "AD.Object.AlreadyExists")
-        assert "`name`" in answer.body["detail"]
+        assert "under another name" in answer.body["detail"]
         directory.modify(other, sAMAccountName=account_name)
         answer = restore(integration, ada, {"name": "Ada King"})
         assert refused(answer) == (409, "AD.Object.AlreadyExists")
