@@ -43,7 +43,7 @@ class LateOutcomes(Generic[_Outcome]):
         with self._changed:
             room = self.CAPACITY - len(self._waiting)
             self._waiting += list(outcomes)[:room]
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():  # an error nobody thought of may have ended it
                 self._start()
             self._changed.notify()
 
