@@ -46,7 +46,7 @@ def deleted_search(call: Call) -> Search:
         name="deleted-objects",
         kinds=frozenset(Kind),
         # The container itself carries the mark too.
-        condition=And(Equals("isDeleted", "TRUE"), Not(AnyGuid([container.guid]))),
+        condition=And(Equals("isDeleted", "TRUE"), Not(AnyGuid(container.values("objectGUID")))),
         needs=DELETION_ATTRIBUTES,
         extend=lambda entry: _deletion(entry, schema, recycle_bin=recycle_bin),
         show_deleted=True,

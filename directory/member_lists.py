@@ -81,8 +81,7 @@ def list_groups(call: Call, *, noun: str, id: UUID, query: MembershipQuery) -> P
     search = Search(
         name=f"groups of {entry.guid}",
         kinds=KINDS_OF_NOUN["groups"],
-        # Without any group it is the objectGUID that nothing has: not every server knows RFC 4526's filter for "false".
-        condition=And(FILTER_OF_NOUN["groups"], AnyGuid([group.guid for group in groups] or [UUID(int=0)])),
+        condition=And(FILTER_OF_NOUN["groups"], AnyGuid([group.guid.bytes_le for group in groups])),
     )
     return run_search(call, search, query)
 

@@ -51,7 +51,8 @@ class AdministrativeGroups:
         sids = entry.values("objectSid")
         if sids and (sids[0] in self.sids or sids[0] in _account_sids(self.domain_sid)):
             return True
-        if any(value.decode("utf-8", "replace").lower() in self.names for value in entry.values("memberOf")):
+        groups = entry.values("memberOf")
+        if groups and any(name.decode("utf-8", "replace").lower() in self.names for name in groups):
             return True
         # memberOf does not show the primary group.
         primary = entry.integer("primaryGroupID")

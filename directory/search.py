@@ -1,17 +1,16 @@
 """How a search is run: conditions, scopes, order, pages, streams (contract section 4).
 
-A small result is read in one pass. For a larger one a first pass collects the identifiers of all matches, with what
-they are sorted by; their records are read as they are needed. So each object that exists throughout comes exactly
+A small page is read in one pass if it is all there is. Else a first pass collects the identifiers of all matches, with
+what they are sorted by; their records are read as they are needed. So each object that exists throughout comes exactly
 once, whatever is created, renamed or deleted meanwhile, and a cursor works on every process and domain controller:
 what is still to come is kept in Redis (`search_snapshots`), and found anew, behind the last place, when it is not.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Literal, cast
-from uuid import UUID
 
 from pydantic import Field
 
@@ -34,6 +33,10 @@ from gateway.core.shapes import CommaList
 from gateway.core.streams import RecordStream, StreamFormat
 
 _SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
+_READ_IN_ONE_PASS = 100
+"""For larger pages two passes are quicker: Samba sends nothing of a search before it has all of it, while of objects
+asked for by their identifiers a few at a time the first become records when the next are still being read.
+"""
 _STREAMED_AT_ONCE = 250
 """Records of a stream that are in memory."""
 
@@ -64,7 +67,7 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     running = _Running.of(call, search, query)
     if cursor is not None:
         return _next_page(running, cursor)
-    if (items := running.read_few(query.page_size)) is not None:
+    if query.page_size <= _READ_IN_ONE_PASS and (items := running.read_few(query.page_size)) is not None:
         return _page(items, len(items))
     matches = running.order.sorted(running.identify())
     return _page_of(running, matches, len(matches))
@@ -131,18 +134,13 @@ def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
     if form is StreamFormat.CSV and selection.everything:
         detail = "* has no columns that could be known beforehand: name the attributes"
         raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="attributes")])
-    if (items := running.read_few(_STREAMED_AT_ONCE)) is not None:
-        parts = iter([items])
-    else:
-        found: Iterable[Match] = running.identify()
-        if running.order.attribute is not None:
-            found = running.order.sorted(found)
-        # Samba sends nothing of a search before it has all of it: 20,000 users in one pass begin after 5.4 s and end
-        # after 7.0, their identifiers take 1.7 s and their records in parts 4.0.
-        packed = bytearray()  # 16 octets each, a quarter of what so many objects would take
-        for match in found:
-            packed += match.guid
-        parts = running.read_parts(bytes(packed))
+    found: Iterable[Match] = running.identify()
+    if running.order.attribute is not None:
+        found = running.order.sorted(found)
+    packed = bytearray()  # 16 octets each, a quarter of what so many objects would take
+    for match in found:
+        packed += match.guid
+    parts = running.read_parts(bytes(packed))
     absent = {"account": ACCOUNT_KINDS, "group": {Kind.GROUP}}
     first = next(parts, [])
     return RecordStream(
@@ -235,12 +233,19 @@ class _Running:
         needs = self.search.needs if self.search.accept is not None else ()
         return map(self.order.match, self._find(tuple(dict.fromkeys((*self.order.needs, *self.area.needs, *needs)))))
 
-    def read(self, guids: Iterable[bytes]) -> list[DirectoryObject]:
+    def read(self, guids: Sequence[bytes]) -> list[DirectoryObject]:
         """The records of matches, in their order, without those deleted or moved out of sight meanwhile."""
-        wanted = [UUID(bytes_le=guid) for guid in guids]
-        entries = self.client.read_many(wanted, self.maker.to_read, deleted=self.search.show_deleted)
-        found = (entries.get(guid) for guid in wanted)
-        return self.maker.records([entry for entry in found if entry is not None and self.area.holds(entry)])
+        order: list[bytes] = []
+
+        def in_sight(found: Iterator[Entry]) -> Iterator[Entry]:
+            for entry in found:
+                if self.area.holds(entry):
+                    order.append(entry.values("objectGUID")[0])
+                    yield entry
+
+        found = self.client.read_each(guids, self.maker.to_read, deleted=self.search.show_deleted)
+        by_guid = dict(zip(order, self.maker.records(in_sight(found)), strict=True))
+        return [by_guid[guid] for guid in guids if guid in by_guid]
 
     def read_parts(self, guids: bytes) -> Iterator[list[DirectoryObject]]:
         """The same of many matches, packed, a part at a time. No connection is held in between."""
@@ -248,7 +253,7 @@ class _Running:
         for start in range(0, len(guids), size):
             part = guids[start : start + size]
             with translated():
-                records = self.read(part[position : position + 16] for position in range(0, len(part), 16))
+                records = self.read([part[position : position + 16] for position in range(0, len(part), 16)])
             yield records
 
     def _find(self, attributes: tuple[str, ...], *, limit: int | None = None) -> Generator[Entry, None, None]:

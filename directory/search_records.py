@@ -61,11 +61,12 @@ class RecordMaker:
         """The records of entries, in their order. Asks the directory itself only when the last entry was taken."""
         groups = administrative_groups(self._client, max_age=SHOWN_AGE)
         render, extend = self._renderer.render, self._search.extend
+        was_computed = COMPUTED_CONTROL in self.to_read
         records: list[DirectoryObject] = []
         doubts: list[_Doubt] = []
         # Each is rendered as it comes, while its values are still in the processor's cache.
         for entry in entries:
-            control = entry.integer(COMPUTED_CONTROL)
+            control = entry.integer(COMPUTED_CONTROL) if was_computed else None
             record = render(entry, protected=groups.protect(entry), parent_id=None, computed_control=control or 0)
             if control is None and (password_set := _doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(record, password_set))

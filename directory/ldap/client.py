@@ -36,7 +36,7 @@ from directory.ldap.reanimation import READ_TO_REWORD, is_refused_for_recycle_bi
 from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
 from directory.ldap.sending import send
 from directory.ldap.settings import ServerSettings
-from directory.ldap.streaming import Query, Scope, complete_ranges, reading_controls, reference, stream, stream_each
+from directory.ldap.streaming import Query, Scope, answer_each, complete_ranges, reading_controls, reference, stream
 
 _Result = TypeVar("_Result")
 
@@ -148,24 +148,36 @@ class Client:
     def read_many(
         self, guids: Iterable[UUID], attributes: Sequence[str] | None = None, *, deleted: bool = False
     ) -> dict[UUID, Entry]:
-        """Those of the objects that exist, from anywhere in the domain, by objectGUID.
+        """Those of the objects that exist, from anywhere in the domain, by objectGUID."""
+        names = None if attributes is None else [*attributes, "objectGUID"]
+        found = self.read_each((guid.bytes_le for guid in guids), names, deleted=deleted)
+        return {entry.guid: entry for entry in found}
 
-        They are asked for in parts, and the next parts are on their way while one's answer is read.
+    def read_each(
+        self, guids: Iterable[bytes], attributes: Sequence[str] | None = None, *, deleted: bool = False
+    ) -> Iterator[Entry]:
+        """Those of the objects with these objectGUIDs that exist, from anywhere in the domain, each once, in no order.
+
+        They are asked for in parts, and the next parts are on their way while one's entries are worked on. A connection
+        is held until the iterator ends or is closed; when it breaks, the parts not answered are read on another one.
         """
         wanted = list(dict.fromkeys(guids))
-        if not wanted:
-            return {}
-        base = self.default_naming_context
-        names = _names(None if attributes is None else [*attributes, "objectGUID"], descriptor=False)
-        controls = tuple(reading_controls(deleted=deleted, descriptor=False))
         parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
-
-        def operation(connection: Connection, seconds: float) -> dict[UUID, Entry]:
-            filters = (str(AnyGuid(part)) for part in parts)  # made while the server is at work on those before
-            queries = (Query(base, Scope.SUBTREE, text, names, controls, None, None, seconds) for text in filters)
-            return {entry.guid: entry for entry in stream_each(connection, queries)}
-
-        return self._reading(operation)
+        names = _names(attributes, descriptor=False)
+        controls = tuple(reading_controls(deleted=deleted, descriptor=False))
+        attempts = _Attempts(self.settings)
+        while parts:
+            base = self.default_naming_context
+            try:
+                with self._borrowed(attempts.deadline) as connection:
+                    searches = (str(AnyGuid(part)) for part in list(parts))  # made while the server is at work
+                    rest = (names, controls, None, None, attempts.seconds)
+                    queries = (Query(base, Scope.SUBTREE, search, *rest) for search in searches)
+                    for entries in answer_each(connection, queries):
+                        del parts[0]
+                        yield from entries
+            except BROKEN as error:
+                attempts.count(error)
 
     def search(
         self,
@@ -267,32 +279,25 @@ class Client:
 
     def _reading(self, operation: Callable[[Connection, float], _Result]) -> _Result:
         """Run a read on a connection, on another one when the first turns out to be broken."""
-        deadline = self._deadline()
-        attempt = 0
+        attempts = _Attempts(self.settings)
         while True:
-            attempt += 1
             try:
-                with self._borrowed(deadline) as connection:
-                    seconds = min(self.settings.operation_seconds, max(0.1, deadline - time.monotonic()))
-                    return operation(connection, seconds)
+                with self._borrowed(attempts.deadline) as connection:
+                    return operation(connection, attempts.seconds)
             except BROKEN as error:
-                if attempt == _READ_ATTEMPTS or time.monotonic() >= deadline:
-                    raise error_from(error) from error
+                attempts.count(error)
 
     def _searching(self, query: Query) -> Iterator[Entry]:
-        deadline = self._deadline()
-        attempt = 0
+        attempts = _Attempts(self.settings)
         begun = False
         while True:
-            attempt += 1
             try:
-                with self._borrowed(deadline) as connection:
+                with self._borrowed(attempts.deadline) as connection:
                     for entry in stream(connection, query):
                         begun = True
                         yield entry
             except BROKEN as error:
-                if begun or attempt == _READ_ATTEMPTS or time.monotonic() >= deadline:
-                    raise error_from(error) from error
+                attempts.count(error, last=begun)
             else:
                 return
 
@@ -358,7 +363,31 @@ class Client:
         return value
 
     def _deadline(self) -> float:
-        return time.monotonic() + self.settings.connect_seconds + self.settings.operation_seconds
+        return _deadline(self.settings)
+
+
+class _Attempts:
+    """The tries that one read has, each on a connection of its own."""
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self.deadline = _deadline(settings)
+        self._operation_seconds = settings.operation_seconds
+        self._left = _READ_ATTEMPTS
+
+    @property
+    def seconds(self) -> float:
+        """For how long one answer may be waited for now."""
+        return min(self._operation_seconds, max(0.1, self.deadline - time.monotonic()))
+
+    def count(self, error: ldap.LDAPError, *, last: bool = False) -> None:
+        """Take note of one that failed; raises this layer's error when there is no other."""
+        self._left -= 1
+        if last or not self._left or time.monotonic() >= self.deadline:
+            raise error_from(error) from error
+
+
+def _deadline(settings: ServerSettings) -> float:
+    return time.monotonic() + settings.connect_seconds + settings.operation_seconds
 
 
 _ANY = str(ANYTHING)

@@ -11,6 +11,7 @@ import enum
 import re
 import struct
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,6 +21,9 @@ from directory.ldap.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND, FILE
 from directory.ldap.schema import OM_IA5_STRING, OM_UTC_TIME, AttributeType, Syntax
 
 NEVER = "never"
+
+# A record says most times and SIDs twice, and neighbours share many; making the text takes ten times as long.
+_remember = lru_cache(maxsize=1024)
 
 
 def _names(text: str) -> frozenset[str]:
@@ -155,6 +159,7 @@ def datetime_to_filetime(moment: datetime.datetime) -> int:
     return FILETIME_UNIX_EPOCH + microseconds * 10
 
 
+@_remember
 def sid_to_text(sid: bytes) -> str:
     """``S-1-5-…`` ([MS-DTYP] 2.4.2); ``ValueError`` when the bytes are no SID."""
     if len(sid) < 8 or sid[0] != 1 or sid[1] > 15 or len(sid) != 8 + 4 * sid[1]:
@@ -230,6 +235,7 @@ def _decode_sid(value: bytes) -> str:
         return _base64(value)
 
 
+@_remember
 def _decode_filetime(value: bytes) -> str:
     text = _text(value)
     if not _INTEGER.fullmatch(text):
@@ -245,6 +251,7 @@ def _decode_filetime(value: bytes) -> str:
     return text if filetime < 0 else _rfc3339(moment, f"{ticks:07d}")
 
 
+@_remember
 def _decode_time(value: bytes) -> str:
     text = _text(value)
     if _USUAL_TIME.fullmatch(text):

@@ -4,9 +4,8 @@ Reading filters that people wrote is `filter_parser`'s; `parse` here is its fron
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 # [MS-ADTS] 3.1.1.3.4.4: the matching rules of Active Directory.
 BIT_AND = "1.2.840.113556.1.4.803"
@@ -17,16 +16,15 @@ Value = str | bytes | int
 
 # RFC 4512 2.5, and ``_`` for the names some vendors' schemas use.
 _DESCRIPTION = re.compile(r"(?:[A-Za-z][A-Za-z0-9_-]*|[0-9]+(?:\.[0-9]+)+)(?:;[A-Za-z0-9-]+)*")
-# Beside what RFC 4515 asks for, everything that is not printable ASCII in a byte value is written in hexadecimal.
+# Beside what RFC 4515 asks for, what cannot be printed is written in hexadecimal, and a value of bytes all of it.
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f*()\\]")
-_PLAIN_BYTES = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 .,=@_+-:/")
-_ESCAPED = tuple(chr(byte) if byte in _PLAIN_BYTES else f"\\{byte:02x}" for byte in range(256))
+_BACKSLASH = "\\"
 
 
 def escape(value: Value) -> str:
     """A value ready to stand in a filter."""
     if isinstance(value, bytes):
-        return "".join([_ESCAPED[byte] for byte in value])
+        return _BACKSLASH + value.hex(_BACKSLASH) if value else ""
     return _SPECIAL.sub(lambda match: f"\\{ord(match[0]):02x}", str(value))
 
 
@@ -211,14 +209,35 @@ class Not:
         return f"(!{self.filter})"
 
 
+@dataclass(frozen=True)
+class AnyGuid:
+    """The objects with these objectGUIDs, as the directory keeps them."""
+
+    guids: Sequence[bytes]
+
+    def attributes(self) -> set[str]:
+        """The name used."""
+        return {"objectGUID"}
+
+    def __str__(self) -> str:
+        # Without any it is the one that nothing has: not every server knows RFC 4526's filter for "false".
+        guids = self.guids or (bytes(16),)
+        return f"(|{''.join([f'(objectGUID={escape(guid)})' for guid in guids])})"
+
+
 Filter = (
-    Present | Equals | ApproximatelyEquals | GreaterOrEqual | LessOrEqual | Substrings | Extensible | And | Or | Not
+    Present
+    | Equals
+    | ApproximatelyEquals
+    | GreaterOrEqual
+    | LessOrEqual
+    | Substrings
+    | Extensible
+    | And
+    | Or
+    | Not
+    | AnyGuid
 )
-
-
-def AnyGuid(guids: Iterable[UUID]) -> Or:  # noqa: N802 - reads like the other filters
-    """The objects with these objectGUIDs."""
-    return Or(*(Equals("objectGUID", guid.bytes_le) for guid in guids))
 
 
 def Anr(text: str) -> Equals:  # noqa: N802 - reads like the other filters

@@ -139,8 +139,8 @@ def complete_ranges(
         values[attribute] = collected
 
 
-def stream_each(connection: Connection, queries: Iterator[Query]) -> Generator[Entry, None, None]:
-    """The entries of many small searches, in the order of these; the next ones are on their way while one is read.
+def answer_each(connection: Connection, queries: Iterator[Query]) -> Generator[list[Entry], None, None]:
+    """The entries of each of many small searches; the next ones are on their way while one's entries are worked on.
 
     Each answer is taken whole: entry by entry, asking for the next one costs as much as reading it.
     """
@@ -152,7 +152,7 @@ def stream_each(connection: Connection, queries: Iterator[Query]) -> Generator[E
             if not under_way:
                 return
             message, query = under_way.popleft()
-            yield from _receive(connection, message, query, None, whole=True)
+            yield list(_receive(connection, message, query, None, whole=True))
     finally:
         for message, _ in under_way:
             _abandon(connection, message)

@@ -229,7 +229,11 @@ class Renderer:
         if decoders is None:
             decoders = self._shown.setdefault(kind, self._decoders(kind))
         values = entry.attributes.get
-        shown = {name: [*map(decode, values(name, _NO_VALUES))] for name, decode in decoders}
+        shown = {
+            # A single value, as most are, takes less than a list of them.
+            name: [decode(found[0])] if len(found := values(name, _NO_VALUES)) == 1 else [*map(decode, found)]
+            for name, decode in decoders
+        }
         if self.selection.everything:
             for name in entry:
                 attribute = self._schema.attribute(name)

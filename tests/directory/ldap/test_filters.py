@@ -90,7 +90,10 @@ def test_the_forms() -> None:
     assert str(InChain("memberOf", "CN=a,DC=b")) == "(memberOf:1.2.840.113556.1.4.1941:=CN=a,DC=b)"
     assert str(Anr("Ada L")) == "(anr=Ada L)"
     assert str(And(Not(Present("mail")), Or())) == "(&(!(mail=*))(|))"
-    assert AnyGuid([guid]).attributes() == {"objectGUID"}
+    assert AnyGuid([guid.bytes_le]).attributes() == {"objectGUID"}
+    assert (
+        str(AnyGuid([guid.bytes_le])) == rf"(|(objectGUID={''.join(f'{chr(92)}{byte:02x}' for byte in guid.bytes_le)}))"
+    )
 
 
 def test_the_attributes_of_a_filter() -> None:
@@ -170,7 +173,8 @@ def test_the_directory_reads_our_filters_alike(client: Client, directory: Direct
     assert found(Equals("description", awkward)) == ["awkward"]
     assert found(Contains("description", "*b(")) == ["awkward"]
     assert found(BitAnd("userAccountControl", 2)) == ["awkward"]
-    assert found(AnyGuid([user])) == ["plain"]
+    assert found(AnyGuid([user.bytes_le])) == ["plain"]
+    assert found(AnyGuid([])) == []
     assert found(And(Equals("objectClass", "user"), Not(Anr("plain")))) == ["awkward"]
     assert found(Or()) == []
     assert found(filters.parse(r"(description=a\2ab\28c\29*)")) == ["awkward"]
