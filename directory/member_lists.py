@@ -10,13 +10,10 @@ from uuid import UUID
 from pydantic import Field
 
 from directory.access import client_of, find_object
-from directory.ldap import And, AnyGuid, Client, Entry, Equals, Filter, Or, sid_to_text
+from directory.ancestry import ABOVE_ATTRIBUTES, NESTING_ATTRIBUTES, groups_above
+from directory.ldap import And, AnyGuid, Entry, Equals, Filter, Or, sid_to_text
 from directory.ldap.well_known_sids import WELL_KNOWN_SIDS
 from directory.nesting import (
-    NESTING_ATTRIBUTES,
-    find_groups,
-    find_primary_group,
-    groups_above,
     groups_below,
     is_foreign,
     relative_id,
@@ -76,20 +73,11 @@ def _name_of_foreigner(entry: Entry) -> dict[str, str]:
 
 def list_groups(call: Call, *, noun: str, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
     """Groups that an account or a group belongs to, the primary group included; raises as `list_members`."""
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=(*NESTING_ATTRIBUTES, "primaryGroupID"))
-    groups = _groups_of(client_of(call), entry, nested=query.nested)
+    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=ABOVE_ATTRIBUTES)
+    groups = [group for group, way in groups_above(client_of(call), entry) if query.nested or not way]
     search = Search(
         name=f"groups of {entry.guid}",
         kinds=KINDS_OF_NOUN["groups"],
         condition=And(FILTER_OF_NOUN["groups"], AnyGuid([group.guid.bytes_le for group in groups])),
     )
     return run_search(call, search, query)
-
-
-def _groups_of(client: Client, entry: Entry, *, nested: bool) -> list[Entry]:
-    primary = find_primary_group(client, entry)
-    above = groups_above if nested else find_groups
-    if primary is None:
-        return above(client, entry.texts("memberOf"))
-    further = primary.texts("memberOf") if nested else []
-    return [primary, *above(client, [*entry.texts("memberOf"), *further])]

@@ -8,10 +8,10 @@ from typing_extensions import TypedDict
 
 from directory import errors
 from directory.access import client_of, find_object, find_objects
+from directory.ancestry import NESTING_ATTRIBUTES
 from directory.ldap import Entry, Modification, Modify, guid_reference
 from directory.nesting import (
     MEMBER_ATTRIBUTES,
-    NESTING_ATTRIBUTES,
     complaint_about_scopes,
     require_no_cycle,
     those_with_primary_group,

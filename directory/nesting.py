@@ -1,19 +1,14 @@
-"""Groups in groups: what lies above and below one, and which groups may hold which. Reads; proposes nothing.
-
-Followed level by level through `memberOf`, a search for each: LDAP_MATCHING_RULE_IN_CHAIN takes a hundred times as long
-on Samba, and tokenGroups knows neither distribution groups nor, on Samba, the groups of a group.
-"""
+"""Groups in groups: what lies below one, and which groups may hold which. Reads; proposes nothing."""
 
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
 from directory import errors
+from directory.ancestry import NESTING_ATTRIBUTES, groups_above
 from directory.ldap import And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
 from directory.ldap.flags import BUILTIN_DOMAIN_SID
 
-NESTING_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType", "memberOf")
-"""What a group must have been read with to be placed among others."""
 MEMBER_ATTRIBUTES = ("objectGUID", "objectClass", "groupType", "primaryGroupID")
 """What a member must have been read with to be judged."""
 
@@ -23,32 +18,6 @@ _SCOPES = GroupType.GLOBAL | GroupType.UNIVERSAL | GroupType.DOMAIN_LOCAL
 _NAMED = {GroupType.GLOBAL: "global", GroupType.UNIVERSAL: "universal", GroupType.DOMAIN_LOCAL: "domain-local"}
 # Group scopes in Active Directory ([MS-SAMR] 3.1.1.8.9); a domain-local group may hold every one.
 _MAY_HOLD = {GroupType.GLOBAL: GroupType.GLOBAL, GroupType.UNIVERSAL: GroupType.GLOBAL | GroupType.UNIVERSAL}
-
-
-def find_groups(client: Client, names: Iterable[str]) -> list[Entry]:
-    """Those of the groups with these distinguished names that exist."""
-    return list(_groups(client, [Equals("distinguishedName", name) for name in dict.fromkeys(names)]))
-
-
-def find_primary_group(client: Client, account: Entry) -> Entry | None:
-    """The group that `primaryGroupID` names: in the account's own domain ([MS-ADA3] 2.120). None for what has none."""
-    sids, number = account.values("objectSid"), account.integer("primaryGroupID")
-    if not sids or number is None:
-        return None
-    return next(_groups(client, [Equals("objectSid", sids[0][:-4] + struct.pack("<I", number))]), None)
-
-
-def groups_above(client: Client, names: Iterable[str]) -> list[Entry]:
-    """The groups with these distinguished names and every group one of them is nested in, however deep, each once."""
-    found: list[Entry] = []
-    asked: set[str] = set()
-    waiting = set(names)
-    while waiting:
-        asked |= waiting
-        level = find_groups(client, waiting)
-        found += level
-        waiting = {name for group in level for name in group.texts("memberOf")} - asked
-    return found
 
 
 def groups_below(client: Client, group: Entry) -> list[Entry]:
@@ -72,7 +41,7 @@ def require_no_cycle(client: Client, group: Entry, members: Collection[Entry]) -
         raise errors.GroupCycle("A group cannot be a member of itself.")
     if not nested:
         return
-    for holder in groups_above(client, group.texts("memberOf")):
+    for holder, _ in groups_above(client, group):
         if holder.guid in nested:
             raise errors.GroupCycle(f"The group is a member of {holder.dn} already, directly or through others.")
 

@@ -8,6 +8,9 @@ import string
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Lock
+from time import monotonic
+from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
 
@@ -110,8 +113,26 @@ class PolicyReader:
 
 
 def policy_of(client: Client, entry: Entry) -> PasswordPolicy | None:
-    """The policy of one account; see `PolicyReader.of`."""
-    return PolicyReader(client).of(entry)
+    """The policy of one account as it is now; see `PolicyReader.of`."""
+    policy = PolicyReader(client).of(entry)
+    with _lock:
+        _lately.setdefault(client, {})[entry.text(RESULTANT_POLICY)] = (monotonic(), policy)
+    return policy
+
+
+def policy_for(client: Client, entry: Entry, password: str) -> PasswordPolicy | None:
+    """The policy to judge a given password by: one read lately will do where it has nothing to say against it."""
+    with _lock:
+        read_at, policy = _lately.get(client, {}).get(entry.text(RESULTANT_POLICY), (-_LATELY, None))
+    if policy is None or monotonic() - read_at >= _LATELY or find_violation(policy, password):
+        return policy_of(client, entry)
+    return policy
+
+
+_LATELY = 2.0
+"""Seconds. Whoever sets many passwords waits for the policy once, and a change of it counts at once all the same."""
+_lock = Lock()
+_lately: WeakKeyDictionary[Client, dict[str | None, tuple[float, PasswordPolicy | None]]] = WeakKeyDictionary()
 
 
 def maximum_ages(client: Client) -> list[int] | None:

@@ -21,6 +21,7 @@ from directory.password_policy import (
     contains_name,
     find_violation,
     is_exempt,
+    policy_for,
     policy_of,
 )
 from directory.policy import is_protected
@@ -56,12 +57,13 @@ def propose_reset(
     client = client_of(call)
     schema = client.schema
     entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=_READ)
-    policy = policy_of(client, entry)
     generated = None
     if new_password is None:
+        policy = policy_of(client, entry)
         names = {"account_name": entry.text("sAMAccountName"), "display_name": entry.text("displayName")}
         new_password = generated = generate_password(policy, **names)
     else:
+        policy = policy_for(client, entry, new_password)
         require_acceptable(policy, entry, new_password)
     setting = Modification("replace", "unicodePwd", (quoted_password(new_password),))
     delta = Delta([setting], [_NEW_PASSWORD])

@@ -13,6 +13,7 @@ from time import monotonic
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from directory.ancestry import groups_above, primary_group_of
 from directory.ldap import Client, Entry, Scope
 from directory.ldap.codecs import text_to_sid
 from directory.ldap.filters import And, BitAnd, Equals, Filter, Or
@@ -54,9 +55,7 @@ class AdministrativeGroups:
         groups = entry.values("memberOf")
         if groups and any(name.decode("utf-8", "replace").lower() in self.names for name in groups):
             return True
-        # memberOf does not show the primary group.
-        primary = entry.integer("primaryGroupID")
-        return bool(sids) and primary is not None and _sibling(sids[0], primary) in self.sids
+        return primary_group_of(entry) in self.sids
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +134,7 @@ def _is_protected_now(client: Client, entry: Entry) -> bool:
     """The same for a single entry, from its own groups upwards instead of from the administrative groups down.
 
     Every write of the domain, a sign-in too, makes what is known of all groups old; reading them anew takes nine times
-    as long as the two or three searches that lead from an account to the end of its groups.
+    as long as the one or two searches that lead from an account to the end of its groups.
     """
     domain_sid = _cache.domain_sid(client)
     wanted = _administrative_sids(domain_sid)
@@ -145,26 +144,6 @@ def _is_protected_now(client: Client, entry: Entry) -> bool:
     if sids and (sids[0] in wanted or sids[0] in _account_sids(domain_sid)):
         return True
     return bool(path_to_administrators(client, entry))
-
-
-def _groups_above(client: Client, entry: Entry) -> Iterator[tuple[Entry, tuple[str, ...]]]:
-    """The groups an entry belongs to, the nearest first, each with the names of the groups on the way to it."""
-    sids, primary = entry.values("objectSid"), entry.integer("primaryGroupID")
-    ways: dict[str, tuple[str, ...]] = dict.fromkeys(entry.texts("memberOf"), ())
-    above: list[Filter] = [Equals("distinguishedName", name) for name in ways]
-    if sids and primary is not None:  # which memberOf does not show
-        above.append(Equals("objectSid", _sibling(sids[0], primary)))
-    while above:
-        higher: list[Filter] = []
-        for some in _chunks(above):
-            groups = client.search(client.default_naming_context, Scope.SUBTREE, Or(*some), ("objectSid", "memberOf"))
-            for group in groups:
-                way = ways.setdefault(group.dn, ())
-                yield group, way
-                fresh = [name for name in group.texts("memberOf") if name not in ways]
-                ways.update(dict.fromkeys(fresh, (*way, group.dn)))
-                higher += [Equals("distinguishedName", name) for name in fresh]
-        above = higher
 
 
 def protected_among(client: Client, entries: Iterable[Entry], *, max_age: float = 0) -> set[UUID]:
@@ -222,7 +201,7 @@ def path_to_administrators(client: Client, entry: Entry) -> list[str]:
     From the entry's own group to the administrative one, one of the shortest ways; empty when there is none.
     """
     wanted = _administrative_sids(_cache.domain_sid(client))
-    for group, way in _groups_above(client, entry):
+    for group, way in groups_above(client, entry):
         if not wanted.isdisjoint(group.values("objectSid")):
             return [*way, group.dn]
     return []
@@ -280,10 +259,6 @@ def _chunks(filters: Sequence[Filter]) -> Iterator[Sequence[Filter]]:
 def _child(domain_sid: bytes, relative_id: int) -> bytes:
     """The SID of an account of a domain ([MS-DTYP] 2.4.2: the count of parts is its second byte)."""
     return bytes([domain_sid[0], domain_sid[1] + 1]) + domain_sid[2:] + struct.pack("<I", relative_id)
-
-
-def _sibling(sid: bytes, relative_id: int) -> bytes:
-    return sid[:-4] + struct.pack("<I", relative_id)
 
 
 def _relative_id(sid: bytes) -> int:

@@ -150,8 +150,9 @@ class Client:
     ) -> dict[UUID, Entry]:
         """Those of the objects that exist, from anywhere in the domain, by objectGUID."""
         names = None if attributes is None else [*attributes, "objectGUID"]
-        found = self.read_each((guid.bytes_le for guid in guids), names, deleted=deleted)
-        return {entry.guid: entry for entry in found}
+        wanted = {guid.bytes_le: guid for guid in guids}
+        found = self.read_each(wanted, names, deleted=deleted)
+        return {wanted[entry.values("objectGUID")[0]]: entry for entry in found}
 
     def read_each(
         self, guids: Iterable[bytes], attributes: Sequence[str] | None = None, *, deleted: bool = False
