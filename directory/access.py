@@ -71,10 +71,13 @@ def find_object(
 
 
 def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[str] = ()) -> dict[UUID, Entry]:
-    """Those of many objects that exist, by objectGUID; Forbidden when one of them is outside the caller's scopes."""
+    """Those of many objects of the domain that exist, by objectGUID, and nothing of the forest's configuration.
+
+    Forbidden when one of them is outside the caller's scopes.
+    """
     client = client_of(call)
     wanted = tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes)))
-    found = client.read_many(guids, wanted)
+    found = client.read_many(guids, wanted, of_domain=True)
     entries = {guid: entry for guid, entry in found.items() if _is_within_directory(client, entry)}
     require_inside_scopes(call, *(entry.dn for entry in entries.values()))
     return entries

@@ -37,7 +37,7 @@ _READ_IN_ONE_PASS = 100
 """For larger pages two passes are quicker: Samba sends nothing of a search before it has all of it, while of objects
 asked for by their identifiers a few at a time the first become records when the next are still being read.
 """
-_STREAMED_AT_ONCE = 250
+_STREAMED_AT_ONCE = 500
 """Records of a stream that are in memory."""
 
 

@@ -101,6 +101,12 @@ class Client:
         """The forest's schema."""
         return self._required_text("schemaNamingContext")
 
+    @cached_property
+    def naming_contexts(self) -> tuple[str, ...]:
+        """What the server holds, the domain's own naming context before the forest's and those of applications."""
+        names = self.read("", ("namingContexts",)).texts("namingContexts")
+        return (self.default_naming_context, *(name for name in names if name != self.default_naming_context))
+
     def read(
         self,
         ref: UUID | str,
@@ -146,39 +152,56 @@ class Client:
             return None
 
     def read_many(
-        self, guids: Iterable[UUID], attributes: Sequence[str] | None = None, *, deleted: bool = False
+        self,
+        guids: Iterable[UUID],
+        attributes: Sequence[str] | None = None,
+        *,
+        deleted: bool = False,
+        of_domain: bool = False,
     ) -> dict[UUID, Entry]:
-        """Those of the objects that exist, from anywhere in the domain, by objectGUID."""
-        names = None if attributes is None else [*attributes, "objectGUID"]
+        """Those of the objects that exist, by objectGUID; see `read_each`."""
         wanted = {guid.bytes_le: guid for guid in guids}
-        found = self.read_each(wanted, names, deleted=deleted)
+        found = self.read_each(wanted, attributes, deleted=deleted, of_domain=of_domain)
         return {wanted[entry.values("objectGUID")[0]]: entry for entry in found}
 
     def read_each(
-        self, guids: Iterable[bytes], attributes: Sequence[str] | None = None, *, deleted: bool = False
+        self,
+        guids: Iterable[bytes],
+        attributes: Sequence[str] | None = None,
+        *,
+        deleted: bool = False,
+        of_domain: bool = False,
     ) -> Iterator[Entry]:
-        """Those of the objects with these objectGUIDs that exist, from anywhere in the domain, each once, in no order.
+        """Those of the objects with these objectGUIDs that exist, each once, in no order.
 
-        They are asked for in parts, and the next parts are on their way while one's entries are worked on. A connection
-        is held until the iterator ends or is closed; when it breaks, the parts not answered are read on another one.
+        From every naming context that the server holds, or ``of_domain`` from the domain's own. They are asked for in
+        parts, and the next parts are on their way while one's entries are worked on. A connection is held until the
+        iterator ends or is closed; when it breaks, the parts not answered are read on another one.
         """
-        wanted = list(dict.fromkeys(guids))
-        parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
-        names = _names(attributes, descriptor=False)
+        names = _names(None if attributes is None else dict.fromkeys((*attributes, "objectGUID")), descriptor=False)
         controls = tuple(reading_controls(deleted=deleted, descriptor=False))
+        missing = dict.fromkeys(guids)
         attempts = _Attempts(self.settings)
-        while parts:
-            base = self.default_naming_context
-            try:
-                with self._borrowed(attempts.deadline) as connection:
-                    searches = (str(AnyGuid(part)) for part in list(parts))  # made while the server is at work
-                    rest = (names, controls, None, None, attempts.seconds)
-                    queries = (Query(base, Scope.SUBTREE, search, *rest) for search in searches)
-                    for entries in answer_each(connection, queries):
-                        del parts[0]
-                        yield from entries
-            except BROKEN as error:
-                attempts.count(error)
+
+        def queries(base: str, parts: Iterable[list[bytes]]) -> Iterator[Query]:
+            for part in parts:  # made while the server is at work on those before
+                yield Query(base, Scope.SUBTREE, str(AnyGuid(part)), names, controls, None, None, attempts.seconds)
+
+        for base in (self.default_naming_context,) if of_domain else self.naming_contexts:
+            wanted = list(missing)
+            parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
+            while parts:
+                try:
+                    with self._borrowed(attempts.deadline) as connection:
+                        for entries in answer_each(connection, queries(base, parts.copy())):
+                            del parts[0]
+                            for entry in entries:
+                                missing.pop(entry.values("objectGUID")[0], None)
+                                yield entry
+                except NotFound:  # nothing of this context may be seen
+                    break
+                except BROKEN as error:
+                    attempts.count(error)
 
     def search(
         self,
@@ -394,7 +417,7 @@ def _deadline(settings: ServerSettings) -> float:
 _ANY = str(ANYTHING)
 
 
-def _names(attributes: Sequence[str] | None, *, descriptor: bool) -> list[str]:
+def _names(attributes: Iterable[str] | None, *, descriptor: bool) -> list[str]:
     names = ["*"] if attributes is None else list(attributes) or ["1.1"]
     return [*names, "nTSecurityDescriptor"] if descriptor else names
 

@@ -195,6 +195,25 @@ def test_nested_scopes_find_once(
     assert sorted(names(search(make_integration(connection, scopes=scopes)))) == sorted(people)
 
 
+@pytest.mark.parametrize("page_size", [3, 1000])
+@pytest.mark.parametrize("confined", [False, True])
+def test_the_forests_configuration_is_searched_too(
+    connection: Any, directory: Directory, page_size: int, confined: bool
+) -> None:
+    """It is a naming context of its own, which no search of the domain comes to."""
+    place = f"CN=Services,CN=Configuration,{directory.base_dn}"
+    integration = make_integration(connection, scopes=[directory.guid(place)] if confined else [])
+    found, more = [], {}
+    while True:
+        answer = search(integration, "objects", base=place, pageSize=page_size, **more)
+        found += [item["distinguishedName"] for item in answer.body["items"]]
+        if answer.body["nextCursor"] is None:
+            break
+        more = {"cursor": answer.body["nextCursor"]}
+    assert sorted(found) == sorted(directory.search("(objectClass=*)", "cn", base=place))
+    assert len(found) == answer.body["total"] > 5
+
+
 def test_a_directory_that_is_down_is_no_empty_list(db: None, domain: Domain) -> None:
     integration = make_integration(make_connection(domain, url="ldaps://127.0.33.250"))
     answer = search(integration)
