@@ -22,7 +22,7 @@ _NAMES_IN_ONE_FILTER = 100
 _MOST_REMEMBERED = 10_000
 
 _Key = str | bytes
-"""How a group is named: by its distinguished name in lower case, or by its SID."""
+"""How a group is named: by its distinguished name or by its SID."""
 
 
 class Above(NamedTuple):
@@ -40,7 +40,7 @@ def groups_above(client: Client, entry: Entry) -> Iterator[Above]:
     """
     memory = _memory_of(client)
     found: dict[_Key, Entry] = {}
-    level: dict[_Key, tuple[str, ...]] = {name.lower(): () for name in entry.texts("memberOf")}
+    level: dict[_Key, tuple[str, ...]] = dict.fromkeys(entry.texts("memberOf"), ())
     if (sid := primary_group_of(entry)) is not None:
         level[sid] = ()
     reached: set[_Key] = set()
@@ -52,18 +52,18 @@ def groups_above(client: Client, entry: Entry) -> Iterator[Above]:
                 keys = _keys_of(group)
                 found |= dict.fromkeys(keys, group)
                 _remember(memory, keys, group.texts("memberOf"))
-                if asked.keys().isdisjoint(keys):  # the directory spells a name in two ways
-                    level.setdefault(keys[0], ())
+                if asked.keys().isdisjoint(keys) and group.dn not in reached:
+                    level[group.dn] = ()  # where it was named it was spelled in another way
         following: dict[_Key, tuple[str, ...]] = {}
         for key, way in level.items():
             above = found.get(key)
-            if above is None or (isinstance(key, bytes) and above.dn.lower() in reached):
+            if above is None or (isinstance(key, bytes) and above.dn in reached):
                 continue  # it is gone, or was reached by its name
-            reached.add(above.dn.lower())
+            reached.add(above.dn)
             yield Above(above, way)
             for name in above.texts("memberOf"):
-                if name.lower() not in reached:
-                    following.setdefault(name.lower(), (*way, above.dn))
+                if name not in reached:
+                    following.setdefault(name, (*way, above.dn))
         level = following
 
 
@@ -77,7 +77,7 @@ def primary_group_of(entry: Entry) -> bytes | None:
 
 
 def _keys_of(group: Entry) -> tuple[_Key, ...]:
-    return (group.dn.lower(), *group.values("objectSid"))
+    return (group.dn, *group.values("objectSid"))
 
 
 def _with_those_above(keys: Iterable[_Key], memory: Mapping[_Key, tuple[str, ...]]) -> dict[_Key, None]:
@@ -105,7 +105,7 @@ _memories: WeakKeyDictionary[Client, dict[_Key, tuple[str, ...]]] = WeakKeyDicti
 
 
 def _memory_of(client: Client) -> dict[_Key, tuple[str, ...]]:
-    """The names, in lower case, of the groups directly above a group when it was last read."""
+    """The names of the groups directly above a group when it was last read."""
     with _lock:
         return _memories.setdefault(client, {})
 
@@ -113,4 +113,4 @@ def _memory_of(client: Client) -> dict[_Key, tuple[str, ...]]:
 def _remember(memory: dict[_Key, tuple[str, ...]], keys: Iterable[_Key], above: Iterable[str]) -> None:
     if len(memory) >= _MOST_REMEMBERED:
         memory.clear()
-    memory.update(dict.fromkeys(keys, tuple(name.lower() for name in above)))
+    memory.update(dict.fromkeys(keys, tuple(above)))
