@@ -63,6 +63,8 @@ def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[C
     kept = _claim(call, key, _fingerprint(request, call))
     if kept.status is not None:
         response = HttpResponse(kept.body, status=kept.status, headers=kept.headers)
+        if "Content-Type" not in kept.headers:
+            del response["Content-Type"]
         response["Idempotency-Replayed"] = "true"
         return response
     try:
@@ -152,6 +154,8 @@ def _fingerprint(request: HttpRequest, call: Call) -> str:
     directory = str(call.directory.id) if call.directory else ""
     for part in (directory, request.method or "", request.path, request.META.get("QUERY_STRING", "")):
         digest.update(part.encode() + b"\0")
+    if call.if_match is not None:
+        digest.update(" ".join(sorted(call.if_match)).encode() + b"\0")
     digest.update(request.body)
     return digest.hexdigest()
 

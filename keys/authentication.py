@@ -31,7 +31,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 def identify_machine(request: HttpRequest) -> Call:
     """The call of an API key (X-API-Key) or a platform token (Authorization: Bearer).
 
-    Raises Unauthorized, AmbiguousCredential, or InvalidRequest for an X-Change-Reason that cannot be kept.
+    Raises Unauthorized or AmbiguousCredential. An X-Change-Reason that cannot be kept is left out.
     """
     key, authorization = request.headers.get("X-API-Key"), request.headers.get("Authorization")
     if key is not None and authorization is not None:
@@ -169,7 +169,11 @@ def _require_csrf_token(request: HttpRequest) -> None:
 
 
 def _request_facts(request: HttpRequest) -> dict[str, Any]:
-    return {**_origin(request), "reason": read_reason(request.headers.get("X-Change-Reason"))}
+    try:
+        reason = read_reason(request.headers.get("X-Change-Reason"))
+    except InvalidRequest:  # refused when it is known that the caller may do this at all
+        reason = None
+    return {**_origin(request), "reason": reason}
 
 
 def _origin(request: HttpRequest) -> dict[str, Any]:
@@ -185,9 +189,14 @@ def _refusal(request: HttpRequest, reason: str, *, lookup_id: str | None = None)
 
 
 def read_reason(header: str | None) -> str | None:
-    """The text of an X-Change-Reason header: UTF-8 as it is, or percent-encoded; raises InvalidRequest."""
-    if header is None or not header.strip():
+    """The text of an X-Change-Reason header: UTF-8 as it is, or percent-encoded; raises InvalidRequest.
+
+    granian hands over an empty text for every header that is not ASCII: a reason must not be lost without a word.
+    """
+    if header is None:
         return None
+    if not header.strip():
+        raise _bad_reason("is empty, or is not ASCII: percent-encode it")
     try:
         # WSGI hands over the header's bytes as latin-1 (PEP 3333).
         text = header.strip().encode("latin-1").decode("utf-8")

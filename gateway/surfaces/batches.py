@@ -23,7 +23,7 @@ from gateway.idempotency import answer_once, key_of
 from gateway.recording import record_refusal
 from gateway.surfaces.openapi import DryRun, OperationSchema, Problem
 from gateway.surfaces.problems import error_of, problem_of
-from gateway.surfaces.reading import read_document, read_query
+from gateway.surfaces.reading import read_document, read_query, refuse_headers
 from gateway.surfaces.viewsets import OperationViewSet, authentication_of, render, rendered
 
 
@@ -127,6 +127,7 @@ def _handler(operation: Operation) -> Callable[..., HttpResponse]:
 
 def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpResponse:
     try:
+        refuse_headers(request)
         _refuse_if_match(request)
         batch = load_batch(read_document(request))
         dry_run = load_query(pipeline.ChangeQuery, read_query(request)).dry_run

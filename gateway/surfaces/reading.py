@@ -10,8 +10,10 @@ from django.http import HttpRequest
 
 from gateway.core.errors import FieldError, InvalidRequest, MalformedRequest, UnsupportedMediaType
 from gateway.core.shapes import Body, load_body
+from keys.authentication import read_reason
 
 MAX_NESTING = 64
+_MOST_DIGITS = 1000
 
 
 def read_query(request: HttpRequest) -> dict[str, str]:
@@ -38,7 +40,7 @@ def read_query(request: HttpRequest) -> dict[str, str]:
 
 
 def read_document(request: HttpRequest) -> Any:
-    """The JSON body; None for an empty one. Raises UnsupportedMediaType or MalformedRequest."""
+    """The JSON body, None for an empty one; raises UnsupportedMediaType, MalformedRequest, InvalidRequest for null."""
     refuse_encoding(request)
     body = request.body
     if not body and not request.META.get("CONTENT_TYPE"):
@@ -47,7 +49,8 @@ def read_document(request: HttpRequest) -> Any:
     charset = parameters.strip().lower().removeprefix("charset=").strip('"')
     if media_type.strip().lower() != "application/json" or charset not in ("", "utf-8"):
         raise UnsupportedMediaType
-    return parse_json(body)
+    document = parse_json(body)
+    return load_body(Body, document) if document is None else document  # null is no body that was left out
 
 
 def refuse_members(request: HttpRequest) -> None:
@@ -57,6 +60,15 @@ def refuse_members(request: HttpRequest) -> None:
     """
     if request.body:
         load_body(Body, read_document(request))
+
+
+def refuse_headers(request: HttpRequest) -> None:
+    """For every operation: no Content-Encoding, and no reason that cannot be kept.
+
+    Raises UnsupportedMediaType or InvalidRequest.
+    """
+    refuse_encoding(request)
+    read_reason(request.headers.get("X-Change-Reason"))
 
 
 def refuse_encoding(request: HttpRequest) -> None:
@@ -73,6 +85,7 @@ def parse_json(body: bytes) -> Any:
             object_pairs_hook=_unique_members,
             parse_constant=_refuse_constant,
             parse_float=_finite,
+            parse_int=_short,
         )
     except RecursionError:
         raise MalformedRequest(f"The body is nested deeper than {MAX_NESTING} levels.") from None
@@ -105,6 +118,12 @@ def _finite(text: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise ValueError(f"The number {text} is out of range.")
     return value
+
+
+def _short(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise ValueError(f"A number has more than {_MOST_DIGITS} digits.")
+    return int(text)
 
 
 def _refuse_text(text: str) -> None:

@@ -18,7 +18,7 @@ from gateway.core.paging import PageQuery, page_of
 from gateway.core.shapes import Body, load_body, load_query, parse_guid, render_timestamp
 from gateway.surfaces.openapi import SessionSchema
 from gateway.surfaces.reading import read_document, read_query
-from gateway.surfaces.viewsets import JsonOnly
+from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
 from keys import sessions
 from keys.authentication import identify_session
 
@@ -79,6 +79,7 @@ class SessionViewSet(ViewSet):
     """`/rest/session`."""
 
     noun = "session"
+    http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
     schema = SessionSchema()
 
@@ -121,6 +122,7 @@ class SessionsViewSet(ViewSet):
     """`/rest/sessions`."""
 
     noun = "sessions"
+    http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
     schema = SessionSchema()
 

@@ -30,7 +30,7 @@ from gateway.surfaces.reading import (
     read_document,
     read_query,
     read_versions,
-    refuse_encoding,
+    refuse_headers,
     refuse_members,
     wants_async,
 )
@@ -90,6 +90,11 @@ class OperationViewSet(ViewSet):
         return view
 
 
+def _action_of(operation: Operation) -> str:
+    """The name of an operation's method on its ViewSet. Never just its verb: `delete` would answer every DELETE."""
+    return "run_" + operation.verb.replace("-", "_")
+
+
 def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
     def handle(_: OperationViewSet, request: Request, **arguments: str) -> HttpResponseBase:
         raw = request._request
@@ -102,6 +107,7 @@ def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
         )
 
         def query() -> Mapping[str, str]:
+            refuse_headers(raw)
             if operation.body is None and operation.method != "GET":
                 refuse_members(raw)
             given = read_query(raw)
@@ -110,19 +116,19 @@ def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
         inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: read_document(raw))
 
         def run(call: Call) -> pipeline.Answer:
-            refuse_encoding(raw)
             return pipeline.run(operation, call, inputs)
 
+        if "Idempotency-Key" in raw.headers:  # permission is looked at before the key
+            pipeline.require_admission(operation, call, inputs)
         key = key_of(raw)
         if key is None:
             answer = run(call)
             if isinstance(answer.body, RecordStream):
                 return stream_response(operation, raw, answer.body)
             return render(operation, raw, answer)
-        pipeline.require_admission(operation, call, inputs)
         return answer_once(raw, call, key, lambda call: rendered(raw, lambda: render(operation, raw, run(call))))
 
-    handle.__name__ = operation.verb.replace("-", "_")
+    handle.__name__ = _action_of(operation)
     handle.__doc__ = operation.function.__doc__
     return handle
 
@@ -162,7 +168,7 @@ def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[
     by_noun: dict[str, dict[str, Operation]] = {}
     for operation in operations(surface):
         if only is None or only.match(operation.path):
-            by_noun.setdefault(operation.noun, {})[operation.verb.replace("-", "_")] = operation
+            by_noun.setdefault(operation.noun, {})[_action_of(operation)] = operation
     return {
         noun: type(
             "".join(part.capitalize() for part in noun.split("-")) + "ViewSet",

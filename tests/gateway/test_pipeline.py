@@ -122,6 +122,30 @@ def test_an_operation_without_a_body_ignores_nothing_in_one(
     assert refused.status == 403, "permission comes first"
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Content_Encoding": "gzip"}, 415),
+        ({"Idempotency_Key": "é".encode().decode("latin-1")}, 400),
+        ({"X_Change_Reason": "x" * 501}, 400),
+        ({"X_Change_Reason": ""}, 400),
+    ],
+)
+def test_permission_comes_before_what_is_wrong_with_a_header(
+    connection: DirectoryConnection, integration: Integration, ada: UUID, headers: dict[str, str], status: int
+) -> None:
+    body = {"replace": {"title": "Countess"}}
+    assert integration.patch(path(ada), body, **headers).status == status
+    assert make_integration(connection, may=["directory.read_object"]).patch(path(ada), body, **headers).status == 403
+    assert integration.get(path(ada)).body["attributes"]["title"] == ["Analyst"]
+
+
+def test_null_is_no_body(integration: Integration, ada: UUID) -> None:
+    for method, target in (("PATCH", path(ada)), ("POST", f"{path(ada)}/enable")):
+        answer = integration.call(method, target, "null")
+        assert (answer.status, answer.code, answer.body["errors"][0]["pointer"]) == (400, "Request.Invalid", "#")
+
+
 def test_if_match(integration: Integration, ada: UUID, directory: Directory) -> None:
     version = integration.get(path(ada)).body["version"]
     refused = integration.patch(path(ada), {"replace": {"title": "x"}}, If_Match='"other"')
@@ -158,8 +182,16 @@ def test_the_same_key_and_request_are_carried_out_once(
     assert (again.status, again.body) == (200, first.body)
     assert again.headers["Idempotency-Replayed"] == "true"
     assert directory.text(ada, "title") == "B"
-    other = integration.patch(path(ada), {"replace": {"title": "C"}}, Idempotency_Key="one")
-    assert (other.status, other.code) == (422, "Idempotency.KeyReused")
+    for body, headers in (({"title": "C"}, {}), ({"title": "A"}, {"If_Match": '"0"'})):
+        other = integration.patch(path(ada), {"replace": body}, Idempotency_Key="one", **headers)
+        assert (other.status, other.code) == (422, "Idempotency.KeyReused")
+
+
+def test_an_answer_without_content_is_repeated_without_a_media_type(integration: Integration, ada: UUID) -> None:
+    for _ in range(2):
+        answer = integration.delete(path(ada), Idempotency_Key="one")
+        assert answer.status == 204
+        assert "Content-Type" not in answer.headers
 
 
 def test_an_answer_from_one_directory_is_not_given_for_another(

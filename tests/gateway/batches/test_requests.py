@@ -91,6 +91,13 @@ def test_there_are_twelve(integration: Integration, connection: DirectoryConnect
     assert (refused.status, refused.code, refused.headers["Allow"]) == (405, "Request.MethodNotAllowed", "POST")
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"), [({"X_Change_Reason": "x" * 501}, 400), ({"Content_Encoding": "gzip"}, 415)]
+)
+def test_headers_are_read_as_strictly(integration: Integration, headers: dict[str, str], status: int) -> None:
+    assert send(integration, "update", [], **headers).status == status
+
+
 def test_an_empty_list_is_no_failure(integration: Integration) -> None:
     answer = send(integration, "update", [])
     assert (answer.status, answer.body) == (

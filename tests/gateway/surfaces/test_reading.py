@@ -42,6 +42,11 @@ def test_what_can_be_read_in_two_ways_is_refused(body: bytes) -> None:
         parse_json(body)
 
 
+def test_a_long_number_is_refused_in_plain_words() -> None:
+    with pytest.raises(MalformedRequest, match=r"^A number has more than 1000 digits\.$"):
+        parse_json(b"9" * 5000)
+
+
 def test_nesting_up_to_the_limit_passes() -> None:
     parse_json(b"[" * MAX_NESTING + b"]" * MAX_NESTING)
 
