@@ -178,7 +178,10 @@ def _parameters(operation: Operation, describe: _Described) -> list[dict[str, An
             }
         )
         found.append(
-            _header("X-Change-Reason", "Why: kept in the log and shown to the approver (at most 500 characters).")
+            _header(
+                "X-Change-Reason",
+                "Why: kept in the log and shown to the approver (at most 500 characters). Percent-encode what is not ASCII.",
+            )
         )
     if operation.effect is not Effect.READ:
         meant = "The version the change is meant for; another one is 412."
