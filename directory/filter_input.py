@@ -1,24 +1,33 @@
 """Filters that callers wrote: read strictly, and refused where the directory would ignore a part or reveal a secret."""
 
+import re
 from typing import Any
 
 from directory import errors
 from directory.ldap import (
     ANYTHING,
     And,
+    ApproximatelyEquals,
     AttributeType,
+    Equals,
     Extensible,
     Filter,
     FilterSyntax,
     Not,
     Or,
     Schema,
+    Syntax,
 )
 from directory.ldap.codecs import is_credential
 from directory.ldap.filters import BIT_AND, BIT_OR, IN_CHAIN, parse
 from gateway.core.errors import FieldError, GatewayError
 
-_RULES = frozenset({BIT_AND, BIT_OR, IN_CHAIN})
+# [MS-ADTS] 3.1.1.3.4.4: what each matching rule applies to.
+_SYNTAXES = {
+    **dict.fromkeys((BIT_AND, BIT_OR), frozenset({Syntax.INTEGER, Syntax.LARGE_INTEGER})),
+    IN_CHAIN: frozenset({Syntax.DN}),
+}
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NOT_IN_THE_SCHEMA = frozenset({"anr"})  # a virtual attribute of AD ([MS-ADTS] 3.1.1.3.1.3.4)
 
 
@@ -48,12 +57,25 @@ def _checked(condition: Filter, schema: Schema) -> Filter:
             return Or(*(_checked(inner, schema) for inner in condition.filters))
         case Not():
             return Not(_checked(condition.filter, schema))
+        case ApproximatelyEquals():  # the same to AD ([MS-ADTS] 3.1.1.3.1.3.1); Samba does not know it
+            condition = Equals(condition.attribute, condition.value)
         case Extensible():
-            if condition.attribute is None or condition.rule not in _RULES or condition.dn_attributes:
+            if condition.attribute is None or condition.rule not in _SYNTAXES or condition.dn_attributes:
                 raise _refusal(errors.FilterUnsupported, "the directory has no such matching rule")
     for name in condition.attributes():
         _require_usable(name, schema)
+    if isinstance(condition, Extensible):
+        _require_fitting(condition, schema)
     return condition
+
+
+def _require_fitting(condition: Extensible, schema: Schema) -> None:
+    name = condition.attribute or ""
+    attribute = schema.attribute(name.partition(";")[0])
+    if attribute is None or attribute.syntax not in _SYNTAXES[condition.rule or ""]:
+        raise _refusal(errors.FilterUnsupported, f"the matching rule does not apply to {name}")
+    if condition.rule != IN_CHAIN and not _INTEGER.fullmatch(str(condition.value)):
+        raise _refusal(errors.FilterUnsupported, f"the bits of {name} are compared with a whole number")
 
 
 def _require_usable(name: str, schema: Schema) -> None:

@@ -38,7 +38,9 @@ _READ_IN_ONE_PASS = 100
 asked for by their identifiers a few at a time the first become records when the next are still being read.
 """
 _STREAMED_AT_ONCE = 500
-"""Records of a stream that are in memory."""
+"""Records of a stream that are in memory, at most."""
+_STREAMED_TEXT = 2_000_000
+"""Characters of their values, about: large records are read fewer at a time."""
 
 
 class SearchQuery(PageQuery):
@@ -159,6 +161,13 @@ def _names_shown(selection: Selection, kinds: Iterable[Kind]) -> tuple[str, ...]
     return tuple(sorted({name for kind in kinds for name in DEFAULT_ATTRIBUTES[kind]}))
 
 
+def _count_of_next(records: Sequence[DirectoryObject]) -> int:
+    """How many records to read after these, judged by the length of a few of them."""
+    few = records[:10]
+    length = sum(len(value) for record in few for values in record["attributes"].values() for value in values)
+    return max(1, min(_STREAMED_AT_ONCE, _STREAMED_TEXT * len(few) // max(1, length)))
+
+
 class _TooMany(Exception):
     """There are more matches than are wanted at once."""
 
@@ -249,12 +258,13 @@ class _Running:
 
     def read_parts(self, guids: bytes) -> Iterator[list[DirectoryObject]]:
         """The same of many matches, packed, a part at a time. No connection is held in between."""
-        size = 16 * _STREAMED_AT_ONCE
-        for start in range(0, len(guids), size):
-            part = guids[start : start + size]
+        start, count = 0, min(_READ_IN_ONE_PASS, _STREAMED_AT_ONCE)
+        while start < len(guids):
+            end = min(start + 16 * count, len(guids))
             with translated():
-                records = self.read([part[position : position + 16] for position in range(0, len(part), 16)])
+                records = self.read([guids[position : position + 16] for position in range(start, end, 16)])
             yield records
+            start, count = end, _count_of_next(records)
 
     def _find(self, attributes: tuple[str, ...], *, limit: int | None = None) -> Generator[Entry, None, None]:
         """The matches; with a limit, at least so many if there are so many."""

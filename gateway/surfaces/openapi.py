@@ -180,7 +180,8 @@ def _parameters(operation: Operation, describe: _Described) -> list[dict[str, An
         found.append(
             _header(
                 "X-Change-Reason",
-                "Why: kept in the log and shown to the approver (at most 500 characters). Percent-encode what is not ASCII.",
+                "Why: kept in the log and shown to the approver (at most 500 characters). "
+                "Percent-encode what is not ASCII.",
             )
         )
     if operation.effect is not Effect.READ:

@@ -33,6 +33,7 @@ _CONTENT_TYPES = {
 _STREAMS_AT_ONCE = 4
 """In one process. Each keeps one of its eight threads for as long as the client takes to read; the others go on."""
 _free = BoundedSemaphore(_STREAMS_AT_ONCE)
+_BLOCK = 1 << 16  # octets: the server takes several blocks in advance of a slow reader, of whatever size they are
 _SEPARATOR = re.compile(r"[;\\]")
 # What makes a spreadsheet take a cell for a formula.
 _RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
@@ -131,7 +132,9 @@ def _write(request: HttpRequest, stream: RecordStream, writer: "_Ndjson | _Csv")
     try:
         yield writer.head()
         for part in stream.parts:
-            yield writer.lines(part)
+            lines = writer.lines(part)
+            for start in range(0, len(lines), _BLOCK):
+                yield lines[start : start + _BLOCK]
     except Exception as exception:  # noqa: BLE001 - the answer has begun: only here can its reader be told
         error = error_of(exception)
         stream.failed(error)

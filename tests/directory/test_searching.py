@@ -124,6 +124,13 @@ def test_text_and_filter(integration: Integration, people: dict[str, UUID], orga
     assert len(names(search(integration, **place, filter=control))) == 5
 
 
+def test_what_the_server_may_not_know_is_said_otherwise(
+    integration: Integration, people: dict[str, UUID], organizational_unit: str
+) -> None:
+    for condition in ("(cn~=ada)", "(!(!(cn~=Ada)))", "(&(cn=Ada)(userAccountControl:1.2.840.113556.1.4.804:=514))"):
+        assert names(search(integration, base=organizational_unit, filter=condition)) == ["Ada"]
+
+
 def test_each_kind_finds_its_own(integration: Integration, directory: Directory, organizational_unit: str) -> None:
     directory.add_user("user", parent=organizational_unit)
     directory.add_group("group", parent=organizational_unit)
@@ -151,6 +158,10 @@ def test_each_kind_finds_its_own(integration: Integration, directory: Directory,
         ({"filter": "(nosuch=x)"}, 400, "AD.Filter.Unsupported"),
         ({"filter": "(tokenGroups=x)"}, 400, "AD.Filter.Unsupported"),
         ({"filter": "(:caseExactMatch:=x)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(userAccountControl:1.2.840.113556.1.4.803:=abc)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(userAccountControl:1.2.840.113556.1.4.804:=)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(cn:1.2.840.113556.1.4.803:=2)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(cn:1.2.840.113556.1.4.1941:=CN=x)"}, 400, "AD.Filter.Unsupported"),
         ({"attributes": "unicodePwd"}, 400, "AD.Attributes.NotReadable"),
         ({"sort": "-unicodePwd"}, 400, "AD.Attributes.NotReadable"),
         ({"sort": "nosuch"}, 400, "AD.Attributes.Unknown"),

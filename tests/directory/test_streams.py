@@ -239,6 +239,31 @@ def test_a_directory_that_is_down_is_a_problem(db: None, domain: Domain) -> None
     assert answer.problem["code"] == "AD.Directory.Unavailable"
 
 
+def test_large_records_are_read_fewer_at_a_time(
+    integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: Any
+) -> None:
+    for number in range(12):
+        directory.add_user(parent=organizational_unit, info="x" * (1000 if number % 2 else 900))
+    monkeypatch.setattr("directory.search._STREAMED_AT_ONCE", 4)
+    monkeypatch.setattr("directory.search._STREAMED_TEXT", 2000)
+    monkeypatch.setattr("gateway.surfaces.streams._BLOCK", 700)
+    real, counts = search._Running.read, []
+
+    def counting(running: Any, guids: Any) -> Any:
+        counts.append(len(guids))
+        return real(running, guids)
+
+    monkeypatch.setattr(search._Running, "read", counting)
+    given = {"base": organizational_unit, "attributes": "info"}
+    response = integration.client.get(
+        f"/api/ad/users?{urlencode(given)}", headers={"X-API-Key": integration.value, "Accept": NDJSON}
+    )
+    blocks = list(response.streaming_content)
+    assert len(b"".join(blocks).splitlines()) == 12
+    assert max(map(len, blocks)) == 700
+    assert (counts[0], set(counts[1:]) <= {1, 2}, sum(counts)) == (4, True, 12)
+
+
 @pytest.mark.parametrize("accept", [NDJSON, CSV])
 def test_a_stream_that_breaks_off_does_not_look_complete(
     integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: Any, accept: str
