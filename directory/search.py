@@ -16,7 +16,7 @@ from pydantic import Field
 
 from directory import search_snapshots
 from directory.access import client_of
-from directory.errors import translated
+from directory.errors import AttributeNotReadable, translated
 from directory.filter_input import read_filter
 from directory.ldap import And, Anr, Client, Entry, Filter, Scope
 from directory.search_area import Area, area_of
@@ -37,6 +37,8 @@ _READ_IN_ONE_PASS = 100
 """For larger pages two passes are quicker: Samba sends nothing of a search before it has all of it, while of objects
 asked for by their identifiers a few at a time the first become records when the next are still being read.
 """
+# [MS-ADTS] 3.1.1.4.5.19 to 21.
+_OF_ONE_OBJECT = frozenset({"tokenGroups", "tokenGroupsGlobalAndUniversal", "tokenGroupsNoGCAcceptable"})
 _STREAMED_AT_ONCE = 500
 """Records of a stream that are in memory, at most."""
 _STREAMED_TEXT = 2_000_000
@@ -153,6 +155,16 @@ def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
     )
 
 
+def _require_of_many(names: Iterable[str], *, parameter: str) -> None:
+    """Refuse what a domain controller computes for one object at a time and fails every other search for."""
+    for name in names:
+        if name in _OF_ONE_OBJECT:
+            detail = f"{name} is computed for one object at a time: read each by itself"
+            raise AttributeNotReadable(
+                detail, errors=[FieldError(AttributeNotReadable.code, detail, parameter=parameter)]
+            )
+
+
 def _names_shown(selection: Selection, kinds: Iterable[Kind]) -> tuple[str, ...] | None:
     if selection.everything:
         return None
@@ -196,7 +208,9 @@ class _Running:
         if query.filter is not None:
             conditions.append(read_filter(query.filter, schema))
         selection = select(schema, query.attributes, search.kinds)
+        _require_of_many(selection.shown or (), parameter="attributes")
         order = Order.of(query.sort, schema)
+        _require_of_many([order.attribute.name] if order.attribute else [], parameter="sort")
         area = area_of(call, query.base, _SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
         return cls(
             call=call,

@@ -3,6 +3,8 @@
 import pytest
 from django.test import Client
 
+from gateway.middleware.body_limit import MAX_ADDRESS
+
 
 def assert_problem(response, status: int, code: str) -> dict:
     assert response.status_code == status
@@ -66,6 +68,9 @@ def test_csrf_failure(client_with) -> None:
 def test_long_address(client: Client) -> None:
     assert_problem(client.get("/api/" + "a" * 17_000), 414, "Request.UriTooLong")
     assert_problem(client.get("/api/echo?" + "a" * 17_000), 414, "Request.UriTooLong")
+    whole = "/api/echo?" + "a" * (MAX_ADDRESS - len("/api/echo?"))
+    assert client.get(whole).status_code != 414
+    assert client.get(whole + "a").status_code == 414
     assert client.get("/api/echo?" + "a" * 16_000).status_code == 200
 
 
