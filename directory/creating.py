@@ -1,26 +1,33 @@
 """Proposals to create an object: one Add that holds everything, the password of an account included."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from directory import errors
 from directory.access import Reference, client_of, find_parent, require_inside_scopes
-from directory.ldap import Add, Client, Entry, Schema, Scope, quoted_password
-from directory.ldap.codecs import datetime_to_filetime, decode
+from directory.foreseen import (
+    refuse_primary_group_of_new,
+    require_attributes_of,
+    require_free,
+    require_possible_parent,
+)
+from directory.ldap import Add, Entry, Schema, quoted_password
+from directory.ldap.codecs import decode
 from directory.ldap.dn import DistinguishedName
-from directory.ldap.filters import Equals, Or
 from directory.ldap.flags import GroupType, UserAccountControl
 from directory.password_policy import PolicyReader
 from directory.passwords import explain_refusal, require_acceptable
+from directory.policy import protects_its_content
 from directory.proposal import SECRET, AttributeChange, Proposal, Target
 from directory.reading import read_created
 from directory.references import require_references
 from directory.settle import evidence_of
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
-from directory.shapes.bags import Bags, attribute_names, pointer
-from directory.shapes.kinds import Kind, kind_of, permission_for
+from directory.shapes.bags import Bags, pointer
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind, kind_of, permission_for
 from directory.shapes.modifications import Step, read_bags, refusal, require_sense, values_of_new
+from directory.shapes.record import PROTECTION_ATTRIBUTES
 from directory.shapes.value_rules import (
     ACCOUNT_TYPE_OF_KIND,
     GROUP_SCOPE_BITS,
@@ -28,7 +35,7 @@ from directory.shapes.value_rules import (
     refuse_name,
     replace_bad_characters,
 )
-from directory.updating import permissions_for_attributes
+from directory.updating import expiry_of, permissions_for_attributes
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
 from gateway.core.operation import Risk
@@ -47,10 +54,45 @@ class NewAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewGroup:
-    """What a new group has besides its bags."""
+    """What a new group has besides its bags. `sent` are those members that the caller gave, and not their defaults."""
 
     scope: GroupScope = "global"
     category: GroupCategory = "security"
+    sent: Collection[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Attributes:
+    """The attributes of the object to be made, and the members of the body they come from by lower-case name."""
+
+    values: dict[str, tuple[bytes, ...]]
+    where: dict[str, str]
+
+    @classmethod
+    def from_steps(cls, steps: Sequence[Step], kind: Kind) -> "_Attributes":
+        """Those of the bags; an empty list gives a new object nothing, so that its name counts as not given."""
+        return cls(
+            {attribute.name: encoded for attribute, encoded in values_of_new(steps, kind=kind)},
+            {step.name: step.where for step in steps if step.values},
+        )
+
+    def __contains__(self, attribute: str) -> bool:
+        return attribute.lower() in self.where
+
+    def set(self, attribute: str, value: bytes, *member: str) -> None:
+        """Give it what a member of the body stands for. Raises AttributesConflict when a bag gives it a value too."""
+        where = pointer(*member)
+        if attribute in self:
+            raise refusal(errors.AttributesConflict, where, f"{attribute} is also in a bag")
+        self.values[attribute] = (value,)
+        self.where[attribute.lower()] = where
+
+
+# What a creation decides by itself: it needs no more than the permission to create, and is no change of anything. The
+# same in a bag is what a change of it would be.
+_OF_CREATIONS = frozenset(
+    {"sAMAccountName", "userPrincipalName", "userAccountControl", "pwdLastSet", "unicodePwd", "groupType"}
+)
 
 
 def propose_create(
@@ -65,42 +107,52 @@ def propose_create(
 ) -> Proposal:
     """The Add of an object of a structural class below a parent.
 
-    Raises InvalidRequest for a class or name that cannot be, PasswordRequired, ObjectNotFound for the parent,
-    AlreadyExists when the name, the sAMAccountName or the userPrincipalName is taken, PasswordPolicyViolation.
+    Raises InvalidRequest for a class, a name or an expiry that cannot be, AttributesConflict, PasswordRequired,
+    ObjectNotFound for the parent, AlreadyExists when the name or an identifier is taken, PasswordPolicyViolation, and
+    DirectoryRejected for a parent that holds no such class and for attributes that it does not have.
     """
     client = client_of(call)
     schema = client.schema
-    rdn_attribute, kind = _class_of_new(schema, object_class)
+    classes, rdn_attribute = _class_of_new(schema, object_class)
+    kind = kind_of(classes)
     if complaint := refuse_name(name):
         raise refusal(InvalidRequest, "#/name", complaint)
     steps = read_bags(bags, schema, kind=kind)
     require_sense(steps, kind=kind, entry=None)
-    values = {attribute.name: encoded for attribute, encoded in values_of_new(steps, kind=kind)}
-    why_risky = None
+    new = _Attributes.from_steps(steps, kind)
+    named = frozenset(new.values)
     if account is not None:
-        why_risky = _add_account(values, bags, kind, name, account)
+        _add_account(new, kind, name, account)
     if group is not None:
-        _add_group(values, bags, name, group)
+        _add_group(new, name, group)
+    why_risky = _risk_of_account(new, kind, account)
 
-    container = find_parent(call, parent)
+    container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
     require_references(call, steps)
     require_inside_scopes(call, *_members(steps))
-    new = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
-    _require_free(client, new, values)
+    dn = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
+    require_possible_parent(schema, classes, container, "#/parent")
+    require_attributes_of(schema, classes, steps)
+    refuse_primary_group_of_new(steps)
+    if client.find(str(dn), ("objectGUID",)) is not None:
+        raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
+    require_free(client, new.values, new.where)
     policy = None
     if account is not None and account.password is not None:
         policy = PolicyReader(client).of_domain()
-        planned = Entry(str(new), {attribute: list(encoded) for attribute, encoded in values.items()})
+        planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})
         require_acceptable(policy, planned, account.password, pointer="#/password")
 
-    write = Add(str(new), {"objectClass": (object_class.encode(),), **values})
+    write = Add(str(dn), {"objectClass": (classes[-1].encode(),), **new.values})
+    written = named | (new.values.keys() - _OF_CREATIONS)
     return Proposal(
-        target=Target(id=None, kind=kind, distinguished_name=str(new)),
+        target=Target(id=None, kind=kind, distinguished_name=str(dn)),
         changes=tuple(_changes(schema, write)),
         write=write,
-        answer=lambda: read_created(call, str(new)),
-        requires=permissions_for_attributes(attribute_names(bags)) | {permission_for("create", kind)},
-        attributes=frozenset(step.attribute.name for step in steps),
+        answer=lambda: read_created(call, str(dn)),
+        requires=permissions_for_attributes(frozenset(map(str.lower, written))) | {permission_for("create", kind)},
+        attributes=written,
+        protected=protects_its_content(client, container),
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
         evidence=evidence_of(write),
@@ -108,8 +160,11 @@ def propose_create(
     )
 
 
-def _class_of_new(schema: Schema, object_class: str) -> tuple[str, Kind]:
-    """The naming attribute and the kind of a class; raises InvalidRequest unless objects can be made of it."""
+def _class_of_new(schema: Schema, object_class: str) -> tuple[list[str], str]:
+    """The classes from `top` to a structural one, and its naming attribute.
+
+    Raises InvalidRequest unless objects can be made of it.
+    """
     known = schema.object_class(object_class)
     if known is None or not known.structural:
         raise refusal(InvalidRequest, "#/objectClass", f"{object_class!r} is no structural class of the schema")
@@ -117,101 +172,76 @@ def _class_of_new(schema: Schema, object_class: str) -> tuple[str, Kind]:
     rdn_attribute = next(
         (found.rdn_attribute for found in map(schema.object_class, inherited) if found and found.rdn_attribute), None
     )
-    return rdn_attribute or "cn", kind_of(reversed(inherited))
+    return inherited[::-1], rdn_attribute or "cn"
 
 
-def _add_account(
-    values: dict[str, tuple[bytes, ...]], bags: Bags, kind: Kind, name: str, account: NewAccount
-) -> str | None:
-    """Add what makes it an account; why that is a security change, if it is."""
-    named = attribute_names(bags)
-    options = account.options
-    given: frozenset[str] = frozenset() if options is None else frozenset(options.model_fields_set)
-    _set_account_name(values, named, kind, name, account.sam_account_name)
+def _add_account(new: _Attributes, kind: Kind, name: str, account: NewAccount) -> None:
+    """Add what makes it an account. Raises InvalidRequest and AttributesConflict."""
+    options = account.options or AccountPart()
+    sent = options.model_fields_set
+    _set_account_name(new, kind, name, account.sam_account_name)
     if account.user_principal_name is not None:
-        _set(values, named, "userPrincipalName", account.user_principal_name.encode(), "userPrincipalName")
-    if "useraccountcontrol" not in named or account.enabled or "password_never_expires" in given:
+        new.set("userPrincipalName", account.user_principal_name.encode(), "userPrincipalName")
+    if "userAccountControl" not in new or account.enabled or "password_never_expires" in sent:
         control = ACCOUNT_TYPE_OF_KIND[kind]
         if not account.enabled:
             control |= UserAccountControl.ACCOUNTDISABLE
-        if options is not None and options.password_never_expires:
+        if options.password_never_expires:
             control |= UserAccountControl.DONT_EXPIRE_PASSWD
-        _set(
-            values,
-            named,
-            "userAccountControl",
-            str(control.value).encode(),
-            "enabled" if account.enabled else "account",
-        )
-    if options is not None and options.expires_at is not None:
-        _set(values, named, "accountExpires", str(datetime_to_filetime(options.expires_at)).encode(), "account")
-    if options is not None and options.must_change_password:
-        _set(values, named, "pwdLastSet", b"0", "account")
+        new.set("userAccountControl", str(control.value).encode(), "enabled" if account.enabled else "account")
+    if options.expires_at is not None:
+        new.set("accountExpires", str(expiry_of(options)).encode(), "account")
+    if options.must_change_password:
+        new.set("pwdLastSet", b"0", "account")
     if account.password is not None:
         if not account.password:
             raise refusal(InvalidRequest, "#/password", "must not be empty")
-        values["unicodePwd"] = (quoted_password(account.password),)
-    enabled = not int(values["userAccountControl"][0]) & UserAccountControl.ACCOUNTDISABLE
-    if enabled and account.password is None:
-        raise refusal(errors.PasswordRequired, "#/password", "an enabled account needs a password")
-    if enabled:
+        new.values["unicodePwd"] = (quoted_password(account.password),)
+
+
+def _risk_of_account(new: _Attributes, kind: Kind, account: NewAccount | None) -> str | None:
+    """Why what becomes of it as an account is a security change, if it is.
+
+    Raises PasswordRequired for an enabled account without a password, whichever path it is made by: without
+    userAccountControl the directory makes a disabled one.
+    """
+    if kind not in ACCOUNT_KINDS or "userAccountControl" not in new:
+        return None
+    control = UserAccountControl(int(new.values["userAccountControl"][0]))
+    if not control & UserAccountControl.ACCOUNTDISABLE:
+        if "unicodePwd" not in new.values:
+            where = new.where["useraccountcontrol"] if account is None else "#/password"
+            raise refusal(errors.PasswordRequired, where, "an enabled account needs a password")
         return "it creates an enabled account"
-    never_expires = options is not None and options.password_never_expires
+    never_expires = bool(control & UserAccountControl.DONT_EXPIRE_PASSWD)
     return "it creates an account whose password never expires" if never_expires else None
 
 
-def _set_account_name(
-    values: dict[str, tuple[bytes, ...]], named: frozenset[str], kind: Kind, name: str, given: str | None
-) -> None:
+def _set_account_name(new: _Attributes, kind: Kind, name: str, given: str | None) -> None:
     """The sAMAccountName: as given, else the object's name (as New-ADUser does); a computer's ends with `$`."""
-    if given is None and "samaccountname" in named:
+    if given is None and "sAMAccountName" in new:
         return
     chosen = name if given is None else given
     if kind is Kind.COMPUTER and not chosen.endswith("$"):
         chosen += "$"
     if complaint := refuse_account_name(chosen, kind):
         raise refusal(InvalidRequest, "#/samAccountName", complaint)
-    _set(values, named, "sAMAccountName", chosen.encode(), "samAccountName")
+    new.set("sAMAccountName", chosen.encode(), "samAccountName")
 
 
-def _add_group(values: dict[str, tuple[bytes, ...]], bags: Bags, name: str, group: NewGroup) -> None:
-    named = attribute_names(bags)
-    bits = GROUP_SCOPE_BITS[group.scope]
-    if group.category == "security":
-        bits |= GroupType.SECURITY_ENABLED
-    _set(values, named, "groupType", str(bits.signed).encode(), "scope")
-    if "samaccountname" not in named:
-        values["sAMAccountName"] = (replace_bad_characters(name).encode(),)
-
-
-def _set(
-    values: dict[str, tuple[bytes, ...]], named: frozenset[str], attribute: str, value: bytes, member: str
-) -> None:
-    if attribute.lower() in named:
-        raise refusal(errors.AttributesConflict, pointer(member), f"{attribute} is also in a bag")
-    values[attribute] = (value,)
+def _add_group(new: _Attributes, name: str, group: NewGroup) -> None:
+    """Add what makes it a group. Raises AttributesConflict."""
+    if "groupType" not in new or group.sent:
+        bits = GROUP_SCOPE_BITS[group.scope]
+        if group.category == "security":
+            bits |= GroupType.SECURITY_ENABLED
+        new.set("groupType", str(bits.signed).encode(), "type" if "scope" not in group.sent else "scope")
+    if "sAMAccountName" not in new:
+        new.set("sAMAccountName", replace_bad_characters(name).encode(), "name")
 
 
 def _members(steps: Iterable[Step]) -> list[str]:
     return [value.decode() for step in steps if step.name == "member" for value in step.values]
-
-
-def _require_free(client: Client, new: DistinguishedName, values: dict[str, tuple[bytes, ...]]) -> None:
-    """Refuse early what the directory would refuse: a dry run and an approver shall see it too."""
-    if client.find(str(new), ("objectGUID",)) is not None:
-        raise errors.AlreadyExists(f"There is an object with the name {new.rdn_value!r} in this container already.")
-    identifiers = [
-        Equals(name, values[name][0].decode()) for name in ("sAMAccountName", "userPrincipalName") if name in values
-    ]
-    domain = client.default_naming_context
-    taken = (
-        list(client.search(domain, Scope.SUBTREE, Or(*identifiers), ("sAMAccountName",), limit=1))
-        if identifiers
-        else []
-    )
-    for found in taken:
-        same = (found.text("sAMAccountName") or "").lower() == values["sAMAccountName"][0].decode().lower()
-        raise errors.AlreadyExists(f"The {'sAMAccountName' if same else 'userPrincipalName'} is in use.")
 
 
 def _changes(schema: Schema, write: Add) -> Iterable[AttributeChange]:

@@ -111,7 +111,11 @@ class FilterUnsupported(GatewayError):
 
 
 class DirectoryRejected(GatewayError):
-    """The directory itself refuses a write; `directoryMessage` is its message without names and paths."""
+    """The directory itself refuses a write; `directoryMessage` is its message without names and paths.
+
+    Of what its schema or its other objects make certain, the gateway says it in the directory's place
+    (`directory.foreseen`).
+    """
 
     status, code, title = 422, "AD.Directory.Rejected", "The directory refuses this change"
 
@@ -174,15 +178,27 @@ _IN_WORDS = {
     0x2164: "A domain-local group can be a member of domain-local groups of its own domain only.",
 }
 
+# Which identifier another object has, of errors that tell it by their number alone.
+_TAKEN = {
+    0x0524: "sAMAccountName",  # ERROR_USER_EXISTS
+    0x0526: "sAMAccountName",  # ERROR_GROUP_EXISTS
+    0x21C7: "servicePrincipalName",  # ERROR_DS_SPN_VALUE_NOT_UNIQUE_IN_FOREST
+    0x21C8: "userPrincipalName",  # ERROR_DS_UPN_VALUE_NOT_UNIQUE_IN_FOREST
+}
+
 
 def from_ldap(error: ldap.LdapError) -> GatewayError:
     """What a caller is told about an error of the LDAP layer."""
     if isinstance(error, ldap.TlsError):
         return Unavailable("The connection to the directory is not secured by TLS; a test of the connection says why.")
     meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
+    number = int(error.hex_code, 16) if error.hex_code else 0
+    if meaning is AlreadyExists:
+        taken = error.attribute if error.attribute in _TAKEN.values() else _TAKEN.get(number)
+        return AlreadyExists(f"The {taken} is in use." if taken else None)
     if meaning is not DirectoryRejected:
         return meaning()
-    detail = _IN_WORDS.get(int(error.hex_code, 16)) if error.hex_code else None
+    detail = _IN_WORDS.get(number)
     if error.attribute:
         return DirectoryRejected(detail, directoryMessage=error.message, attribute=error.attribute)
     return DirectoryRejected(detail, directoryMessage=error.message)

@@ -11,15 +11,16 @@ from uuid import UUID
 from directory import errors
 from directory.access import Reference, client_of, find_object, find_parent, require_inside_scopes
 from directory.deletion_protection import require_deletable
+from directory.foreseen import require_possible_parent
 from directory.group_policy import inheritance_warnings
 from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Rename, Scope, make_rdn
-from directory.policy import holds_protected, is_protected
+from directory.policy import holds_protected, is_protected, protects_its_content
 from directory.proposal import AttributeChange, Proposal
 from directory.reading import read_changed
 from directory.settle import evidence_of
 from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.modifications import refusal
-from directory.shapes.record import DirectoryObject
+from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.shapes.value_rules import refuse_name
 from directory.updating import TARGET_ATTRIBUTES, target_of
 from gateway.core.call import Call
@@ -35,12 +36,12 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
     """Another parent, the same name.
 
     Raises ObjectNotFound for the object and the parent, Forbidden when either or the present parent is outside the
-    scopes, DeletionProtected (a move needs the right to delete, [MS-ADTS] 3.1.1.5.4.1.1), MoveBelowItself and
-    AlreadyExists.
+    scopes, DeletionProtected (a move needs the right to delete, [MS-ADTS] 3.1.1.5.4.1.1), MoveBelowItself,
+    AlreadyExists, and DirectoryRejected for a parent that holds no such class.
     """
     client = client_of(call)
     entry = _find(call, id, noun, descriptor=True)
-    container = find_parent(call, parent)
+    container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
     old = DistinguishedName.parse(entry.dn)
     if DistinguishedName.parse(container.dn).is_within(old):
         raise errors.MoveBelowItself
@@ -48,6 +49,7 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
     write = None
     if container.guid.bytes_le not in entry.values("parentGUID"):
         require_deletable(entry)
+        require_possible_parent(client.schema, entry.object_classes, container, "#/parent")
         write = Rename(entry.dn, rdn, container.dn)
     kind = kind_of(entry.object_classes)
     warnings: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
         entry,
         write,
         new_dn=f"{rdn},{container.dn}",
+        into_protected=write is not None and protects_its_content(client, container),
         risk_reason="it moves an organizational unit" if kind is Kind.ORGANIZATIONAL_UNIT else None,
         warnings=warnings,
     )
@@ -112,6 +115,7 @@ def _propose(
     write: Rename | None,
     *,
     new_dn: str,
+    into_protected: bool = False,
     requires: Collection[str] = (),
     risk_reason: str | None = None,
     warnings: tuple[str, ...] = (),
@@ -125,7 +129,9 @@ def _propose(
         write=write,
         answer=lambda: _read_at(call, entry.guid, new_dn if write else None),
         requires=frozenset(requires),
-        protected=is_protected(client, entry) or (_has_children(client, entry) and holds_protected(client, entry.dn)),
+        protected=into_protected
+        or is_protected(client, entry)
+        or (_has_children(client, entry) and holds_protected(client, entry.dn)),
         risk=Risk.DESTRUCTIVE if risk_reason else Risk.ORDINARY,
         risk_reason=risk_reason,
         warnings=warnings,

@@ -14,7 +14,7 @@ from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from directory.ancestry import groups_above, primary_group_of
-from directory.ldap import Client, Entry, Scope
+from directory.ldap import Client, DistinguishedName, Entry, Scope
 from directory.ldap.codecs import text_to_sid
 from directory.ldap.filters import And, BitAnd, Equals, Filter, Or
 from directory.ldap.flags import (
@@ -30,6 +30,17 @@ from directory.read_ahead import current_look
 _NAMES_IN_ONE_FILTER = 100
 _CONTROLLER_BITS = UserAccountControl.SERVER_TRUST_ACCOUNT | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
 _IMMOVABLE = SystemFlags.DISALLOW_DELETE
+# wellKnownObjects of the domain ([MS-ADTS] 6.1.1.4), which tells containers whatever they are called.
+_GOVERNING = (
+    "AB1D30F3768811D1ADED00C04FD8D5CD",  # GUID_SYSTEMS_CONTAINER_W
+    "A361B2FFFFD211D1AA4B00C04FD7D83A",  # GUID_DOMAIN_CONTROLLERS_CONTAINER_W
+)
+_FOR_EVERYBODY = (
+    "A9D1CA15768811D1ADED00C04FD8D5CD",  # GUID_USERS_CONTAINER_W
+    "AA312825768811D1ADED00C04FD8D5CD",  # GUID_COMPUTERS_CONTAINER_W
+    "22B70C67D56E4EFB91E9300FCA3DC1AA",  # GUID_FOREIGNSECURITYPRINCIPALS_CONTAINER_W
+    "AB8153B7768811D1ADED00C04FD8D5CD",  # GUID_LOSTANDFOUND_CONTAINER_W
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +182,27 @@ def holds_protected(client: Client, dn: str) -> bool:
     if dn.lower().endswith(client.configuration_naming_context.lower()):
         return True
     return find_protected_below(client, dn) is not None
+
+
+def protects_its_content(client: Client, container: Entry) -> bool:
+    """Whether what is put into a container, read with PROTECTION_ATTRIBUTES, governs the domain or the forest.
+
+    So it is in the forest's configuration, below the domain's System container (policies, AdminSDHolder, password
+    settings, trusts) and among the domain controllers; and in a container that is protected by its own marks, but for
+    those that carry them only because they cannot be deleted and are there for everybody's objects.
+    """
+    if container.dn.lower().endswith(client.configuration_naming_context.lower()):
+        return True
+    root = client.default_naming_context
+    found = (value.split(":", 3) for value in client.read(root, ("wellKnownObjects",)).texts("wellKnownObjects"))
+    well_known = {guid: dn for _, _, guid, dn in found}
+    place = DistinguishedName.parse(container.dn)
+    if any(place.is_within(DistinguishedName.parse(well_known[guid])) for guid in _GOVERNING if guid in well_known):
+        return True
+    for_everybody = {root, *(well_known[guid] for guid in _FOR_EVERYBODY if guid in well_known)}
+    return is_protected_by_itself(container) and not any(
+        place == DistinguishedName.parse(name) for name in for_everybody
+    )
 
 
 def find_protected_below(client: Client, dn: str, attributes: Sequence[str] = ("objectGUID",)) -> Entry | None:

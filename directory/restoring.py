@@ -12,6 +12,7 @@ from audit.deletions import last_image
 from directory import errors
 from directory.access import Reference, client_of, find_parent
 from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_rdn
+from directory.foreseen import require_possible_parent
 from directory.ldap import Client, DistinguishedName, Entry, Equals, Schema, Scope, make_rdn
 from directory.ldap.reanimation import reanimate
 from directory.policy import is_protected
@@ -41,7 +42,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     client = client_of(call)
     entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES))
     container = _last_parent(call, client, entry) if parent is None else find_parent(call, parent)
-    _require_possible(client.schema, entry, container)
+    require_possible_parent(client.schema, entry.object_classes, container, None if parent is None else "#/parent")
     rdn = last_known_rdn(entry)
     if name is not None:
         rdn = make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, name)
@@ -91,20 +92,6 @@ def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
     if parent is None:
         raise errors.ParentDeleted("The container the object was in is deleted: name another parent.")
     return find_parent(call, parent.guid)
-
-
-def _require_possible(schema: Schema, entry: Entry, container: Entry) -> None:
-    """Refuse a parent that may hold no such object. The directory knows, but Samba does not look at a restore."""
-    superiors = {
-        superior.lower()
-        for name in schema.superclasses(entry.object_classes[-1])
-        if (known := schema.object_class(name)) is not None
-        for superior in known.possible_superiors
-    }
-    if superiors and not superiors & {name.lower() for name in container.object_classes}:
-        raise errors.DirectoryRejected(
-            f"An object of class {entry.object_classes[-1]} cannot be in one of class {container.object_classes[-1]}."
-        )
 
 
 def _image(call: Call, entry: Entry, schema: Schema) -> dict[str, list[str]] | None:

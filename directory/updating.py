@@ -1,10 +1,10 @@
 """Proposals to change the attributes of an object: by bags, and by the parts of an account or a group."""
 
-from collections.abc import Sequence
 from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, find_object
+from directory.foreseen import require_update_possible
 from directory.ldap import Entry, Modify, Schema
 from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
@@ -19,7 +19,6 @@ from directory.shapes.bags import Bags, attribute_names, pointer
 from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
-    Step,
     append_difference,
     combine,
     read_bags,
@@ -46,7 +45,7 @@ TARGET_ATTRIBUTES = (*PROTECTION_ATTRIBUTES, *EVIDENCE_ATTRIBUTES, "objectClass"
 
 
 def permissions_for_attributes(names: frozenset[str]) -> frozenset[str]:
-    """The permissions that bags naming these attributes (lower case) need besides the operation's own."""
+    """The permissions that writing these attributes (lower case) needs besides the operation's own."""
     return frozenset(needed for name in names for needed in _PERMISSIONS_OF_ATTRIBUTE.get(name, ()))
 
 
@@ -65,7 +64,12 @@ def propose_update(
     account: AccountPart | None = None,
     group: GroupPart | None = None,
 ) -> Proposal:
-    """All of one request as one modify, each old value guarding it."""
+    """All of one request as one modify, each old value guarding it.
+
+    Raises what `read_bags`, `require_sense` and `require_update_possible` do; InvalidRequest for a part that the object
+    has not, and for an expiry that cannot be; AttributesConflict, ObjectNotFound, Forbidden and what
+    `require_members_allowed` raises.
+    """
     client = client_of(call)
     schema = client.schema
     kinds = KINDS_OF_NOUN[noun]
@@ -79,6 +83,7 @@ def propose_update(
     require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
     require_members_allowed(call, entry, delta)
+    require_update_possible(client, entry, steps, delta)
     why_risky = None
     if account is not None:
         _require_part(kind in ACCOUNT_KINDS, "account")
@@ -88,6 +93,10 @@ def propose_update(
         why_risky = _change_group(delta, schema, entry, group)
 
     names = attribute_names(bags)
+    written = {change.attribute for change in delta.changes}
+    # What a part writes counts as if a bag had named it. But of userAccountControl it changes only whether the password
+    # expires, which enables and disables nobody; that is a security change, and needs no permission of its own.
+    needing = names | {name.lower() for name in written - {"userAccountControl"}}
     protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     write = Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True) if delta.changes else None
     return Proposal(
@@ -95,17 +104,13 @@ def propose_update(
         changes=tuple(delta.changes),
         write=write,
         answer=lambda: read_changed(call, entry.guid),
-        requires=permissions_for_attributes(names) | {permission_for("update", kind)},
-        attributes=_spelled(steps),
+        requires=permissions_for_attributes(needing) | {permission_for("update", kind)},
+        attributes=frozenset(step.attribute.name for step in steps) | written,
         protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
         evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
     )
-
-
-def _spelled(steps: Sequence[Step]) -> frozenset[str]:
-    return frozenset(step.attribute.name for step in steps)
 
 
 def _require_part(fits: bool, member: str) -> None:
@@ -133,7 +138,7 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     why_risky = None
     given = account.model_fields_set
     if "expires_at" in given:
-        new = FILETIME_NEVER[1] if account.expires_at is None else datetime_to_filetime(account.expires_at)
+        new = expiry_of(account)
         both_never = {entry.integer("accountExpires") or 0, new} <= set(FILETIME_NEVER)
         if not both_never:
             change_integer(delta, schema, entry, "accountExpires", new)
@@ -144,6 +149,19 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
         change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
     return why_risky
+
+
+def expiry_of(account: AccountPart) -> int:
+    """`accountExpires` for the part's `expiresAt`.
+
+    Raises InvalidRequest for a moment that a FILETIME cannot hold, or that would mean "never".
+    """
+    if account.expires_at is None:
+        return FILETIME_NEVER[1]
+    filetime = datetime_to_filetime(account.expires_at)
+    if not FILETIME_NEVER[0] < filetime < FILETIME_NEVER[1]:
+        raise refusal(InvalidRequest, pointer("account", "expiresAt"), "is out of range: it must be after 1601-01-01")
+    return filetime
 
 
 def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) -> str | None:

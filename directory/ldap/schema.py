@@ -4,7 +4,7 @@ How the values of each syntax are written as text is `codecs`' business.
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -212,11 +212,24 @@ class Schema:
 
     def allowed_attributes(self, classes: Iterable[str]) -> frozenset[str]:
         """What entries of these classes may have, in lower case: inherited and auxiliary attributes included."""
-        return self._collect(classes, must=True, may=True)
+        names = frozenset(classes)
+        key = ("allowed attributes", names)
+        allowed: frozenset[str] | None = self.derived.get(key)
+        if allowed is None:  # working it out takes as long as two searches, and every update asks
+            allowed = self.derived[key] = self._collect(names, lambda known: known.must | known.may)
+        return allowed
 
     def required_attributes(self, classes: Iterable[str]) -> frozenset[str]:
         """What entries of these classes must have, in lower case."""
-        return self._collect(classes, must=True, may=False)
+        return self._collect(classes, lambda known: known.must)
+
+    def possible_superiors(self, classes: Iterable[str]) -> frozenset[str]:
+        """The classes, in lower case, of which a container must have one to hold an entry of these classes.
+
+        Inherited ones included, and those of auxiliary classes ([MS-ADTS] 3.1.1.4.5.21). A container has the classes
+        that its own is derived from among its values, so that those derived from a possible superior are meant too.
+        """
+        return self._collect(classes, lambda known: known.possible_superiors)
 
     def superclasses(self, name: str) -> list[str]:
         """From the class itself up to ``top``; empty for an unknown class."""
@@ -227,7 +240,7 @@ class Schema:
             current = self.object_class(current.superior)
         return found
 
-    def _collect(self, classes: Iterable[str], *, must: bool, may: bool) -> frozenset[str]:
+    def _collect(self, classes: Iterable[str], of_one: Callable[[ObjectClass], Iterable[str]]) -> frozenset[str]:
         names: set[str] = set()
         seen: set[str] = set()
         waiting = list(classes)
@@ -236,8 +249,7 @@ class Schema:
             if object_class is None or object_class.name in seen:
                 continue
             seen.add(object_class.name)
-            names |= {name.lower() for name in (object_class.must if must else ())}
-            names |= {name.lower() for name in (object_class.may if may else ())}
+            names |= {name.lower() for name in of_one(object_class)}
             waiting += [object_class.superior, *object_class.auxiliary]
         return frozenset(names)
 

@@ -81,7 +81,7 @@ def create_group(call: Call, *, body: CreateGroup) -> Proposal:
         name=body.name,
         parent=parse_reference(body.parent, pointer="#/parent"),
         bags=body,
-        group=NewGroup(scope=body.scope, category=body.type),
+        group=NewGroup(scope=body.scope, category=body.type, sent=body.model_fields_set & {"scope", "type"}),
     )
 
 

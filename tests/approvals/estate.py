@@ -22,6 +22,7 @@ class Estate:
         self.objects: dict[str, UUID] = {
             "domain": directory.guid(directory.base_dn),
             "controllers": directory.guid(f"OU=Domain Controllers,{directory.base_dn}"),
+            "services": directory.guid(f"CN=Services,CN=Configuration,{directory.base_dn}"),
             "unit": directory.guid(unit),
             "elsewhere": directory.guid(directory.add_unit("Elsewhere", parent=unit)),
             "inner": directory.guid(inner),

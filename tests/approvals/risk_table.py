@@ -34,8 +34,10 @@ def _accounts_update(plain: str, protected: str, *, control: int) -> list[Row]:
     return [
         _row(ORDINARY, plain, {"replace": {"description": "x", "info": "y"}}),
         _row(ORDINARY, plain, {"replace": {"msDS-cloudExtensionAttribute1": "x", "msDS-PhoneticDisplayName": "y"}}),
-        _row(ORDINARY, plain, {"account": {"expiresAt": "2031-01-31T00:00:00Z"}}),
-        _row(ORDINARY, plain, {"account": {"mustChangePassword": False}}),
+        _row(SECURITY, plain, {"account": {"expiresAt": "2031-01-31T00:00:00Z"}}),
+        _row(SECURITY, plain, {"replace": {"accountExpires": "2031-01-31T00:00:00Z"}}),
+        _row(SECURITY, plain, {"account": {"mustChangePassword": False}}),
+        _row(SECURITY, plain, {"replace": {"pwdLastSet": "-1"}}),
         _row(SECURITY, plain, {"account": {"passwordNeverExpires": True}}),
         _row(SECURITY, plain, {"replace": {"userAccountControl": str(control)}}),
         _row(SECURITY, plain, {"add": {"servicePrincipalName": ["HTTP/table.corp.example.test"]}}),
@@ -65,7 +67,8 @@ TABLE: dict[str, list[Row]] = {
         _row(ORDINARY, body=_new()),
         _row(ORDINARY, body=_new(password="Correct-Horse-9", account={"mustChangePassword": True})),
         _row(ORDINARY, body=_new(userPrincipalName="new@corp.example.test", replace={"mail": "new@example.test"})),
-        _row(ORDINARY, body=_new(account={"expiresAt": "2031-01-31T00:00:00Z"})),
+        _row(SECURITY, body=_new(account={"expiresAt": "2031-01-31T00:00:00Z"})),
+        _row(SECURITY, body=_new(replace={"accountExpires": "2031-01-31T00:00:00Z"})),
         _row(ORDINARY, body=_new(enabled=False, account={"passwordNeverExpires": False})),
         _row(SECURITY, body=_new(enabled=True, password="Correct-Horse-9")),
         _row(SECURITY, body=_new(account={"passwordNeverExpires": True})),
@@ -166,6 +169,7 @@ TABLE: dict[str, list[Row]] = {
     "objects.create": [
         _row(ORDINARY, body=_new(objectClass="contact")),
         _row(SECURITY, body=_new(objectClass="group", replace={"sAMAccountName": "new", "groupType": "2"})),
+        _row(SECURITY, body=_new(objectClass="container", parent="{services}")),
     ],
     "objects.update": [
         _row(ORDINARY, "contact", {"replace": {"description": "x"}}),

@@ -126,7 +126,6 @@ RUNS = "which decides what runs at sign-in or on the machine"
     [
         ("user", "userAccountControl", str(0x80202), SIGNS_IN),  # trusted for delegation
         ("computer", "userAccountControl", str(0x1001002), SIGNS_IN),  # trusted to authenticate for delegation
-        ("user", "primaryGroupID", "512", GRANTS),
         ("user", "sIDHistory", "S-1-5-21-1-2-3-512", GRANTS),
         ("user", "adminCount", "1", GRANTS),
         ("user", "servicePrincipalName", "HTTP/x.corp.example.test", FOUND),
@@ -155,6 +154,13 @@ def test_indirect_ways(
         assert answer.code == "AD.Attributes.InvalidValue", "bits that nobody sets through the gateway"
         return
     expect(answer, f"it writes {attribute}, {meaning}")
+
+
+def test_a_primary_group(careful: Integration, estate: Estate, directory: Directory) -> None:
+    user, group = estate.objects["active"], estate.objects["group"]  # of which it is a member, as it must be
+    relative_id = int.from_bytes(directory.read(group, "objectSid")["objectSid"][0][-4:], "little")
+    answer = update(careful, user, {"replace": {"primaryGroupID": str(relative_id)}})
+    expect(answer, f"it writes primaryGroupID, {GRANTS}")
 
 
 def test_what_the_schema_gives_to_the_system_alone_is_written_by_nobody(careful: Integration, estate: Estate) -> None:

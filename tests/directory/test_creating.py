@@ -1,11 +1,13 @@
 """Creating objects of every kind, and what is refused."""
 
+import json
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from audit.models import OperationRecord
+from gateway.core.call import SupervisionLevel
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory, random_name
 
@@ -118,6 +120,12 @@ def test_names_that_need_escaping(integration: Integration, parent: str, directo
         ({"remove": {"mail": "a"}}, 400, "Request.Invalid"),
         ({"clear": ["mail"]}, 400, "Request.Invalid"),
         ({"replace": {"userAccountControl": "512"}}, 422, "AD.Password.Required"),
+        ({"replace": {"userAccountControl": "544"}}, 422, "AD.Password.Required"),
+        ({"replace": {"userAccountControl": []}, "enabled": True}, 422, "AD.Password.Required"),
+        ({"account": {"expiresAt": "1601-01-01T00:00:00Z"}}, 400, "Request.Invalid"),
+        ({"account": {"expiresAt": "1500-01-01T00:00:00Z"}}, 400, "Request.Invalid"),
+        ({"replace": {"dnsRoot": "x"}}, 422, "AD.Directory.Rejected"),
+        ({"replace": {"primaryGroupID": "513"}}, 422, "AD.Directory.Rejected"),
         ({"replace": {"userAccountControl": "512"}, "enabled": True}, 400, "AD.Attributes.Conflict"),
         ({"replace": {"sAMAccountName": "ada"}, "samAccountName": "ada"}, 400, "AD.Attributes.Conflict"),
         ({"replace": {"title": "a"}, "add": {"title": "a"}}, 400, "AD.Attributes.Conflict"),
@@ -137,6 +145,8 @@ def test_what_is_refused(
     body = {"name": "Ada", "parent": parent, "samAccountName": random_name("u"), **change}
     answer = integration.post("/api/ad/users", body)
     assert (answer.status, answer.code) == (status, code)
+    dry = integration.post("/api/ad/users?dryRun=true", body)
+    assert (dry.status, dry.code) == (status, code)
     assert len(directory.search("(objectClass=*)", base=organizational_unit)) == 1
 
 
@@ -161,3 +171,129 @@ def test_permission_follows_the_class(connection: Any, parent: str) -> None:
     assert make_integration(connection, may=["directory.create_object"]).post("/api/ad/objects", body).status == 403
     allowed = make_integration(connection, may=["directory.create_organizationalunit"])
     assert allowed.post("/api/ad/objects", body).status == 201
+
+
+@pytest.mark.parametrize("bag", ["replace", "add"])
+@pytest.mark.parametrize("noun", ["users", "computers"])
+def test_an_empty_list_gives_nothing(
+    integration: Integration, parent: str, directory: Directory, noun: str, bag: str
+) -> None:
+    name = random_name("e")
+    empty = {"userAccountControl": [], "sAMAccountName": [], "title": []}
+    body = {"name": name, "parent": parent, bag: empty}
+    assert integration.post(f"/api/ad/{noun}?dryRun=true", body).status == 200
+    guid = UUID(integration.post(f"/api/ad/{noun}", body).body["id"])
+    assert directory.text(guid, "sAMAccountName") == name + ("$" if noun == "computers" else "")
+    assert not directory.is_enabled(guid)
+
+
+def test_an_empty_list_is_no_conflict(integration: Integration, parent: str, directory: Directory) -> None:
+    name = random_name("e")
+    body = {"name": "Ada", "parent": parent, "samAccountName": name, "replace": {"sAMAccountName": []}}
+    assert integration.post("/api/ad/users", body).body["account"]["samAccountName"] == name
+
+
+@pytest.mark.parametrize(
+    ("object_class", "control"), [("user", "512"), ("inetOrgPerson", "544"), ("computer", "4096"), ("computer", "4128")]
+)
+def test_an_enabled_account_needs_a_password_whichever_path(
+    integration: Integration,
+    parent: str,
+    directory: Directory,
+    organizational_unit: str,
+    object_class: str,
+    control: str,
+) -> None:
+    body = {"name": random_name("o"), "parent": parent, "objectClass": object_class}
+    answer = integration.post("/api/ad/objects", {**body, "replace": {"userAccountControl": control}})
+    assert (answer.status, answer.code) == (422, "AD.Password.Required")
+    assert answer.body["errors"][0]["pointer"] == "#/replace/userAccountControl"
+    assert len(directory.search("(objectClass=*)", base=organizational_unit)) == 1
+    created = integration.post("/api/ad/objects", body)
+    assert not directory.is_enabled(UUID(created.body["id"]))
+
+
+@pytest.fixture
+def taken(directory: Directory, ada: UUID) -> dict[str, str]:
+    """The identifiers that ada has."""
+    directory.modify(ada, userPrincipalName=f"{random_name('u')}@corp.example.test", servicePrincipalName="HTTP/ada")
+    names = ("sAMAccountName", "userPrincipalName", "servicePrincipalName")
+    return {name: directory.text(ada, name) or "" for name in names}
+
+
+@pytest.mark.parametrize("dry_run", ["true", "false"])
+@pytest.mark.parametrize(
+    ("noun", "body", "attribute", "where"),
+    [
+        ("users", {"samAccountName": "{}"}, "sAMAccountName", "#/samAccountName"),
+        ("users", {"replace": {"sAMAccountName": "{}"}}, "sAMAccountName", "#/replace/sAMAccountName"),
+        ("users", {"userPrincipalName": "{}"}, "userPrincipalName", "#/userPrincipalName"),
+        ("users", {"add": {"servicePrincipalName": ["HTTP/x", "{}"]}}, "servicePrincipalName", None),
+        ("computers", {"replace": {"sAMAccountName": [], "userPrincipalName": "{}"}}, "userPrincipalName", None),
+        ("objects", {"objectClass": "user", "replace": {"userPrincipalName": "{}"}}, "userPrincipalName", None),
+        ("objects", {"objectClass": "inetOrgPerson", "add": {"userPrincipalName": "{}"}}, "userPrincipalName", None),
+        ("groups", {"replace": {"sAMAccountName": "{}"}}, "sAMAccountName", "#/replace/sAMAccountName"),
+    ],
+)
+def test_an_identifier_in_use_is_named(
+    integration: Integration,
+    parent: str,
+    taken: dict[str, str],
+    noun: str,
+    body: dict[str, Any],
+    attribute: str,
+    where: str | None,
+    dry_run: str,
+) -> None:
+    filled = json.loads(json.dumps(body).replace("{}", taken[attribute].upper()))
+    body = {"name": random_name("n"), "parent": parent, **filled}
+    answer = integration.post(f"/api/ad/{noun}?dryRun={dry_run}", body)
+    assert (answer.status, answer.code) == (409, "AD.Object.AlreadyExists")
+    assert attribute in answer.body["detail"]
+    assert answer.body["errors"][0]["pointer"] == where or where is None
+
+
+def test_a_name_that_is_in_use_as_an_identifier(integration: Integration, parent: str) -> None:
+    answer = integration.post("/api/ad/groups", {"name": "administrator", "parent": parent})
+    assert (answer.status, answer.body["errors"][0]["pointer"]) == (409, "#/name")
+
+
+@pytest.mark.parametrize("dry_run", ["true", "false"])
+def test_a_parent_that_holds_no_such_class(integration: Integration, ada: UUID, dry_run: str) -> None:
+    answer = integration.post(f"/api/ad/groups?dryRun={dry_run}", {"name": random_name("g"), "parent": str(ada)})
+    assert (answer.status, answer.code) == (422, "AD.Directory.Rejected")
+    assert answer.body["errors"][0]["pointer"] == "#/parent"
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "group_type"),
+    [({}, 201, "2"), ({"scope": "global"}, 400, "#/scope"), ({"type": "security"}, 400, "#/type")],
+)
+def test_a_group_type_in_a_bag(
+    integration: Integration, parent: str, directory: Directory, sent: dict[str, str], status: int, group_type: str
+) -> None:
+    body = {"name": random_name("g"), "parent": parent, "replace": {"groupType": "2"}, **sent}
+    answer = integration.post("/api/ad/groups", body)
+    assert answer.status == status
+    if status == 201:
+        assert directory.text(UUID(answer.body["id"]), "groupType") == group_type
+    else:
+        assert answer.body["errors"][0]["pointer"] == group_type
+
+
+def test_an_expiry_is_a_security_change_in_either_spelling(connection: Any, parent: str) -> None:
+    supervised = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    moment = "2031-01-01T00:00:00Z"
+    for part in ({"replace": {"accountExpires": moment}}, {"account": {"expiresAt": moment}}):
+        assert supervised.post("/api/ad/users", {"name": random_name("u"), "parent": parent, **part}).status == 202
+
+
+def test_what_a_creation_decides_itself_needs_no_more(connection: Any, parent: str) -> None:
+    creator = make_integration(
+        connection, may=["directory.create_user"], level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY
+    )
+    name = random_name("u")
+    body = {"name": name, "parent": parent, "password": PASSWORD, "account": {"mustChangePassword": True}}
+    assert creator.post("/api/ad/users", body).status == 201
+    body = {"name": random_name("u"), "parent": parent, "password": PASSWORD, "replace": {"pwdLastSet": "0"}}
+    assert creator.post("/api/ad/users", body).status == 403

@@ -123,6 +123,21 @@ def test_what_cannot_be(integration: Integration, bob: UUID, directory: Director
     assert directory.dn(bob).endswith(here)
 
 
+def test_a_parent_that_holds_no_such_class(
+    integration: Integration, connection: Any, bob: UUID, directory: Directory, here: str, there: str
+) -> None:
+    unit = directory.guid(there)
+    supervised = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    path = f"/api/ad/organization-units/{unit}/move"
+    for answer in (
+        integration.post(f"{path}?dryRun=true", {"parent": str(bob)}),
+        supervised.post(path, {"parent": str(bob)}),
+    ):
+        assert refused(answer) == (422, "AD.Directory.Rejected")
+        assert answer.body["errors"][0]["pointer"] == "#/parent"
+    assert directory.dn(unit) == there
+
+
 def test_not_below_itself(integration: Integration, directory: Directory, here: str) -> None:
     inner = directory.add_unit("Inner", parent=here)
     unit = directory.guid(here)

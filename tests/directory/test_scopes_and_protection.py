@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from gateway.core.call import SupervisionLevel
 from tests.support.cast import Integration, all_permissions, make_integration
 from tests.support.directory import Directory, random_name
 
@@ -127,3 +128,50 @@ def test_a_group_of_the_domain_takes_members_with_the_permission_only(
     assert ordinary.patch(path, body).status == 403
     answer = integration.patch(f"{path}?dryRun=true", body)
     assert (answer.status, answer.body["risk"]) == (200, "security")
+
+
+@pytest.mark.parametrize(
+    ("container", "object_class"),
+    [
+        ("CN=Services,CN=Configuration", "container"),
+        ("CN=AdminSDHolder,CN=System", "container"),
+        ("CN=Policies,CN=System", "groupPolicyContainer"),
+        ("CN=System", "container"),
+        ("OU=Domain Controllers", "computer"),
+    ],
+)
+def test_what_governs_the_domain_takes_objects_with_the_permission_only(
+    ordinary: Integration,
+    connection: Any,
+    directory: Directory,
+    organizational_unit: str,
+    container: str,
+    object_class: str,
+) -> None:
+    parent = f"{container},{directory.base_dn}"
+    body = {"name": random_name("o"), "parent": parent, "objectClass": object_class}
+    assert ordinary.post("/api/ad/objects", body).status == 403
+    supervised = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    answer = supervised.post("/api/ad/objects", body)
+    assert (answer.status, answer.body["changeRequest"]["risk"]) == (202, "security")
+    if "Configuration" not in container:
+        guid = directory.add(f"CN={random_name('o')},{organizational_unit}", {"objectClass": object_class})
+        assert ordinary.post(f"/api/ad/objects/{guid}/move", {"parent": parent}).status == 403
+        assert supervised.post(f"/api/ad/objects/{guid}/move", {"parent": parent}).status == 202
+        assert directory.dn(guid).endswith(organizational_unit)
+
+
+@pytest.mark.parametrize("container", ["CN=Users,", "CN=Computers,", ""])
+def test_what_is_there_for_everybody_takes_objects(
+    ordinary: Integration, directory: Directory, organizational_unit: str, container: str
+) -> None:
+    parent = f"{container}{directory.base_dn}"
+    created = ordinary.post("/api/ad/users", {"name": random_name("u"), "parent": parent})
+    moved = directory.add_user(parent=organizational_unit)
+    try:
+        assert created.status == 201
+        assert ordinary.post(f"/api/ad/users/{moved}/move", {"parent": parent}).status == 200
+        assert directory.dn(moved).endswith(parent)
+    finally:
+        directory.delete(moved)
+        directory.delete(UUID(created.body["id"]))

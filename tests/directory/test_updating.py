@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from gateway.core.call import SupervisionLevel
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import Directory
 
@@ -143,6 +144,8 @@ def test_what_is_refused(
         ({"replace": ["title"]}, "Request.Invalid"),
         ({"clear": "title"}, "Request.Invalid"),
         ({"account": {"expiresAt": "2030-01-01"}}, "Request.Invalid"),
+        ({"account": {"expiresAt": "1601-01-01T00:00:00Z"}}, "Request.Invalid"),
+        ({"account": {"expiresAt": "1500-01-01T00:00:00Z"}}, "Request.Invalid"),
         ({"account": {"passwordNeverExpires": "yes"}}, "Request.Invalid"),
         ({"account": {"enabled": True}}, "Request.UnknownMember"),
         ([], "Request.Invalid"),
@@ -269,6 +272,44 @@ def test_attributes_with_permissions_of_their_own(
         assert update(integration, ada, {"replace": {attribute: value}}).status == 403
     integration = make_integration(connection, may=["directory.update_user", *needed])
     assert update(integration, ada, {"replace": {attribute: value}}).status == 200
+
+
+def test_an_expiry_that_means_never_is_refused(integration: Integration, ada: UUID, directory: Directory) -> None:
+    directory.modify(ada, accountExpires="133000000000000000")
+    for moment in ("1601-01-01T00:00:00Z", "1500-01-01T00:00:00Z"):
+        answer = update(integration, ada, {"account": {"expiresAt": moment}})
+        assert answer.body["errors"][0]["pointer"] == "#/account/expiresAt"
+    assert directory.text(ada, "accountExpires") == "133000000000000000"
+
+
+def test_the_account_part_needs_the_permission_of_what_it_writes(
+    connection: Any, ada: UUID, directory: Directory
+) -> None:
+    directory.modify(ada, pwdLastSet="-1")
+    before = directory.text(ada, "pwdLastSet")
+    body = {"account": {"mustChangePassword": True}}
+    assert update(make_integration(connection, may=["directory.update_user"]), ada, body).status == 403
+    assert directory.text(ada, "pwdLastSet") == before
+    allowed = make_integration(connection, may=["directory.update_user", "directory.reset_password"])
+    assert update(allowed, ada, body).status == 200
+    assert directory.text(ada, "pwdLastSet") == "0"
+
+
+def test_that_a_password_never_expires_enables_nobody(connection: Any, ada: UUID) -> None:
+    integration = make_integration(connection, may=["directory.update_user"])
+    assert update(integration, ada, {"account": {"passwordNeverExpires": True}}).status == 200
+
+
+@pytest.mark.parametrize("part", [{"expiresAt": "2031-01-01T00:00:00Z"}, {"mustChangePassword": True}])
+def test_the_account_part_is_supervised_as_what_it_writes(
+    connection: Any, ada: UUID, directory: Directory, part: dict[str, Any]
+) -> None:
+    directory.modify(ada, pwdLastSet="-1")
+    before = directory.read(ada)
+    supervised = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    answer = update(supervised, ada, {"account": part})
+    assert (answer.status, answer.body["changeRequest"]["risk"]) == (202, "security")
+    assert directory.read(ada) == before
 
 
 def test_membership_needs_its_permission(connection: Any, group: UUID, ada: UUID, directory: Directory) -> None:
