@@ -27,6 +27,7 @@ from audit.log import NOT_APPLIED
 from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, redacted
 from directory.errors import Unavailable
+from directory.ldap import fold
 from directory.proposal import SECRET, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
@@ -234,7 +235,7 @@ def _seen(changes: list[ChangeJson], *, place: str) -> dict[str, tuple[list[str]
 def _relative(text: str, place: str) -> str:
     """A name at or below a place by its way from there; anything else as it is."""
     at = len(text) - len(place)
-    if not place or text[at:].lower() != place.lower() or (at > 0 and text[at - 1] != ","):
+    if not place or fold(text[at:]) != fold(place) or (at > 0 and text[at - 1] != ","):
         return text
     return f"{text[:at]}<target>"
 

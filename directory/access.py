@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from directory import errors
 from directory.connection import get_client
-from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound
+from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
 from directory.read_ahead import current_look
 from directory.shapes.kinds import Kind, kind_of
 from gateway.core.call import Call
@@ -59,7 +59,7 @@ def find_object(
     name = reference if isinstance(reference, UUID) else str(reference)
     try:
         entry = _read(client, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
-    except NotFound:
+    except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
         raise errors.ObjectNotFound from None
     # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
     if not _is_within_directory(client, entry):
@@ -101,8 +101,11 @@ def find_parent(call: Call, reference: Reference, *, attributes: Collection[str]
 def find_base(call: Call, reference: Reference) -> Entry:
     """The object to search below. Scopes do not matter here: a search finds nothing outside of them."""
     client = client_of(call)
-    entry = client.find(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
-    if entry is None or not _is_within_directory(client, entry):
+    try:
+        entry = client.read(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
+    except (NotFound, InvalidValue):
+        raise errors.ObjectNotFound from None
+    if not _is_within_directory(client, entry):
         raise errors.ObjectNotFound
     return entry
 
@@ -137,21 +140,20 @@ def named_inside_scopes(call: Call, column: str) -> Q:
         return ~nowhere  # an empty condition would be lost beside another one
     inside = nowhere
     for base in bases:
-        below = f",{base}"
+        # A database folds case by rules of its own, and would show what lies in `OU=ı` to those confined to `OU=I`.
         # A comma that is escaped belongs to a name, not to the path.
-        is_below = Q((f"{column}__iendswith", below)) & ~Q((f"{column}__iendswith", "\\" + below))
-        inside |= Q((f"{column}__iexact", base)) | is_below
+        inside |= Q((f"{column}__regex", rf"(\A|[^\\](\\\\)*,){pattern_of(base)}\Z"))
     return inside
 
 
 def is_within_any(name: str, bases: Collection[str]) -> bool:
     """Whether an object is one of these or below one."""
     # Parsing costs more than the rest of a check, and is needed only where the directory spells the two differently.
-    lower = name.lower()
+    folded = fold(name)
     for base in bases:
-        ending = base.lower()
+        ending = fold(base)
         # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
-        if lower == ending or (lower.endswith(f",{ending}") and not lower.endswith(f"\\,{ending}")):
+        if folded == ending or (folded.endswith(f",{ending}") and not folded.endswith(f"\\,{ending}")):
             return True
     parsed = DistinguishedName.parse(name)
     return any(parsed.is_within(DistinguishedName.parse(base)) for base in bases)

@@ -13,7 +13,7 @@ from directory.foreseen import (
     require_possible_parent,
 )
 from directory.ldap import Add, Entry, Schema, quoted_password
-from directory.ldap.codecs import decode
+from directory.ldap.codecs import datetime_to_filetime, decode
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.flags import GroupType, UserAccountControl
 from directory.password_policy import PolicyReader
@@ -35,7 +35,7 @@ from directory.shapes.value_rules import (
     refuse_name,
     replace_bad_characters,
 )
-from directory.updating import expiry_of, permissions_for_attributes
+from directory.updating import permissions_for_attributes
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
 from gateway.core.operation import Risk
@@ -88,10 +88,11 @@ class _Attributes:
         self.where[attribute.lower()] = where
 
 
-# What a creation decides by itself: it needs no more than the permission to create, and is no change of anything. The
+# What the parts of a creation write: it needs no more than the permission to create, and is no change of anything. The
 # same in a bag is what a change of it would be.
 _OF_CREATIONS = frozenset(
-    {"sAMAccountName", "userPrincipalName", "userAccountControl", "pwdLastSet", "unicodePwd", "groupType"}
+    {"sAMAccountName", "userPrincipalName", "userAccountControl", "unicodePwd", "groupType"}
+    | {"pwdLastSet", "accountExpires"}
 )
 
 
@@ -190,7 +191,7 @@ def _add_account(new: _Attributes, kind: Kind, name: str, account: NewAccount) -
             control |= UserAccountControl.DONT_EXPIRE_PASSWD
         new.set("userAccountControl", str(control.value).encode(), "enabled" if account.enabled else "account")
     if options.expires_at is not None:
-        new.set("accountExpires", str(expiry_of(options)).encode(), "account")
+        new.set("accountExpires", str(datetime_to_filetime(options.expires_at)).encode(), "account")
     if options.must_change_password:
         new.set("pwdLastSet", b"0", "account")
     if account.password is not None:

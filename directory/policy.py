@@ -48,7 +48,7 @@ class AdministrativeGroups:
     """The built-in administrative groups and every group nested in one of them, however deep."""
 
     names: frozenset[str]
-    """Distinguished names in lower case, as `memberOf` of their members says them."""
+    """Distinguished names as the directory spells them, in `memberOf` of their members too."""
     sids: frozenset[bytes]
     domain_sid: bytes
     configuration: str
@@ -64,7 +64,7 @@ class AdministrativeGroups:
         if sids and (sids[0] in self.sids or sids[0] in _account_sids(self.domain_sid)):
             return True
         groups = entry.values("memberOf")
-        if groups and any(name.decode("utf-8", "replace").lower() in self.names for name in groups):
+        if groups and any(name.decode("utf-8", "replace") in self.names for name in groups):
             return True
         return primary_group_of(entry) in self.sids
 
@@ -262,7 +262,7 @@ def _administrative_sids(domain_sid: bytes) -> frozenset[bytes]:
 
 def _read_administrative_groups(client: Client, domain_sid: bytes) -> AdministrativeGroups:
     wanted = sorted(_administrative_sids(domain_sid))
-    names: dict[str, str] = {}
+    names: set[str] = set()
     sids: set[bytes] = set(wanted)
     found: Sequence[Filter] = [Equals("objectSid", sid) for sid in wanted]
     while found:
@@ -270,8 +270,8 @@ def _read_administrative_groups(client: Client, domain_sid: bytes) -> Administra
         for some in _chunks(found):
             condition = And(Equals("objectClass", "group"), Or(*some))
             for group in client.search(client.default_naming_context, Scope.SUBTREE, condition, ("objectSid",)):
-                if group.dn.lower() not in names:
-                    names[group.dn.lower()] = group.dn
+                if group.dn not in names:
+                    names.add(group.dn)
                     sids.update(group.values("objectSid"))
                     fresh.append(group.dn)
         found = [Equals("memberOf", name) for name in fresh]

@@ -57,9 +57,10 @@ def refill_from(call: Call, image: Mapping[str, Sequence[str]], entry: Entry, ne
     client = client_of(call)
     refill = Refill()
     left_out = []
+    named_by = DistinguishedName.parse(new_dn).rdn_attribute.lower()
     for name, texts in sorted(image.items()):
         attribute = client.schema.attribute(name)
-        if attribute is None or not texts or name in entry:
+        if attribute is None or not texts or name in entry or name.lower() == named_by:
             continue
         if _is_left_out(name, texts):
             left_out.append(attribute.name)

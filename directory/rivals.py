@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
-from directory.ldap import Client, LdapError, Schema
+from directory.ldap import Client, LdapError, Schema, fold
 from directory.ldap.codecs import decode
 from directory.proposal import SECRET
 from directory.settle import await_all, find_outcome, growth
@@ -107,9 +107,9 @@ def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
         case "rename" if evidence["nameVersion"] is not None:
             return frozenset({("renamed", str(evidence["nameVersion"]))})
         case "add":
-            return frozenset({("added", evidence["dn"].lower())})
+            return frozenset({("added", fold(evidence["dn"]))})
         case "delete":
-            return frozenset({("deleted", evidence["id"]), ("gone", (record.target_dn or "").lower())})
+            return frozenset({("deleted", evidence["id"]), ("gone", fold(record.target_dn or ""))})
         case "restore":
             return frozenset({("restored", evidence["id"])})
     return frozenset()
@@ -121,7 +121,7 @@ def _claims_of_modify(
     """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
     for verb, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
         ids = evidence.get("ids", {})
-        yield from ((verb, name.lower(), ids.get(dn, dn.lower())) for name, names in links.items() for dn in names)
+        yield from ((verb, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
     for change in changes:
         attribute = schema.attribute(change["attribute"])
         version = evidence["versions"].get(str(attribute.attid)) if attribute else None

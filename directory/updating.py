@@ -55,6 +55,10 @@ def target_of(entry: Entry) -> Target:
     )
 
 
+# Contract section 7: of an account's options only passwordNeverExpires is a security change.
+_ORDINARY_OPTIONS = frozenset({"accountExpires", "pwdLastSet"})
+
+
 def propose_update(
     call: Call,
     *,
@@ -66,9 +70,8 @@ def propose_update(
 ) -> Proposal:
     """All of one request as one modify, each old value guarding it.
 
-    Raises what `read_bags`, `require_sense` and `require_update_possible` do; InvalidRequest for a part that the object
-    has not, and for an expiry that cannot be; AttributesConflict, ObjectNotFound, Forbidden and what
-    `require_members_allowed` raises.
+    Raises what `read_bags`, `require_sense`, `require_update_possible` and `require_members_allowed` do; InvalidRequest
+    for a part that the object has not, AttributesConflict, ObjectNotFound and Forbidden.
     """
     client = client_of(call)
     schema = client.schema
@@ -105,7 +108,7 @@ def propose_update(
         write=write,
         answer=lambda: read_changed(call, entry.guid),
         requires=permissions_for_attributes(needing) | {permission_for("update", kind)},
-        attributes=frozenset(step.attribute.name for step in steps) | written,
+        attributes=frozenset(step.attribute.name for step in steps) | (written - _ORDINARY_OPTIONS),
         protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
@@ -138,7 +141,7 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     why_risky = None
     given = account.model_fields_set
     if "expires_at" in given:
-        new = expiry_of(account)
+        new = FILETIME_NEVER[1] if account.expires_at is None else datetime_to_filetime(account.expires_at)
         both_never = {entry.integer("accountExpires") or 0, new} <= set(FILETIME_NEVER)
         if not both_never:
             change_integer(delta, schema, entry, "accountExpires", new)
@@ -149,19 +152,6 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
         change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
     return why_risky
-
-
-def expiry_of(account: AccountPart) -> int:
-    """`accountExpires` for the part's `expiresAt`.
-
-    Raises InvalidRequest for a moment that a FILETIME cannot hold, or that would mean "never".
-    """
-    if account.expires_at is None:
-        return FILETIME_NEVER[1]
-    filetime = datetime_to_filetime(account.expires_at)
-    if not FILETIME_NEVER[0] < filetime < FILETIME_NEVER[1]:
-        raise refusal(InvalidRequest, pointer("account", "expiresAt"), "is out of range: it must be after 1601-01-01")
-    return filetime
 
 
 def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) -> str | None:

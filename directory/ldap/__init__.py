@@ -17,6 +17,7 @@ from directory.ldap.codecs import (
     sid_to_text,
     text_to_sid,
 )
+from directory.ldap.comparison import comparable, fold, pattern_of
 from directory.ldap.descriptor import (
     AccessMask,
     Ace,
@@ -176,6 +177,7 @@ __all__ = [
     "Write",
     "Written",
     "codecs",
+    "comparable",
     "datetime_to_filetime",
     "decode",
     "describe",
@@ -184,11 +186,13 @@ __all__ = [
     "escape_rdn_value",
     "filetime_to_datetime",
     "filters",
+    "fold",
     "guid_reference",
     "is_credential",
     "is_protected_from_deletion",
     "make_rdn",
     "parse_descriptor",
+    "pattern_of",
     "quoted_password",
     "sid_to_text",
     "swap",

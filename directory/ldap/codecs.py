@@ -61,19 +61,25 @@ CREDENTIAL_ATTRIBUTES: Final = _names(
 CREDENTIAL_PREFIXES: Final = ("mslaps-",)
 
 _RFC3339 = re.compile(
-    r"(\d{4})-(\d{2})-(\d{2})[Tt](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d{2}):(\d{2}))"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
+    r"(?:([Zz])|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
 )
-_GENERALIZED_TIME = re.compile(r"(\d{2}|\d{4})(\d{2})(\d{2})(\d{2})(\d{2})(\d{2})?(?:[.,](\d{1,9}))?Z")
+_GENERALIZED_TIME = re.compile(
+    r"([0-9]{2}|[0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})?(?:[.,]([0-9]{1,9}))?Z"
+)
 # As AD writes it, on a day that every month has: most times of most objects.
 _USUAL_TIME = re.compile(
     r"[1-9][0-9]{3}(?:0[1-9]|1[0-2])(?:0[1-9]|1[0-9]|2[0-8])(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\.0Z"
 )
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
-_OBJECT_REFERENCE = re.compile(r"<(?:GUID=[0-9A-Fa-f-]{32,36}|SID=(?:S-1-[0-9-]+|[0-9A-Fa-f]+))>", re.IGNORECASE)
+# ASCII: in any other case-blind pattern `ſ` is an S.
+_OBJECT_REFERENCE = re.compile(
+    r"<(?:GUID=[0-9A-Fa-f-]{32,36}|SID=(?:S-1-[0-9-]+|[0-9A-Fa-f]+))>", re.IGNORECASE | re.ASCII
+)
 _OBJECT_IDENTIFIER = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]*))+|[A-Za-z][A-Za-z0-9-]*")
 _PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
 _TAGGED_DN = re.compile(r"([BS]):([0-9]{1,7}):(.*)", re.DOTALL)
-_SID = re.compile(r"S-1-(0x[0-9A-Fa-f]{1,12}|[0-9]{1,15})((?:-[0-9]{1,10}){0,15})", re.IGNORECASE)
+_SID = re.compile(r"S-1-(0x[0-9A-Fa-f]{1,12}|[0-9]{1,15})((?:-[0-9]{1,10}){0,15})", re.IGNORECASE | re.ASCII)
 
 
 def is_credential(name: str) -> bool:

@@ -8,6 +8,7 @@ from uuid import UUID
 import ldap
 import ldap.dn
 
+from directory.ldap.comparison import comparable
 from directory.ldap.errors import InvalidValue
 
 # Two things that Samba writes and libldap misreads: a question mark is escaped, which RFC 4514 does not have, and a
@@ -69,8 +70,7 @@ class DistinguishedName:
     @cached_property
     def _key(self) -> tuple[tuple[_Ava, ...], ...]:
         return tuple(
-            tuple(sorted((attribute.lower(), " ".join(value.casefold().split())) for attribute, value in rdn))
-            for rdn in self.rdns
+            tuple(sorted((attribute.lower(), comparable(value)) for attribute, value in rdn)) for rdn in self.rdns
         )
 
     def __str__(self) -> str:

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 from directory.access import client_of
 from directory.ldap import AttributeType
 from directory.ldap.codecs import ValueType, value_type
+from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.modifications import refuse_writing
 from directory.shapes.record import is_readable, readable_name
 from gateway.core.call import Call
@@ -54,14 +55,15 @@ def list_attributes(call: Call, *, query: SchemaQuery) -> Page[AttributeDescript
     if query.classes is not None:
         allowed = schema.allowed_attributes(query.classes)
         names = {name for name in names if name.lower() in allowed}
-    items = [_description(schema.attributes[name.lower()]) for name in sorted(names, key=str.lower)]
+    kind = kind_of(query.classes or ())
+    items = [_description(schema.attributes[name.lower()], kind) for name in sorted(names, key=str.lower)]
     return {"items": items, "nextCursor": None, "total": len(items), "truncated": False}
 
 
-def _description(attribute: AttributeType) -> AttributeDescription:
+def _description(attribute: AttributeType, kind: Kind) -> AttributeDescription:
     return {
         "name": attribute.name,
         "type": value_type(attribute),
         "singleValued": attribute.single_valued,
-        "writable": refuse_writing(attribute) is None,
+        "writable": refuse_writing(attribute, kind) is None,
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from directory import errors
 from directory.ldap import Entry, Modification, Schema
 from directory.ldap.codecs import decode, encode, is_credential
+from directory.ldap.comparison import comparable, fold
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue as UnfitValue
 from directory.ldap.schema import AttributeType, Syntax
@@ -17,6 +18,7 @@ from directory.shapes.bags import Bags, named_bags, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.value_rules import (
     MAINTAINED_BY_DIRECTORY,
+    NAMED_BY,
     NAMING,
     SAM_KINDS,
     SINGLE_VALUED_ON_SAM_OBJECTS,
@@ -25,9 +27,11 @@ from directory.shapes.value_rules import (
 from gateway.core.errors import FieldError, GatewayError
 
 _CASE_IGNORED = frozenset({Syntax.UNICODE_STRING, Syntax.CASE_IGNORE_STRING})
+_SPACES_IGNORED = _CASE_IGNORED | {Syntax.NUMERIC_STRING}
 _NOT_WRITABLE = MAINTAINED_BY_DIRECTORY | NAMING | {"ntsecuritydescriptor"}
 # Writing these has effects of its own in the SAM; guarding them by the old value is not what Windows documents.
 _UNGUARDED = frozenset({"pwdlastset", "lockouttime"})
+_NOT_SET = "is not set as an attribute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +67,26 @@ def read_bags(bags: Bags, schema: Schema, *, kind: Kind) -> list[Step]:
     for bag_name, bag in named_bags(bags):
         for name, values in bag.items():
             where = pointer(bag_name, name)
-            attribute = _writable(schema, name, where)
+            attribute = _writable(schema, name, where, kind)
             encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
             if bag_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
                 raise refusal(errors.AttributeSingleValued, where, f"{attribute.name} can have one value only")
             steps.append(Step(bag_name, attribute, encoded, where))
     for index, name in enumerate(bags.clear):
         where = pointer("clear", str(index))
-        steps.append(Step("replace", _writable(schema, name, where), (), where))
+        steps.append(Step("replace", _writable(schema, name, where, kind), (), where))
     return steps
 
 
 def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> None:
-    """Refuse what AD would misuse on an object of this kind; `entry` is None for a new one. Raises InvalidValue."""
+    """Refuse what AD would misuse on an object of this kind; `entry` is None for a new one.
+
+    Raises InvalidValue, or AttributeNotWritable for the attribute that the entry is named by.
+    """
+    named_by = "" if entry is None else DistinguishedName.parse(entry.dn).rdn_attribute.lower()
     for step in steps:
+        if step.name == named_by:
+            raise refusal(errors.AttributeNotWritable, step.where, f"{step.attribute.name} {_NOT_SET}")
         if step.bag == "remove":
             continue
         current = None if entry is None else entry.text(step.attribute.name)
@@ -108,19 +118,22 @@ def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
 
 
 def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[bytes], after: Sequence[bytes]) -> None:
-    """Add to a delta what leads an attribute from some values to others; nothing when they are the same."""
+    """Add to a delta what leads an attribute from some values to others; nothing when they mean the same."""
     kept, wanted = set(before), set(after)
     removed = tuple(value for value in before if value not in wanted)
     added = tuple(value for value in after if value not in kept)
-    if not removed and not added:
+    if decode(attribute, removed) == decode(attribute, added):  # nothing either way, or both forms of "never"
         return
     if attribute.name.lower() in _UNGUARDED:
         delta.modifications.append(Modification("replace", attribute.name, tuple(after)))
     else:
+        # Samba takes `a` beside `A`, but removes the first of them whichever is named: both go, and one comes back.
+        gone = {_confusable_key(attribute, value) for value in removed}
+        again = tuple(value for value in before if value in wanted and _confusable_key(attribute, value) in gone)
         if removed:
-            delta.modifications.append(Modification("delete", attribute.name, removed))
-        if added:
-            delta.modifications.append(Modification("add", attribute.name, added))
+            delta.modifications.append(Modification("delete", attribute.name, removed + again))
+        if added or again:
+            delta.modifications.append(Modification("add", attribute.name, again + added))
     if attribute.linked:  # a membership is recorded as what was added and removed (contract section 8)
         before, after = removed, added
     delta.changes.append(
@@ -150,13 +163,18 @@ def is_single_valued(attribute: AttributeType, kind: Kind) -> bool:
 def comparison_key(attribute: AttributeType, value: bytes) -> object:
     """What values are compared by when one is added or removed, as AD compares that syntax ([MS-ADTS] 3.1.1.2.2.4)."""
     if attribute.syntax in _CASE_IGNORED:
-        return value.decode("utf-8", "replace").casefold()
+        return fold(value.decode("utf-8", "replace"))
     if attribute.syntax is Syntax.DN:
         try:
             return DistinguishedName.parse(value.decode())
         except (UnfitValue, UnicodeDecodeError):
             return value
     return value
+
+
+def _confusable_key(attribute: AttributeType, value: bytes) -> object:
+    """What a value to be removed is looked up by in Samba, which does not count surplus spaces either."""
+    return comparable(value.decode("utf-8", "replace")) if attribute.syntax in _SPACES_IGNORED else value
 
 
 def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
@@ -177,37 +195,38 @@ def _resulting(steps: Sequence[Step], before: Sequence[bytes]) -> list[bytes]:
     """The values after all steps on one attribute: what is removed goes first, so that a value can change its case.
 
     A directory may hold values that are compared as one here (Samba takes `a` beside `A`): all of them stay unless they
-    are named, and one that is named exactly goes alone.
+    are named, and one that is named exactly goes alone. Whether it takes two such values at once, it decides itself.
     """
     attribute = steps[0].attribute
-    values = present = _grouped(attribute, before)
-    for step in sorted(steps, key=lambda step: step.bag != "remove"):
+    values = _grouped(attribute, before)
+    present = dict(values)
+    named = {bag: [value for step in steps if step.bag == bag for value in step.values] for bag in ("remove", "add")}
+    for value in named["remove"]:
+        key = comparison_key(attribute, value)
+        held = values.get(key, [])
+        values[key] = [other for other in held if other != value] if value in held else []
+    for step in steps:
         if step.bag == "replace":
             # An exact replacement: what differs in case only is a change.
-            values = {comparison_key(attribute, value): [value] for value in step.values}
-            continue
-        values = dict(values)
-        for value in step.values:
-            key = comparison_key(attribute, value)
-            held = values.get(key, [])
-            if step.bag == "add":
-                values[key] = held or [value]
-            else:
-                values[key] = [other for other in held if other != value] if value in held else []
-    if attribute.syntax is Syntax.DN:  # the same object in another spelling is no change
-        values = {key: present.get(key, held) for key, held in values.items() if held}
+            values = _grouped(attribute, step.values)
+    remaining = {key for key, held in values.items() if held}
+    for key, added in _grouped(attribute, named["add"]).items():
+        if key not in remaining:
+            values[key] = added
+    if attribute.syntax is Syntax.DN:  # the same object in another spelling is no change, and one value
+        values = {key: present.get(key, held[:1]) for key, held in values.items() if held}
     return [value for held in values.values() for value in held]
 
 
 def _grouped(attribute: AttributeType, values: Sequence[bytes]) -> dict[object, list[bytes]]:
-    """Values by what they are compared by."""
+    """Values, each once, by what they are compared by."""
     found: dict[object, list[bytes]] = {}
-    for value in values:
+    for value in dict.fromkeys(values):
         found.setdefault(comparison_key(attribute, value), []).append(value)
     return found
 
 
-def _writable(schema: Schema, name: str, where: str) -> AttributeType:
+def _writable(schema: Schema, name: str, where: str, kind: Kind) -> AttributeType:
     attribute = None if ";" in name else schema.attribute(name)
     if is_credential(name):
         raise refusal(
@@ -215,15 +234,16 @@ def _writable(schema: Schema, name: str, where: str) -> AttributeType:
         )
     if attribute is None:
         raise refusal(errors.AttributeUnknown, where, f"{name!r} is no attribute of the directory's schema")
-    if complaint := refuse_writing(attribute):
+    if complaint := refuse_writing(attribute, kind):
         raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} {complaint}")
     return attribute
 
 
-def refuse_writing(attribute: AttributeType) -> str | None:
-    """Why no bag may write an attribute, or None."""
-    if attribute.name.lower() in _NOT_WRITABLE:
-        return "is not set as an attribute"
+def refuse_writing(attribute: AttributeType, kind: Kind) -> str | None:
+    """Why no bag may write an attribute of an object of this kind, or None."""
+    name = attribute.name.lower()
+    if name in _NOT_WRITABLE or name == NAMED_BY.get(kind):
+        return _NOT_SET
     if attribute.constructed or attribute.system_only or attribute.back_link:
         return "is maintained by the directory"
     return None

@@ -21,8 +21,10 @@ MAINTAINED_BY_DIRECTORY = frozenset(
 )
 """The SAM keeps these itself. Windows refuses to have them written; Samba does not, which would falsify evidence."""
 
-NAMING = frozenset({"name", "cn", "ou", "distinguishedname", "objectclass", "objectcategory"})
+NAMING = frozenset({"name", "cn", "distinguishedname", "objectclass", "objectcategory"})
 """An object's name, place and class change by rename, by move, and not at all."""
+NAMED_BY = {Kind.ORGANIZATIONAL_UNIT: "ou"}
+"""What else names the objects of a kind, and is an attribute like others on all the rest."""
 
 SINGLE_VALUED_ON_SAM_OBJECTS = frozenset({"description"})
 """Multi-valued in the schema, single-valued on what the SAM manages ([MS-SAMR] 3.1.1.6)."""

@@ -107,6 +107,8 @@ def test_a_time_range_may_reach_beyond_all_records() -> None:
     [
         ({"outcome": "nonsense"}, "Request.Invalid"),
         ({"from": "yesterday"}, "Request.Invalid"),
+        ({"from": "2026-W01-1T00:00:00+00:00"}, "Request.Invalid"),
+        ({"to": "9999-12-31T23:59:59-23:59"}, "Request.Invalid"),
         ({"target": "42"}, "Request.Invalid"),
         ({"pageSize": "0"}, "Request.Invalid"),
         ({"key_name": "crm"}, "Request.UnknownParameter"),
@@ -121,9 +123,11 @@ def test_bad_parameters(parameters: dict[str, str], code: str) -> None:
 
 
 def test_a_role_with_scopes_sees_targets_inside_them_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    base = "OU=Sales,DC=corp"
-    inside = [base, "CN=Ada,ou=sales,dc=CORP", "CN=a\\,b,OU=Below,OU=Sales,DC=corp"]
-    outside = ["OU=Presales,DC=corp", "CN=x\\,OU=Sales,DC=corp", "CN=y,OU=Sales,DC=corp,DC=other", "CN=z,DC=corp"]
+    base = "OU=Sales (Île),DC=corp"
+    inside = [base, "CN=Ada,ou=sales (île),dc=CORP"]
+    inside += [f"CN={name},OU=Below,{base}" for name in ("a\\,b", "c\nd", "ß")] + [f"CN=e\\\\,{base}"]
+    outside = ["OU=Presales (Île),DC=corp", f"CN=y,{base},DC=other", "CN=z,DC=corp", "CN=w,OU=Sales Île,DC=corp"]
+    outside += [f"CN=x\\,{base}", f"CN=x\\\\\\,{base}", f"CN=v,{base}\n", f"CN=t{base}", "OU=ſales (Île),DC=corp"]
     for name in inside + outside:
         log.record_intent(CALL, log.Intent(operation=name, target=target(name)))
     log.record_intent(CALL, log.Intent(operation="without target"))

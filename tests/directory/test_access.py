@@ -21,10 +21,29 @@ from tests.support.domain import Domain
         ("CN=x\\\\,OU=Sales,DC=corp", True),
         ("OU=Presales,DC=corp", False),
         ("DC=corp", False),
+        ("CN=x,OU=ſales,DC=corp", False),
+        ("CN=x,OU=Sales\u00a0,DC=corp", False),
     ],
 )
 def test_inside_means_below_and_not_spelled_alike(name: str, expected: bool) -> None:
     assert is_within_any(name, ("OU=Sales,DC=corp",)) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("OU=Maßen", "OU=Massen"),
+        ("OU=Maßen", "OU=MAẞEN"),
+        ("OU=ı", "OU=I"),
+        ("OU=İ", "OU=i\u0307"),
+        ("OU=\N{KELVIN SIGN}", "OU=K"),
+        (r"OU=Ma\C3\9Fen", "OU=Massen"),
+        (r"OU=a\,OU=b", "OU=B"),
+    ],
+)
+def test_what_folds_to_the_same_in_python_only_is_outside(name: str, base: str) -> None:
+    assert not is_within_any(f"CN=x,{name},DC=corp", (f"{base},DC=corp",))
+    assert not is_within_any(f"CN=x,{base},DC=corp", (f"{name},DC=corp",))
 
 
 def test_a_name_that_only_ends_like_the_base_is_outside(

@@ -281,13 +281,6 @@ def test_a_group_type_in_a_bag(
         assert answer.body["errors"][0]["pointer"] == group_type
 
 
-def test_an_expiry_is_a_security_change_in_either_spelling(connection: Any, parent: str) -> None:
-    supervised = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
-    moment = "2031-01-01T00:00:00Z"
-    for part in ({"replace": {"accountExpires": moment}}, {"account": {"expiresAt": moment}}):
-        assert supervised.post("/api/ad/users", {"name": random_name("u"), "parent": parent, **part}).status == 202
-
-
 def test_what_a_creation_decides_itself_needs_no_more(connection: Any, parent: str) -> None:
     creator = make_integration(
         connection, may=["directory.create_user"], level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY

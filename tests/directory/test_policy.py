@@ -1,7 +1,7 @@
 """Protection is found in two ways, from the administrative groups down and from one object up: they must agree."""
 
 from directory.ldap import Client, Scope
-from directory.policy import administrative_groups, is_protected
+from directory.policy import administrative_groups, holds_protected, is_protected
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from tests.support.directory import Directory
 
@@ -40,3 +40,16 @@ def test_both_ways_agree_about_every_object(client: Client, directory: Directory
     assert not seen[free]
     assert not seen[ring]
     assert len(seen) > 200
+
+
+def test_a_group_counts_however_its_name_is_spelled(
+    client: Client, directory: Directory, organizational_unit: str
+) -> None:
+    """The small letters of some names are those of another object's."""
+    place = directory.add_unit("Staff", parent=organizational_unit)
+    user = directory.add_user(parent=place)
+    inner = directory.add_group("Șefi ẞ İ", parent=organizational_unit, members=[user])
+    assert not holds_protected(client, place)
+    directory.add_values(f"CN=Backup Operators,CN=Builtin,{directory.base_dn}", member=directory.dn(inner))
+    assert holds_protected(client, place)
+    assert administrative_groups(client).protect(client.read(user, PROTECTION_ATTRIBUTES))

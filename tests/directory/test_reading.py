@@ -111,6 +111,19 @@ def test_by_dn_compares_as_the_directory_does(integration: Integration, ada: UUI
     assert integration.get("/api/ad/users/by-dn").code == "Request.Invalid"
 
 
+@pytest.mark.parametrize("name", ["CN=cu1+SN=x", "2.5.4.3=cu1", "CN=a\\;b,nosuch=x"])
+def test_a_name_that_the_directory_could_not_give_names_nothing(
+    integration: Integration, organizational_unit: str, name: str
+) -> None:
+    dn = f"{name},{organizational_unit}"
+    found = [
+        integration.client.get(f"/api/ad/users{path}", query, headers={"X-API-Key": integration.value}).json()
+        for path, query in (("/by-dn", {"dn": dn}), ("", {"base": dn}))
+    ]
+    found.append(integration.post("/api/ad/users", {"name": "Grace", "parent": dn}).body)
+    assert [(body["status"], body["code"]) for body in found] == [(404, "AD.Object.NotFound")] * 3
+
+
 def test_a_group_counts_its_members(integration: Integration, directory: Directory, organizational_unit: str) -> None:
     users = [directory.add_user(parent=organizational_unit) for _ in range(3)]
     group = directory.add_group(parent=organizational_unit, members=[directory.dn(user) for user in users])

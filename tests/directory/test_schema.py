@@ -43,6 +43,11 @@ def test_classes_confine_what_is_listed(integration: Integration) -> None:
     assert described(integration, "classes=organizationalUnit&names=ou,member").keys() == {"ou"}
 
 
+def test_what_names_a_class_is_not_written_there(integration: Integration) -> None:
+    assert described(integration, "classes=top,organizationalUnit&names=ou")["ou"]["writable"] is False
+    assert described(integration, "classes=user&names=ou")["ou"]["writable"] is True
+
+
 def test_refusals(integration: Integration) -> None:
     unknown = integration.get("/api/ad/schema/attributes?names=mail,shoeSize")
     assert (unknown.status, unknown.code) == (400, "AD.Attributes.Unknown")

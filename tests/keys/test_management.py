@@ -165,6 +165,7 @@ def test_a_key_is_changed(console: Console) -> None:
         ("role", None, ["#/role"]),
         ("expiresAt", "2031-01-01T00:00:00", ["#/expiresAt"]),
         ("expiresAt", "2021-01-01T00:00:00Z", ["#/expiresAt"]),
+        ("expiresAt", "9999-12-31T23:59:59-01:00", ["#/expiresAt"]),
         ("allowedAddresses", ["192.0.2.1", "10.1.2.3/8"], ["#/allowedAddresses/1"]),
         ("allowedAddresses", ["fe80::1%eth0"], ["#/allowedAddresses/0"]),
         ("allowedAddresses", "192.0.2.1", ["#/allowedAddresses"]),

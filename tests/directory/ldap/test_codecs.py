@@ -98,6 +98,7 @@ def test_values_are_written_and_read(kind: AttributeType, raw: bytes, text: str)
         (GUID, "{c208f98d-8616-42bb-8dbe-82453aae2c00}"),
         (SID, "S-1-5-"),
         (SID, "S-2-5-32"),
+        (SID, "ſ-1-5-32"),
         (SID, "S-1-5-99999999999"),
         (EXPIRES, "soon"),
         (EXPIRES, "2026-01-01"),
@@ -106,6 +107,12 @@ def test_values_are_written_and_read(kind: AttributeType, raw: bytes, text: str)
         (EXPIRES, "1500-01-01T00:00:00Z"),
         (EXPIRES, "0001-01-01T00:00:00+01:00"),
         (EXPIRES, "9223372036854775808"),
+        (EXPIRES, "2026-01-31T12:00:00+99:99"),
+        (EXPIRES, "2026-01-31T12:00:00+24:00"),
+        (EXPIRES, "2026-01-31T12:00:00-01:60"),
+        (EXPIRES, "２０２６-01-31T12:00:00Z"),
+        (EXPIRES, "2026-01-31T12:00:00.١Z"),
+        (TIME, "2026-01-31T12:00:0٠Z"),
         (NUMBER, "2147483648"),
         (NUMBER, "1.0"),
         (NUMBER, " 1"),
@@ -117,6 +124,7 @@ def test_values_are_written_and_read(kind: AttributeType, raw: bytes, text: str)
         (NAME, "nonsense"),
         (NAME, ""),
         (NAME, "<GUID=x>"),
+        (NAME, "<ſID=S-1-5-32>"),
         (TAGGED, "B:3:AB1:CN=Ada,DC=corp"),
         (TAGGED, "B:4:AB1:CN=Ada,DC=corp"),
         (TAGGED, "S:4:AB12:CN=Ada,DC=corp"),
@@ -146,6 +154,10 @@ def test_the_schema_s_ranges_hold(kind: AttributeType, good: str, bad: str) -> N
     assert encode(kind, [good])
     with pytest.raises(InvalidValue):
         encode(kind, [bad])
+
+
+def test_a_time_in_digits_of_another_script_is_shown_as_it_is() -> None:
+    assert decode(TIME, ["２０２６1121051221.0Z".encode()]) == ["２０２６1121051221.0Z"]
 
 
 @given(st.integers(min_value=1, max_value=2_650_467_743_999_999_999))
