@@ -25,8 +25,8 @@ from gateway.core.call import Call
 def read_access_control(call: Call, id: UUID) -> AccessControl:
     """Owner, group and access control list of an object; raises as `find_object` and `descriptor_of`."""
     client = client_of(call)
-    guid = find_object(call, id).guid
-    descriptor = descriptor_of(client.read(guid, (), descriptor=True))
+    find_object(call, id)
+    descriptor = descriptor_of(client.read(id, (), descriptor=True))
     aces = descriptor.dacl.aces if descriptor.dacl is not None else ()
     names = Names.of(client, (descriptor.owner, descriptor.group, *(ace.sid for ace in aces)))
     answer: AccessControl = {

@@ -29,7 +29,7 @@ from directory.ldap import (
     datetime_to_filetime,
 )
 from directory.ldap.codecs import decode
-from directory.ldap.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND
+from directory.ldap.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND, KEEPS_PASSWORD
 from directory.password_policy import RESULTANT_POLICY, PolicyReader, maximum_ages
 from directory.searches import Search
 from directory.shapes.evidence import Evidence
@@ -65,15 +65,7 @@ _LOCKED_AT = "lockoutTime"
 # attributes lastLogon and lastLogonTimestamp).
 _SIGN_INS = ("lastLogonTimestamp", "lastLogon")
 _HAS_SIGNED_IN = Or(*(GreaterOrEqual(name, 1) for name in _SIGN_INS))
-# Whose password neither expires nor has to be changed at the next sign-in ([MS-ADTS] 3.1.1.4.5.33).
-_KEEPS_PASSWORD = BitOr(
-    CONTROL,
-    UserAccountControl.SMARTCARD_REQUIRED
-    | UserAccountControl.DONT_EXPIRE_PASSWD
-    | UserAccountControl.WORKSTATION_TRUST_ACCOUNT
-    | UserAccountControl.SERVER_TRUST_ACCOUNT
-    | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT,
-)
+_KEEPS_PASSWORD = BitOr(CONTROL, KEEPS_PASSWORD)
 _PASSWORD_CAN_EXPIRE = And(GreaterOrEqual(_PASSWORD_SET, 1), Not(_KEEPS_PASSWORD))
 
 

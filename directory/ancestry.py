@@ -10,7 +10,7 @@ from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from directory.ldap import Client, Entry, Equals, Or, Scope
+from directory.ldap import Client, DistinguishedName, Entry, Equals, Or, Scope
 
 NESTING_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType", "memberOf")
 """What a group must have been read with to be placed among others."""
@@ -21,7 +21,7 @@ ABOVE_ATTRIBUTES = ("objectSid", "memberOf", "primaryGroupID")
 _NAMES_IN_ONE_FILTER = 100
 _MOST_REMEMBERED = 10_000
 
-_Key = str | bytes
+Key = str | bytes
 """How a group is named: by its distinguished name or by its SID."""
 
 
@@ -32,39 +32,79 @@ class Above(NamedTuple):
     way: tuple[str, ...]
 
 
+class Unreadable(NamedTuple):
+    """A group above an object that the gateway's account may not read: nobody can say what is above that.
+
+    `elsewhere`: it is a group of another domain, which this domain's controllers cannot show.
+    """
+
+    key: Key
+    way: tuple[str, ...]
+    elsewhere: bool
+
+
 def groups_above(client: Client, entry: Entry) -> Iterator[Above]:
     """The groups an entry, read with ABOVE_ATTRIBUTES, belongs to, and all above these: each once, nearest first.
+
+    Without those that cannot be read, which `ways_up` tells of.
+    """
+    return (step for step in ways_up(client, entry) if isinstance(step, Above))
+
+
+def ways_up(client: Client, entry: Entry) -> Iterator[Above | Unreadable]:
+    """The same, with the groups that cannot be read.
 
     What is above a group seldom changes: where it was found before, it is asked for in the same search, which then is
     the only one. That a group is above another is said by what was just read, never by what is remembered.
     """
-    memory = _memory_of(client)
-    found: dict[_Key, Entry] = {}
-    level: dict[_Key, tuple[str, ...]] = dict.fromkeys(entry.texts("memberOf"), ())
-    if (sid := primary_group_of(entry)) is not None:
-        level[sid] = ()
-    reached: set[_Key] = set()
+    groups = _Groups(client)
+    level: dict[Key, tuple[str, ...]] = dict.fromkeys(group_keys(entry), ())
+    reached: set[Key] = set()
     while level:
         reached |= level.keys()
-        if missing := [key for key in level if key not in found]:
-            asked = _with_those_above(missing, memory)
-            for group in _read(client, asked):
-                keys = _keys_of(group)
-                found |= dict.fromkeys(keys, group)
-                _remember(memory, keys, group.texts("memberOf"))
-                if asked.keys().isdisjoint(keys) and group.dn not in reached:
-                    level[group.dn] = ()  # where it was named it was spelled in another way
-        following: dict[_Key, tuple[str, ...]] = {}
+        for name in groups.read(level):
+            if name not in reached:
+                level[name] = ()
+        following: dict[Key, tuple[str, ...]] = {}
         for key, way in level.items():
-            above = found.get(key)
-            if above is None or (isinstance(key, bytes) and above.dn in reached):
-                continue  # it is gone, or was reached by its name
+            above = groups.found.get(key)
+            if above is None:
+                if (missing := _missing(client, key, way)) is not None:
+                    yield missing
+                continue
+            if isinstance(key, bytes) and above.dn in reached:
+                continue  # it was reached by its name
             reached.add(above.dn)
             yield Above(above, way)
             for name in above.texts("memberOf"):
                 if name not in reached:
                     following.setdefault(name, (*way, above.dn))
         level = following
+
+
+def doubtful_groups(client: Client, keys: Iterable[Key]) -> set[Key]:
+    """Those of the groups named that cannot be read or are below one that cannot be, by any of many objects' keys.
+
+    Of what is above an object in one of them only `ways_up` tells more.
+    """
+    groups = _Groups(client)
+    above: dict[Key, tuple[str, ...]] = {}
+    level = set(keys)
+    while level:
+        groups.read(level)
+        for key in level:
+            above[key] = tuple(groups.found[key].texts("memberOf")) if key in groups.found else ()
+        level = {name for key in level for name in above[key] if name not in above}
+    doubtful = {key for key in above if key not in groups.found and not is_deleted(client, key)}
+    while below := {key for key in above.keys() - doubtful if not doubtful.isdisjoint(above[key])}:
+        doubtful |= below
+    return doubtful
+
+
+def group_keys(entry: Entry) -> list[Key]:
+    """The groups that an entry, read with ABOVE_ATTRIBUTES, belongs to itself."""
+    sid = primary_group_of(entry)
+    return [*entry.texts("memberOf"), *(() if sid is None else (sid,))]
 
 
 def primary_group_of(entry: Entry) -> bytes | None:
@@ -76,11 +116,70 @@ def primary_group_of(entry: Entry) -> bytes | None:
     return sids[0][:-4] + struct.pack("<I", number) if sids and number is not None else None
 
 
-def _keys_of(group: Entry) -> tuple[_Key, ...]:
-    return (group.dn, *group.values("objectSid"))
+def is_deleted(client: Client, key: Key) -> bool:
+    """Whether a name is a deleted object's: with the recycle bin Samba goes on showing such groups in `memberOf`."""
+    if isinstance(key, bytes) or r"\0ADEL:" not in key:
+        return False
+    return DistinguishedName.parse(key).parent == DistinguishedName.parse(
+        f"CN=Deleted Objects,{client.default_naming_context}"
+    )
 
 
-def _with_those_above(keys: Iterable[_Key], memory: Mapping[_Key, tuple[str, ...]]) -> dict[_Key, None]:
+class _Groups:
+    """Groups by their names and SIDs, read when they are needed, and with them those that were above them before."""
+
+    def __init__(self, client: Client) -> None:
+        self.found: dict[Key, Entry] = {}
+        self._client = client
+        self._memory = _memory_of(client)
+
+    def read(self, keys: Iterable[Key]) -> list[str]:
+        """Read those not found yet; gives the names of groups that were named here in another spelling."""
+        missing = [key for key in keys if key not in self.found]
+        asked = _with_those_above(missing, self._memory) if missing else {}
+        spelled_otherwise = []
+        for group in _search(self._client, asked):
+            if not _is_readable(group):
+                continue
+            found: tuple[Key, ...] = (group.dn, *group.values("objectSid"))
+            self.found |= dict.fromkeys(found, group)
+            _remember(self._memory, found, group.texts("memberOf"))
+            if asked.keys().isdisjoint(found):
+                spelled_otherwise.append(group.dn)
+        return spelled_otherwise
+
+
+def _is_readable(group: Entry) -> bool:
+    """Whether an entry says which group it is: a directory leaves out what may not be read ([MS-ADTS] 3.1.1.4.4)."""
+    return "objectGUID" in group and "objectSid" in group
+
+
+def _missing(client: Client, key: Key, way: tuple[str, ...]) -> Unreadable | None:
+    """What to think of a group that a search did not find.
+
+    None for a deleted one, and for one that was found by another spelling.
+    """
+    if is_deleted(client, key):
+        return None
+    if isinstance(key, str):
+        if not _is_of_domain(client, key):
+            return Unreadable(key, way, elsewhere=True)
+        group = client.find(key, ("objectGUID", "objectSid"))
+        if group is not None and _is_readable(group):
+            return None
+    return Unreadable(key, way, elsewhere=False)
+
+
+def _is_of_domain(client: Client, name: str) -> bool:
+    """Whether the name is one of this domain's, and not of another's, whose name may end in the same way."""
+    domain = DistinguishedName.parse(client.default_naming_context)
+    above: DistinguishedName | None = DistinguishedName.parse(name)
+    while above is not None and above.rdn_attribute.upper() != "DC":
+        above = above.parent
+    return above == domain
+
+
+def _with_those_above(keys: Iterable[Key], memory: Mapping[Key, tuple[str, ...]]) -> dict[Key, None]:
     """The keys, and as far as one more search can hold it what was above them when it was last read."""
     asked = dict.fromkeys(keys)
     most = max(len(asked), _NAMES_IN_ONE_FILTER)
@@ -93,7 +192,7 @@ def _with_those_above(keys: Iterable[_Key], memory: Mapping[_Key, tuple[str, ...
     return asked
 
 
-def _read(client: Client, keys: Iterable[_Key]) -> Iterator[Entry]:
+def _search(client: Client, keys: Iterable[Key]) -> Iterator[Entry]:
     conditions = [Equals("objectSid" if isinstance(key, bytes) else "distinguishedName", key) for key in keys]
     for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
         some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
@@ -101,16 +200,16 @@ def _read(client: Client, keys: Iterable[_Key]) -> Iterator[Entry]:
 
 
 _lock = Lock()
-_memories: WeakKeyDictionary[Client, dict[_Key, tuple[str, ...]]] = WeakKeyDictionary()
+_memories: WeakKeyDictionary[Client, dict[Key, tuple[str, ...]]] = WeakKeyDictionary()
 
 
-def _memory_of(client: Client) -> dict[_Key, tuple[str, ...]]:
+def _memory_of(client: Client) -> dict[Key, tuple[str, ...]]:
     """The names of the groups directly above a group when it was last read."""
     with _lock:
         return _memories.setdefault(client, {})
 
 
-def _remember(memory: dict[_Key, tuple[str, ...]], keys: Iterable[_Key], above: Iterable[str]) -> None:
+def _remember(memory: dict[Key, tuple[str, ...]], keys: Iterable[Key], above: Iterable[str]) -> None:
     if len(memory) >= _MOST_REMEMBERED:
         memory.clear()
     memory.update(dict.fromkeys(keys, tuple(above)))

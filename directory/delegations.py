@@ -75,7 +75,7 @@ class _Place:
     @classmethod
     def read(cls, client: Client, dn: str) -> "_Place":
         entry = client.find(dn, ("objectGUID", "objectClass", "instanceType"), descriptor=True)
-        if entry is None:
+        if entry is None or not entry.object_classes:
             raise errors.DirectoryDenied("The gateway's own account may not read every object above this one")
         return cls(entry, descriptor_of(entry), _defaults(client, entry.object_classes[-1]))
 

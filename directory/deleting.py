@@ -36,7 +36,8 @@ _KIND_IN_WORDS = {
 def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Proposal:
     """The end of an object. With `recursive` everything below is checked first, and refused whole.
 
-    Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`.
+    Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`;
+    DirectoryDenied when the gateway's account may not read what decides about one of them.
     """
     client = client_of(call)
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
@@ -47,6 +48,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     if below and not recursive:
         raise errors.NotEmpty(objectsBelow=len(below))
     for descendant in below:
+        _require_judgeable(descendant)
         require_deletable(descendant)
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
@@ -67,6 +69,17 @@ def _below(client: Client, dn: str) -> list[Entry]:
     """Everything below an object, each with what decides whether it may go."""
     rows = client.search(dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True)
     return [entry for entry in rows if entry.dn.lower() != dn.lower()]
+
+
+def _require_judgeable(entry: Entry) -> None:
+    """Refuse what cannot be read, for whoever may read it may be an administrator. Raises DirectoryDenied.
+
+    What is below such an object may not even be listed, but goes with it all the same.
+    """
+    if not all(name in entry for name in ("objectGUID", "objectClass", "nTSecurityDescriptor")):
+        raise errors.DirectoryDenied(
+            f"The gateway's own account may not read {entry.dn}: what would be deleted with it cannot be judged."
+        )
 
 
 def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:

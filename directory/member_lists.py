@@ -72,7 +72,10 @@ def _name_of_foreigner(entry: Entry) -> dict[str, str]:
 
 
 def list_groups(call: Call, *, noun: str, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
-    """Groups that an account or a group belongs to, the primary group included; raises as `list_members`."""
+    """Groups that an account or a group belongs to, the primary group included; raises as `list_members`.
+
+    Without those that the gateway's account may not read.
+    """
     entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=ABOVE_ATTRIBUTES)
     groups = [group for group, way in groups_above(client_of(call), entry) if query.nested or not way]
     search = Search(

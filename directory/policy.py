@@ -1,11 +1,12 @@
 """Which objects are protected: administrators of the domain and what the domain itself rests on (contract section 2).
 
 Decided by what the directory computes (SIDs, nested membership, flags), never by a name: names can be chosen.
+A group that the gateway's account may not read could be an administrative one, so it protects whatever is below it.
 Whether a caller may write a protected object is the pipeline's business.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
@@ -13,10 +14,19 @@ from time import monotonic
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from directory.ancestry import groups_above, primary_group_of
+from directory.ancestry import (
+    Key,
+    Unreadable,
+    doubtful_groups,
+    group_keys,
+    groups_above,
+    is_deleted,
+    primary_group_of,
+    ways_up,
+)
 from directory.ldap import Client, DistinguishedName, Entry, Scope
-from directory.ldap.codecs import text_to_sid
-from directory.ldap.filters import And, BitAnd, Equals, Filter, Or
+from directory.ldap.codecs import sid_to_text, text_to_sid
+from directory.ldap.filters import And, Equals, Filter, Or
 from directory.ldap.flags import (
     BUILTIN_DOMAIN_SID,
     PROTECTED_ACCOUNT_RIDS,
@@ -26,6 +36,7 @@ from directory.ldap.flags import (
     UserAccountControl,
 )
 from directory.read_ahead import current_look
+from directory.shapes.record import PROTECTION_ATTRIBUTES
 
 _NAMES_IN_ONE_FILTER = 100
 _CONTROLLER_BITS = UserAccountControl.SERVER_TRUST_ACCOUNT | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
@@ -45,7 +56,10 @@ _FOR_EVERYBODY = (
 
 @dataclass(frozen=True, slots=True)
 class AdministrativeGroups:
-    """The built-in administrative groups and every group nested in one of them, however deep."""
+    """The built-in administrative groups and every group nested in one of them, however deep.
+
+    Members of one that cannot be read, or whose `memberOf` cannot be, are among the names: they may be groups.
+    """
 
     names: frozenset[str]
     """Distinguished names as the directory spells them, in `memberOf` of their members too."""
@@ -56,17 +70,17 @@ class AdministrativeGroups:
 
     def protect(self, entry: Entry) -> bool:
         """Whether the entry is protected by what it belongs to, or by its own marks."""
-        return is_protected_by_itself(entry) or self.include(entry) or entry.dn.lower().endswith(self.configuration)
-
-    def include(self, entry: Entry) -> bool:
-        """Whether the entry is one of them, a member of one, or has one for its primary group."""
+        if is_protected_by_itself(entry):
+            return True
         sids = entry.values("objectSid")
         if sids and (sids[0] in self.sids or sids[0] in _account_sids(self.domain_sid)):
             return True
         groups = entry.values("memberOf")
         if groups and any(name.decode("utf-8", "replace") in self.names for name in groups):
             return True
-        return primary_group_of(entry) in self.sids
+        if primary_group_of(entry) in self.sids:
+            return True
+        return entry.dn in self.names or entry.dn.lower().endswith(self.configuration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +148,13 @@ def administrative_groups(client: Client, *, max_age: float = 0) -> Administrati
 
 def is_protected(client: Client, entry: Entry, *, max_age: float = 0) -> bool:
     """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected."""
-    if max_age == 0 and current_look() is None:
-        protected = _is_protected_now(client, entry)
-        _cache.compare(client, entry, protected=protected)
-        return protected
-    return administrative_groups(client, max_age=max_age).protect(entry)
+    if max_age:
+        return administrative_groups(client, max_age=max_age).protect(entry)
+    if current_look() is not None:
+        return bool(protected_among(client, [entry]))
+    protected = _is_protected_now(client, entry)
+    _cache.compare(client, entry, protected=protected)
+    return protected
 
 
 def _is_protected_now(client: Client, entry: Entry) -> bool:
@@ -154,13 +170,59 @@ def _is_protected_now(client: Client, entry: Entry) -> bool:
         return True
     if sids and (sids[0] in wanted or sids[0] in _account_sids(domain_sid)):
         return True
-    return bool(path_to_administrators(client, entry))
+    return _is_protected_by_groups(client, entry, wanted)
 
 
-def protected_among(client: Client, entries: Iterable[Entry], *, max_age: float = 0) -> set[UUID]:
+def _is_protected_by_groups(client: Client, entry: Entry, wanted: frozenset[bytes]) -> bool:
+    is_doubtful = False
+    for step in ways_up(client, entry):
+        if not isinstance(step, Unreadable):
+            if not wanted.isdisjoint(step.group.values("objectSid")):
+                return True
+        elif step.elsewhere:
+            is_doubtful = True
+        else:
+            return True
+    if "objectSid" not in entry:
+        return is_doubtful
+    if computed := _token_groups(client, entry):
+        return any(_is_administrative_somewhere(sid) for sid in computed)
+    return is_doubtful or administrative_groups(client).protect(entry)
+
+
+def _token_groups(client: Client, entry: Entry) -> list[bytes]:
+    """The SIDs of all security groups above, as the domain controller computes them whatever the gateway may read.
+
+    So they also tell of groups of other domains, and of those above one whose `memberOf` cannot be read. Samba computes
+    them for accounts only; none of a search but of a single object ([MS-ADTS] 3.1.1.4.5.19).
+    """
+    found = client.find(entry.guid, ("tokenGroups",))
+    return [] if found is None else found.values("tokenGroups")
+
+
+def protected_among(client: Client, entries: Iterable[Entry]) -> set[UUID]:
     """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected."""
-    groups = administrative_groups(client, max_age=max_age)
-    return {entry.guid for entry in entries if groups.protect(entry)}
+    groups = administrative_groups(client)
+    protected: set[UUID] = set()
+    others: list[Entry] = []
+    for entry in entries:
+        if groups.protect(entry):
+            protected.add(entry.guid)
+        else:
+            others.append(entry)
+    doubtful = _doubtful_groups(client, {key for entry in others for key in group_keys(entry)})
+    in_doubt = (entry for entry in others if not doubtful.isdisjoint(group_keys(entry)))
+    return protected | {entry.guid for entry in in_doubt if _is_protected_now(client, entry)}
+
+
+def _doubtful_groups(client: Client, keys: Collection[Key]) -> set[Key]:
+    """Those of the groups that cannot be read or are below one that cannot be; each is asked about once in a look."""
+    look = current_look()
+    known: dict[Key, bool] = {} if look is None else look.keep((_doubtful_groups, client), dict)
+    if fresh := [key for key in keys if key not in known]:
+        doubtful = doubtful_groups(client, fresh)
+        known.update((key, key in doubtful) for key in fresh)
+    return {key for key in keys if known[key]}
 
 
 def is_protected_by_itself(entry: Entry) -> bool:
@@ -205,26 +267,23 @@ def protects_its_content(client: Client, container: Entry) -> bool:
     )
 
 
-def find_protected_below(client: Client, dn: str, attributes: Sequence[str] = ("objectGUID",)) -> Entry | None:
-    """One protected object of those that are this one or below it, if there is any."""
+def find_protected_below(client: Client, dn: str) -> Entry | None:
+    """One protected object of those that are this one or below it, if there is any.
+
+    All are looked at, and one that cannot be read counts as protected: no filter finds those ([MS-ADTS] 3.1.1.3.1.3.1).
+    """
     groups = administrative_groups(client)
-    relative_ids = [_relative_id(sid) for sid in groups.sids]
-    own_marks: list[Filter] = [
-        Equals("isCriticalSystemObject", "TRUE"),
-        Equals("adminCount", 1),
-        BitAnd("systemFlags", _IMMOVABLE.value),
-        *(BitAnd("userAccountControl", bit.value) for bit in _CONTROLLER_BITS),
-        *(Equals("objectSid", sid) for sid in _account_sids(groups.domain_sid)),
-    ]
-    memberships: list[Filter] = [
-        *(Equals("objectSid", sid) for sid in groups.sids),
-        *(Equals("memberOf", name) for name in groups.names),
-        *(Equals("primaryGroupID", relative_id) for relative_id in relative_ids),
-    ]
-    for some in (own_marks, *_chunks(memberships)):
-        for found in client.search(dn, Scope.SUBTREE, Or(*some), attributes, limit=1):
-            return found
-    return None
+    keys: set[Key] = set()
+    for entry in client.search(dn, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES):
+        if "objectGUID" not in entry or groups.protect(entry):
+            return entry
+        keys.update(group_keys(entry))
+    doubtful = _doubtful_groups(client, keys)
+    if not doubtful:
+        return None
+    rows = client.search(dn, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES)
+    in_doubt = [entry for entry in rows if not doubtful.isdisjoint(group_keys(entry))]
+    return next((entry for entry in in_doubt if _is_protected_now(client, entry)), None)
 
 
 def path_to_administrators(client: Client, entry: Entry) -> list[str]:
@@ -236,6 +295,14 @@ def path_to_administrators(client: Client, entry: Entry) -> list[str]:
     for group, way in groups_above(client, entry):
         if not wanted.isdisjoint(group.values("objectSid")):
             return [*way, group.dn]
+    return []
+
+
+def path_to_unreadable_group(client: Client, entry: Entry) -> list[str]:
+    """The same to the nearest group that the gateway's account may not read, which may be called by its SID."""
+    for step in ways_up(client, entry):
+        if isinstance(step, Unreadable):
+            return [*step.way, step.key if isinstance(step.key, str) else sid_to_text(step.key)]
     return []
 
 
@@ -251,36 +318,60 @@ def is_administrative_account(client: Client, entry: Entry) -> bool:
 
 def _administrative_sids(domain_sid: bytes) -> frozenset[bytes]:
     """The SIDs of the built-in administrative groups themselves."""
-    builtin = text_to_sid(BUILTIN_DOMAIN_SID)
-    return frozenset(
-        {
-            *(_child(domain_sid, rid) for rid in PROTECTED_DOMAIN_RIDS),
-            *(_child(builtin, rid) for rid in PROTECTED_BUILTIN_RIDS),
-        }
-    )
+    return _BUILTIN_SIDS | {_child(domain_sid, rid) for rid in PROTECTED_DOMAIN_RIDS}
+
+
+def _is_administrative_somewhere(sid: bytes) -> bool:
+    """Whether it is the SID of a built-in administrative group of whichever domain of the forest."""
+    return sid in _BUILTIN_SIDS or (sid.startswith(_OF_A_DOMAIN) and _relative_id(sid) in PROTECTED_DOMAIN_RIDS)
 
 
 def _read_administrative_groups(client: Client, domain_sid: bytes) -> AdministrativeGroups:
     wanted = sorted(_administrative_sids(domain_sid))
     names: set[str] = set()
     sids: set[bytes] = set(wanted)
-    found: Sequence[Filter] = [Equals("objectSid", sid) for sid in wanted]
-    while found:
-        fresh = []
-        for some in _chunks(found):
-            condition = And(Equals("objectClass", "group"), Or(*some))
-            for group in client.search(client.default_naming_context, Scope.SUBTREE, condition, ("objectSid",)):
-                if group.dn not in names:
-                    names.add(group.dn)
-                    sids.update(group.values("objectSid"))
-                    fresh.append(group.dn)
-        found = [Equals("memberOf", name) for name in fresh]
+    groups = _search_any(client, [Equals("objectSid", sid) for sid in wanted])
+    level = {group.dn: group.texts("member") for group in groups}
+    for sid in sids.difference(*(group.values("objectSid") for group in groups)):
+        # No filter finds a group that cannot be read, but its name may be had.
+        if (hidden := client.find(f"<SID={sid_to_text(sid)}>", ())) is not None:
+            level[hidden.dn] = []
+    while level:
+        names.update(level)
+        groups = _search_any(client, [Equals("memberOf", name) for name in level])
+        sids.update(*(group.values("objectSid") for group in groups))
+        inner = {group.dn: group.texts("member") for group in groups}
+        listed = {name for members in level.values() for name in members if name not in inner}
+        inner |= {name: [] for name in _not_seen_as_members(client, listed)}
+        level = {name: members for name, members in inner.items() if name not in names}
     return AdministrativeGroups(
         names=frozenset(names),
         sids=frozenset(sids),
         domain_sid=domain_sid,
         configuration=client.configuration_naming_context.lower(),
     )
+
+
+def _search_any(client: Client, conditions: Sequence[Filter]) -> list[Entry]:
+    """The groups that fulfil one of the conditions. (Samba has an index for their class, but none for memberOf.)"""
+    is_group, attributes = Equals("objectClass", "group"), ("objectSid", "member")
+    return [
+        group
+        for some in _chunks(conditions)
+        for group in client.search(client.default_naming_context, Scope.SUBTREE, And(is_group, Or(*some)), attributes)
+    ]
+
+
+def _not_seen_as_members(client: Client, names: Iterable[str]) -> set[str]:
+    """Those of the members of groups whose `memberOf` cannot be read, or nothing at all."""
+    alive = {name for name in names if not is_deleted(client, name)}
+    seen = {
+        entry.dn
+        for some in _chunks([Equals("distinguishedName", name) for name in alive])
+        for entry in client.search(client.default_naming_context, Scope.SUBTREE, Or(*some), ("memberOf",))
+        if "memberOf" in entry
+    }
+    return alive - seen
 
 
 def _chunks(filters: Sequence[Filter]) -> Iterator[Sequence[Filter]]:
@@ -302,3 +393,7 @@ def _relative_id(sid: bytes) -> int:
 def _account_sids(domain_sid: bytes) -> frozenset[bytes]:
     """The built-in administrator and the key of all tickets."""
     return frozenset(_child(domain_sid, rid) for rid in PROTECTED_ACCOUNT_RIDS)
+
+
+_BUILTIN_SIDS = frozenset(_child(text_to_sid(BUILTIN_DOMAIN_SID), rid) for rid in PROTECTED_BUILTIN_RIDS)
+_OF_A_DOMAIN = text_to_sid("S-1-5-21-0-0-0-0")[:12]

@@ -9,6 +9,7 @@ from directory.policy import (
     is_administrative_account,
     is_administrative_group,
     path_to_administrators,
+    path_to_unreadable_group,
 )
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 
@@ -25,9 +26,11 @@ def why_protected(client: Client, guid: UUID) -> str | None:
         return None
     if own := _own_reason(client, entry):
         return own
-    below = find_protected_below(client, entry.dn, PROTECTION_ATTRIBUTES)
+    below = find_protected_below(client, entry.dn)
     if below is None:
         return None
+    if "objectGUID" not in below:
+        return f"it holds {_name(below.dn)}, which the gateway's account may not read"
     return f"it holds {_name(below.dn)}, {_own_reason(client, below) or 'which is protected'}"
 
 
@@ -40,6 +43,8 @@ def _own_reason(client: Client, entry: Entry) -> str | None:
     if path := path_to_administrators(client, entry):
         *between, group = (_name(dn) for dn in path)
         return f"member of {group}" + (f" through {' and '.join(between)}" if between else "")
+    if path := path_to_unreadable_group(client, entry):
+        return f"member of {path[-1]}, which the gateway's account may not read"
     return next((words for is_so, words in _marks(client, entry) if is_so), None)
 
 

@@ -21,10 +21,15 @@ _Answer = TypeVar("_Answer")
 def read_record(
     call: Call, reference: Reference, *, kinds: Collection[Kind], attributes: Collection[str] | None = None
 ) -> DirectoryObject:
-    """The record of the object a caller names; raises as `find_object` and `select`."""
+    """The record of the object a caller names; raises as `find_object` and `select`.
+
+    Raises DirectoryDenied when the gateway's account may list the object but not read it: nothing could be told of it.
+    """
     client = client_of(call)
     renderer = renderer_for(client.schema, attributes, kinds)
     entry = find_object(call, reference, kinds=kinds, attributes=renderer.selection.to_read)
+    if "objectGUID" not in entry:
+        raise errors.DirectoryDenied("The gateway's own account may not read this object.")
     return renderer.render_whole(entry, protected=is_protected(client, entry, max_age=SHOWN_AGE))
 
 

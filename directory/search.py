@@ -181,7 +181,7 @@ def _count_of_next(records: Sequence[DirectoryObject]) -> int:
 
 
 class _TooMany(Exception):
-    """There are more matches than are wanted at once."""
+    """There are more matches than are wanted at once, or there could be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +281,10 @@ class _Running:
             start, count = end, _count_of_next(records)
 
     def _find(self, attributes: tuple[str, ...], *, limit: int | None = None) -> Generator[Entry, None, None]:
-        """The matches; with a limit, at least so many if there are so many."""
+        """The matches; with a limit, at least so many if there are so many, or _TooMany.
+
+        What the gateway's account may list but not read is none: nothing could be told of it, not even which it is.
+        """
         accept, deleted = self.search.accept, self.search.show_deleted
         if self.area.refines:
             limit = None
@@ -289,5 +292,8 @@ class _Running:
             for entry in self.client.search(
                 base, self.area.scope, self.condition, attributes, limit=limit, deleted=deleted
             ):
-                if self.area.holds(entry) and (accept is None or accept(entry)):
+                if "objectGUID" not in entry.attributes:
+                    if limit is not None:  # it counted, and may have kept a match away
+                        raise _TooMany
+                elif self.area.holds(entry) and (accept is None or accept(entry)):
                     yield entry

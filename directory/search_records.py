@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from directory.ldap import Client, Entry, UserAccountControl, datetime_to_filetime
+from directory.ldap import Client, Entry, datetime_to_filetime
 from directory.ldap.codecs import guid_to_text
+from directory.ldap.flags import KEEPS_PASSWORD
 from directory.password_policy import maximum_ages
 from directory.policy import SHOWN_AGE, administrative_groups
 from directory.searches import Search
@@ -30,14 +31,7 @@ from directory.shapes.record import (
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
 _LOCKED_AT = "lockoutTime"
-# Whose password does not expire, whatever its age ([MS-ADTS] 3.1.1.4.5.17).
-_KEEPS_PASSWORD = (
-    UserAccountControl.SMARTCARD_REQUIRED
-    | UserAccountControl.DONT_EXPIRE_PASSWD
-    | UserAccountControl.WORKSTATION_TRUST_ACCOUNT
-    | UserAccountControl.SERVER_TRUST_ACCOUNT
-    | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT
-).value
+_KEEPS_PASSWORD = KEEPS_PASSWORD.value
 _ASKED_WITHOUT_AGES = 50
 """So many accounts are asked about at once: up to then it costs more to find out who need not be."""
 _CLOCKS_DIFFER = timedelta(days=1)
@@ -94,7 +88,7 @@ class RecordMaker:
             self._parents[_parent_of(entry.dn)] = guid_to_text(values[0]) if values else None
         for parent in children.keys() - self._parents.keys():  # the child was moved or deleted in between
             there = self._client.find(parent, ("objectGUID",), deleted=deleted)
-            self._parents[parent] = None if there is None else str(there.guid)
+            self._parents[parent] = None if there is None or "objectGUID" not in there else str(there.guid)
         for parent, record in zip(parents, records, strict=True):
             record["parentId"] = self._parents[parent]
         for doubt in doubts:

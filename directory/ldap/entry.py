@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from uuid import UUID
 
-from directory.ldap.errors import ProtocolError
+from directory.ldap.errors import AccessDenied, ProtocolError
 
 # [MS-DRSR] 5.153 PROPERTY_META_DATA_EXT_VECTOR as stored in replPropertyMetaData ([MS-ADTS] 3.1.1.1.9).
 _METADATA_HEADER = struct.Struct("<QII")  # version (1), number of rows, reserved; then rows of 48 bytes
@@ -61,9 +61,14 @@ class Entry:
 
     @property
     def guid(self) -> UUID:
-        """The objectGUID, which must have been asked for."""
+        """The objectGUID, which must have been asked for.
+
+        Every object has one: ``AccessDenied`` when the gateway's account may not read it ([MS-ADTS] 3.1.1.4.4).
+        """
         values = self.values("objectGUID")
-        if not values or len(values[0]) != 16:
+        if not values:
+            raise AccessDenied("The gateway's account may not read this object", attribute="objectGUID")
+        if len(values[0]) != 16:
             raise ProtocolError("The directory returned no objectGUID", attribute="objectGUID")
         return UUID(bytes_le=values[0])
 

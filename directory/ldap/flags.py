@@ -198,6 +198,15 @@ PROTECTED_DOMAIN_RIDS = frozenset(
         DomainRid.ENTERPRISE_KEY_ADMINS,
     }
 )
+KEEPS_PASSWORD = (
+    UserAccountControl.SMARTCARD_REQUIRED
+    | UserAccountControl.DONT_EXPIRE_PASSWD
+    | UserAccountControl.WORKSTATION_TRUST_ACCOUNT
+    | UserAccountControl.SERVER_TRUST_ACCOUNT
+    | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT
+)
+"""Any of these: the password neither expires nor has to be changed at the next sign-in ([MS-ADTS] 3.1.1.4.5.33)."""
+
 PROTECTED_ACCOUNT_RIDS = frozenset({DomainRid.ADMINISTRATOR, DomainRid.KRBTGT})
 PROTECTED_BUILTIN_RIDS = frozenset(
     {

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from directory import errors
 from directory.ldap import Entry, Schema
 from directory.ldap.codecs import decoder, guid_to_text, is_credential, sid_to_text
-from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
+from directory.ldap.flags import KEEPS_PASSWORD, GroupType, UserAccountControl
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from gateway.core.errors import FieldError
@@ -199,7 +199,7 @@ class Renderer:
         control = _integer(values("userAccountControl"))
         sids = values("objectSid")
         password_set = values("pwdLastSet")
-        must_change = bool(password_set) and _integer(password_set) == 0
+        must_change = bool(password_set) and _integer(password_set) == 0 and not control & _KEEPS_PASSWORD
         # lastLogon is this domain controller's, lastLogonTimestamp everybody's but up to two weeks late
         # ([MS-ADA1] 2.351).
         own, shared = values("lastLogon"), values("lastLogonTimestamp")
@@ -221,8 +221,9 @@ class Renderer:
         return account
 
     def _moment(self, values: list[bytes] | None) -> str | None:
-        """A FILETIME as RFC 3339; None for never."""
-        return None if not values or values[0] in _NEVER else self._filetime(values[0])
+        """A FILETIME as RFC 3339; None for never, and for what is no date of any calendar."""
+        moment = self._filetime(values[0]) if values else ""
+        return moment if moment.endswith("Z") else None
 
     def _attributes(self, entry: Entry, kind: Kind) -> dict[str, list[str]]:
         decoders = self._shown.get(kind)
@@ -259,7 +260,7 @@ _DISABLED = UserAccountControl.ACCOUNTDISABLE.value
 _LOCKED_OUT = UserAccountControl.LOCKOUT.value
 _PASSWORD_EXPIRED = UserAccountControl.PASSWORD_EXPIRED.value
 _NEVER_EXPIRES = UserAccountControl.DONT_EXPIRE_PASSWD.value
-_NEVER = frozenset(str(never).encode() for never in FILETIME_NEVER)
+_KEEPS_PASSWORD = KEEPS_PASSWORD.value
 
 
 @lru_cache(maxsize=1024)

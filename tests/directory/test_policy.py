@@ -1,8 +1,11 @@
 """Protection is found in two ways, from the administrative groups down and from one object up: they must agree."""
 
+from uuid import UUID
+
 from directory.ldap import Client, Scope
 from directory.policy import administrative_groups, holds_protected, is_protected
 from directory.shapes.record import PROTECTION_ATTRIBUTES
+from tests.support.descriptors import pack
 from tests.support.directory import Directory
 
 DISTRIBUTION_GROUP = 2
@@ -29,17 +32,50 @@ def test_both_ways_agree_about_every_object(client: Client, directory: Directory
     free = add(ring)
     contact = directory.add(f"CN=Contact,{organizational_unit}", {"objectClass": "contact"})
     directory.add_values(mailing, member=directory.dn(contact))
+    gone = directory.add_group(parent=organizational_unit)
+    directory.add_values(domain_admins, member=directory.dn(gone))
+    was_nested = add(gone)
+    directory.delete(gone)
 
+    seen = judge_every_object(client, directory)
+    assert all(seen[guid] for guid in (direct, primary, nested, mailing, outer, contact))
+    assert not any(seen[guid] for guid in (free, ring, was_nested))
+
+
+def test_both_ways_agree_about_what_is_below_an_unreadable_group(
+    client: Client, directory: Directory, organizational_unit: str
+) -> None:
+    user = directory.add_user(parent=organizational_unit)
+    inner = directory.add_group(parent=organizational_unit, members=[user])
+    member = directory.add_user(parent=organizational_unit)
+    hidden = directory.add_group(parent=organizational_unit, members=[inner, member])
+    directory.add_values(f"CN=Domain Admins,CN=Users,{directory.base_dn}", member=directory.dn(hidden))
+    only_system, everybody = pack("D:P(A;;GA;;;SY)", "D:P(A;;GA;;;WD)")
+    backup_operators = f"CN=Backup Operators,CN=Builtin,{directory.base_dn}"
+    operator = directory.add_user(parent=organizational_unit)
+    directory.add_values(backup_operators, member=directory.dn(operator))
+    for unreadable in (hidden, directory.guid(backup_operators)):
+        before = directory.descriptor(unreadable)
+        directory.set_access_control(unreadable, only_system)
+        try:
+            seen = judge_every_object(client, directory)
+        finally:
+            directory.set_access_control(unreadable, everybody)
+            directory.set_access_control(unreadable, before)
+        assert unreadable not in seen
+        assert all(seen[guid] for guid in (user, inner, member, operator))
+
+
+def judge_every_object(client: Client, directory: Directory) -> dict[UUID, bool]:
+    """Whether each object is protected, by its objectGUID; those that cannot be read are left out."""
     groups = administrative_groups(client)
     seen = {}
     for base in (directory.base_dn, f"CN=Partitions,CN=Configuration,{directory.base_dn}"):
         for entry in client.search(base, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES):
-            seen[entry.guid] = groups.protect(entry)
-            assert is_protected(client, entry) is seen[entry.guid], entry.dn
-    assert all(seen[guid] for guid in (direct, primary, nested, mailing, outer, contact))
-    assert not seen[free]
-    assert not seen[ring]
-    assert len(seen) > 200
+            if "objectGUID" in entry:
+                seen[entry.guid] = groups.protect(entry)
+                assert is_protected(client, entry) is seen[entry.guid], entry.dn
+    return seen
 
 
 def test_a_group_counts_however_its_name_is_spelled(

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from tests.support.cast import Integration
-from tests.support.directory import Directory, random_name
+from tests.support.directory import ENABLED, Directory, random_name
 
 
 def test_it_works(integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:
@@ -142,3 +142,37 @@ def test_names_are_kept_whatever_they_contain(
     assert integration.client.get(
         "/api/ad/users/by-dn", {"dn": record["distinguishedName"]}, headers={"X-API-Key": integration.value}
     ).json()["id"] == str(guid)
+
+
+@pytest.mark.parametrize("stored", ["9223372036854775806", "-5", "9223372036854775807", "0"])
+def test_an_expiry_that_no_calendar_holds_is_none(
+    integration: Integration, directory: Directory, ada: UUID, stored: str
+) -> None:
+    directory.modify(ada, accountExpires=stored)
+    record = integration.get(f"/api/ad/users/{ada}?attributes=accountExpires").body
+    assert record["account"]["expiresAt"] is None
+    assert record["attributes"]["accountExpires"] == ["never" if stored in ("0", "9223372036854775807") else stored]
+
+
+def test_who_must_change_the_password(
+    integration: Integration, directory: Directory, organizational_unit: str, ada: UUID
+) -> None:
+    never_expires, with_smart_card = 0x10000, 0x40000
+    directory.modify(ada, pwdLastSet="0")
+    others = [
+        directory.add_computer(parent=organizational_unit),
+        *(
+            directory.add_user(parent=organizational_unit, userAccountControl=str(ENABLED | bit))
+            for bit in (never_expires, with_smart_card)
+        ),
+    ]
+    for guid in others:
+        directory.modify(guid, pwdLastSet="0")
+    unit = directory.guid(organizational_unit)
+    path = f"/api/ad/accounts?state=must-change-password&kinds=user,computer&base={unit}"
+    assert [item["id"] for item in integration.get(path).body["items"]] == [str(ada)]
+    for guid in (ada, *others):
+        record = integration.get(f"/api/ad/objects/{guid}").body
+        assert record["account"]["mustChangePassword"] is (guid == ada)
+        (found,) = integration.get(f"/api/ad/objects?base={guid}").body["items"]
+        assert found["account"] == record["account"]
