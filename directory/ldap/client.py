@@ -297,6 +297,10 @@ class Client:
         """Whether deleted objects keep their attributes ([MS-ADTS] 3.1.1.9)."""
         return inspection.is_recycle_bin_enabled(self)
 
+    def is_samba(self) -> bool:
+        """Whether the server is Samba, which in a few things does not do what Active Directory does."""
+        return inspection.is_samba(self)
+
     def close(self) -> None:
         """Close the connections; those in use when they come back."""
         self._pool.close()
