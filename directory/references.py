@@ -21,15 +21,15 @@ def require_references(call: Call, steps: Sequence[Step]) -> None:
         raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name}: there is no object {name}")
 
 
-def require_members_allowed(call: Call, group: Entry, delta: Delta) -> None:
-    """Check the members a change adds and removes; `group` was read with NESTING_ATTRIBUTES.
+def require_members_allowed(call: Call, group: Entry, delta: Delta) -> list[Entry]:
+    """Check the members a change adds and removes, and give those added; `group` was read with NESTING_ATTRIBUTES.
 
     Raises Forbidden when one is outside the caller's scopes, GroupCycle when the group would contain itself,
     DirectoryRejected when its scope does not allow a member, PrimaryGroup for one who belongs to it anyway.
     """
     steps = [step for step in delta.modifications if step.attribute.lower() == "member"]
     if not steps:
-        return
+        return []
     require_inside_scopes(call, *(name.decode() for step in steps for name in step.values))
     client = client_of(call)
     names = [name.decode() for step in steps if step.op != "delete" for name in step.values]
@@ -39,6 +39,7 @@ def require_members_allowed(call: Call, group: Entry, delta: Delta) -> None:
     if complaint := complaint_about_scopes(group, added):
         raise errors.DirectoryRejected(complaint[1])
     require_no_cycle(client, group, added)
+    return added
 
 
 def find_named(client: Client, names: Sequence[str], attributes: Sequence[str]) -> Iterator[Entry]:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, find_object
+from directory.cycles import look_for_cycle
 from directory.ldap import Entry, Modify, Schema
 from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
@@ -78,7 +79,7 @@ def propose_update(
     require_sense(steps, kind=kind, entry=entry)
     require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
-    require_members_allowed(call, entry, delta)
+    members_added = require_members_allowed(call, entry, delta)
     why_risky = None
     if account is not None:
         _require_part(kind in ACCOUNT_KINDS, "account")
@@ -101,6 +102,7 @@ def propose_update(
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
         evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
+        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes),
     )
 
 

@@ -151,6 +151,46 @@ def test_a_cycle_among_several(integration: Integration, directory: Directory, o
     assert change(integration, target, remove=[holder]).body == counts(removed=1)
 
 
+@pytest.mark.parametrize("way", ["members", "bag"])
+def test_a_cycle_made_at_the_same_moment_is_taken_back(
+    integration: Integration,
+    ada: UUID,
+    directory: Directory,
+    organizational_unit: str,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+) -> None:
+    """Between proposal and write somebody else nests the two the other way round, through a third group."""
+    holder = directory.add_group("holder", parent=organizational_unit, members=[ada], description="before")
+    between = directory.add_group("between", parent=organizational_unit, members=[holder])
+    held = directory.add_group("held", parent=organizational_unit)
+    just_before_the_write(monkeypatch, lambda: directory.add_values(held, member=directory.dn(between)))
+    if way == "members":
+        answer = change(integration, holder, add=[held], remove=[ada])
+    else:
+        bags = {"add": {"member": directory.dn(held)}, "remove": {"member": directory.dn(ada)}}
+        answer = integration.patch(f"/api/ad/groups/{holder}", {**bags, "replace": {"description": "after"}})
+    assert (answer.status, answer.code) == (409, "AD.Group.Cycle"), answer
+    assert (directory.members(holder), directory.members(held)) == ({directory.dn(ada)}, {directory.dn(between)})
+    assert directory.text(holder, "description") == "before"
+    made, taken_back = records()
+    assert (made.outcome, taken_back.outcome, taken_back.operation) == ("succeeded", "succeeded", "groups.update")
+    assert taken_back.changes == [
+        {"attribute": each["attribute"], "before": each["after"], "after": each["before"]} for each in made.changes
+    ]
+    assert (taken_back.reason or "").startswith("Taken back: ")
+
+
+def test_a_cycle_of_others_takes_nothing_back(
+    integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group, other, harmless = (directory.add_group(parent=organizational_unit) for _ in range(3))
+    directory.add_values(group, member=directory.dn(other))
+    just_before_the_write(monkeypatch, lambda: directory.add_values(other, member=directory.dn(group)))
+    assert change(integration, group, add=[harmless]).body == counts(added=1)
+    assert len(records()) == 1
+
+
 @pytest.mark.parametrize(
     ("holder", "held", "is_allowed"),
     [
