@@ -15,7 +15,7 @@ from directory.password_policy import PolicyReader
 from directory.passwords import explain_refusal, require_acceptable
 from directory.proposal import SECRET, AttributeChange, Proposal, Target
 from directory.reading import read_created
-from directory.references import require_references
+from directory.references import require_new_members_allowed, require_references
 from directory.settle import evidence_of
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
 from directory.shapes.bags import Bags, attribute_names, pointer
@@ -85,6 +85,7 @@ def propose_create(
     container = find_parent(call, parent)
     require_references(call, steps)
     require_inside_scopes(call, *_members(steps))
+    require_new_members_allowed(client, values)
     new = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
     _require_free(client, new, values)
     policy = None

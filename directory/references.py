@@ -1,15 +1,17 @@
 """What bags refer to: the objects must exist, and of a group's members the same holds as for its members' operation."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from directory import errors
 from directory.access import client_of, require_inside_scopes
-from directory.ldap import Client, DistinguishedName, Entry, Equals, Or, Scope
+from directory.ldap import Client, DistinguishedName, Entry, Equals, GroupType, Or, Scope
 from directory.nesting import MEMBER_ATTRIBUTES, complaint_about_scopes, require_no_cycle, those_with_primary_group
 from directory.shapes.modifications import Delta, Step, referenced_names, refusal
 from gateway.core.call import Call
 
 _NAMES_IN_ONE_FILTER = 50
+# What the directory makes of a group that is created without a groupType.
+_TYPE_BY_DEFAULT = (str((GroupType.GLOBAL | GroupType.SECURITY_ENABLED).signed).encode(),)
 
 
 def require_references(call: Call, steps: Sequence[Step]) -> None:
@@ -40,6 +42,16 @@ def require_members_allowed(call: Call, group: Entry, delta: Delta) -> list[Entr
         raise errors.DirectoryRejected(complaint[1])
     require_no_cycle(client, group, added)
     return added
+
+
+def require_new_members_allowed(client: Client, values: Mapping[str, Sequence[bytes]]) -> None:
+    """Check the members with which a group is to be created with these values. Raises DirectoryRejected."""
+    if "member" not in values:
+        return
+    group = Entry("", {"groupType": list(values.get("groupType", _TYPE_BY_DEFAULT))})
+    added = find_named(client, [name.decode() for name in values["member"]], MEMBER_ATTRIBUTES)
+    if complaint := complaint_about_scopes(group, added):
+        raise errors.DirectoryRejected(complaint[1])
 
 
 def find_named(client: Client, names: Sequence[str], attributes: Sequence[str]) -> Iterator[Entry]:

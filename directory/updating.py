@@ -10,6 +10,7 @@ from directory.ldap import Entry, Modify, Schema
 from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
 from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
+from directory.nesting import require_type_fits
 from directory.policy import holds_protected, is_protected
 from directory.proposal import Proposal, Target
 from directory.reading import read_changed
@@ -87,6 +88,7 @@ def propose_update(
     if group is not None:
         _require_part(kind is Kind.GROUP, "group")
         why_risky = _change_group(delta, schema, entry, group)
+    require_type_fits(client, entry, delta)
 
     names = attribute_names(bags)
     protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))

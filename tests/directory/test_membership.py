@@ -217,12 +217,60 @@ def test_scopes_of_groups(
     inner = directory.add_group(parent=organizational_unit, group_type=(held | SECURITY).signed)
     bag = integration.patch(f"/api/ad/groups/{outer}?dryRun=true", {"add": {"member": directory.dn(inner)}})
     answer = change(integration, outer, add=[inner])
+    body = {"name": "new", "parent": organizational_unit, "type": "security", "scope": _NAMES[holder]}
+    created = integration.post("/api/ad/groups", {**body, "add": {"member": directory.dn(inner)}})
     if is_allowed:
-        assert (bag.status, answer.body) == (200, counts(added=1))
+        assert (bag.status, answer.body, created.status) == (200, counts(added=1), 201)
     else:
+        assert (created.status, created.code) == (422, "AD.Directory.Rejected")
         assert (answer.status, answer.code) == (422, "AD.Directory.Rejected")
         assert "group cannot have a" in answer.body["detail"]
         assert (bag.status, bag.code) == (422, "AD.Directory.Rejected")
+
+
+_NAMES = {GroupType.GLOBAL: "global", GroupType.UNIVERSAL: "universal", GroupType.DOMAIN_LOCAL: "domainLocal"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "other", "is_held"),
+    [
+        (GroupType.DOMAIN_LOCAL, GroupType.UNIVERSAL, GroupType.DOMAIN_LOCAL, True),
+        (GroupType.UNIVERSAL, GroupType.GLOBAL, GroupType.UNIVERSAL, True),
+        (GroupType.GLOBAL, GroupType.UNIVERSAL, GroupType.GLOBAL, False),
+        (GroupType.UNIVERSAL, GroupType.DOMAIN_LOCAL, GroupType.UNIVERSAL, False),
+    ],
+)
+def test_a_scope_that_does_not_suit_the_nesting(
+    integration: Integration,
+    directory: Directory,
+    organizational_unit: str,
+    before: GroupType,
+    after: GroupType,
+    other: GroupType,
+    is_held: bool,
+) -> None:
+    group = directory.add_group("changed", parent=organizational_unit, group_type=(before | SECURITY).signed)
+    nested = directory.add_group("other", parent=organizational_unit, group_type=(other | SECURITY).signed)
+    holder, held = (group, nested) if is_held else (nested, group)
+    directory.add_values(holder, member=directory.dn(held))
+    answer = integration.patch(f"/api/ad/groups/{group}", {"group": {"scope": _NAMES[after]}})
+    assert (answer.status, answer.code) == (422, "AD.Directory.Rejected"), answer
+    assert directory.dn(nested) in answer.body["detail"]
+    bag = {"replace": {"groupType": str((after | SECURITY).signed)}}
+    assert integration.patch(f"/api/ad/objects/{group}", bag).code == "AD.Directory.Rejected"
+    assert directory.text(group, "groupType") == str((before | SECURITY).signed)
+    directory.remove_values(holder, member=directory.dn(held))
+    assert integration.patch(f"/api/ad/groups/{group}", {"group": {"scope": _NAMES[after]}}).status == 200
+
+
+def test_a_member_that_does_not_suit_leaves_with_the_scope(
+    integration: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    local = (GroupType.DOMAIN_LOCAL | SECURITY).signed
+    held = directory.add_group(parent=organizational_unit, group_type=local)
+    group = directory.add_group(parent=organizational_unit, group_type=local, members=[held])
+    body = {"group": {"scope": "universal"}, "remove": {"member": directory.dn(held)}}
+    assert integration.patch(f"/api/ad/groups/{group}", body).status == 200
 
 
 def test_foreign_principals(integration: Integration, directory: Directory, organizational_unit: str) -> None:
