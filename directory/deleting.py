@@ -9,6 +9,7 @@ from directory.access import client_of, find_object
 from directory.deletion_protection import require_deletable
 from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope
 from directory.ldap.codecs import decode, is_credential
+from directory.nesting import require_nobodys_primary_group
 from directory.policy import is_protected, protected_among
 from directory.proposal import AttributeChange, Proposal
 from directory.settle import evidence_of
@@ -36,7 +37,8 @@ _KIND_IN_WORDS = {
 def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Proposal:
     """The end of an object. With `recursive` everything below is checked first, and refused whole.
 
-    Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`.
+    Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`;
+    PrimaryGroup for a group that is the primary one of an account outside.
     """
     client = client_of(call)
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
@@ -48,6 +50,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
         raise errors.NotEmpty(objectsBelow=len(below))
     for descendant in below:
         require_deletable(descendant)
+    require_nobodys_primary_group(client, (entry, *below))
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
     return Proposal(

@@ -105,6 +105,22 @@ def those_with_primary_group(group: Entry, accounts: Iterable[Entry]) -> set[UUI
     return {account.guid for account in accounts if account.values("primaryGroupID") == wanted}
 
 
+def require_nobodys_primary_group(client: Client, leaving: Collection[Entry]) -> None:
+    """Refuse to delete objects, read with objectSid, among which is the primary group of an account that stays.
+
+    The directory refuses it too, but Samba's words for it are those of a name in use. Raises PrimaryGroup naming one.
+    """
+    groups = {str(number): group for group in leaving if is_group(group) and (number := relative_id(group)) is not None}
+    names = {entry.dn for entry in leaving}
+    conditions = [Equals("primaryGroupID", number) for number in groups]
+    for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
+        some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
+        for account in client.search(client.default_naming_context, Scope.SUBTREE, some, ("primaryGroupID",)):
+            if account.dn not in names:
+                group = groups[account.text("primaryGroupID") or ""]
+                raise errors.PrimaryGroup(f"{group.dn} is the primary group of {account.dn}.")
+
+
 def relative_id(group: Entry) -> int | None:
     """The number by which accounts name a group as their primary group.
 
