@@ -153,6 +153,16 @@ class TestRecycleBin:
         assert restore(integration, user).status == 200
         assert directory.dn(user).endswith(f",OU=Inner,{organizational_unit}")
 
+    def test_a_name_that_looks_like_a_deleted_ones(
+        self, integration: Integration, directory: Directory, organizational_unit: str
+    ) -> None:
+        name = r"x\0ADEL:y"
+        user = directory.add_user(name, parent=organizational_unit)
+        directory.delete(user)
+        assert integration.get(f"{PATH}/{user}").body["lastKnownName"] == name
+        answer = restore(integration, user)
+        assert (answer.status, answer.body["name"]) == (200, name), answer
+
     def test_elsewhere_and_otherwise(
         self, integration: Integration, ada: UUID, directory: Directory, organizational_unit: str
     ) -> None:
