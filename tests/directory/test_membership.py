@@ -288,8 +288,14 @@ def test_the_primary_group(integration: Integration, ada: UUID, directory: Direc
     answer = change(integration, domain_users, remove=[ada])
     assert (answer.status, answer.code) == (409, "AD.Group.PrimaryGroup")
     assert answer.body["errors"][0]["pointer"] == "#/remove/0"
-    bag = {"add": {"member": directory.dn(ada)}}
-    assert integration.patch(f"/api/ad/groups/{domain_users}", bag).code == "AD.Group.PrimaryGroup"
+    # A bag is judged by the same rule.
+    assert integration.patch(f"/api/ad/groups/{domain_users}", {"add": {"member": directory.dn(ada)}}).status == 200
+    assert [record.operation for record in records()] == ["groups.change-members"], "the refusal"
+    contact = directory.add_contacts(1, parent=organizational_unit)[0]
+    bag = {"add": {"member": [directory.dn(ada), contact]}}
+    assert integration.patch(f"/api/ad/groups/{domain_users}", bag).status == 200
+    assert records()[-1].changes == [{"attribute": "member", "before": [], "after": [contact]}]
+    assert directory.members(domain_users) & {directory.dn(ada), contact} == {contact}
     # Where it is not any more the primary group, it is left like any other.
     other = directory.add_group(parent=organizational_unit, members=[ada])
     sid = directory.read(other, "objectSid")["objectSid"][0]
