@@ -21,7 +21,7 @@ from directory.passwords import explain_refusal, require_acceptable
 from directory.policy import protects_its_content
 from directory.proposal import SECRET, AttributeChange, Proposal, Target
 from directory.reading import read_created
-from directory.references import require_references
+from directory.references import require_new_members_allowed, require_references
 from directory.settle import evidence_of
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
 from directory.shapes.bags import Bags, pointer
@@ -131,6 +131,7 @@ def propose_create(
     container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
     require_references(call, steps)
     require_inside_scopes(call, *_members(steps))
+    require_new_members_allowed(client, new.values)
     dn = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
     require_possible_parent(schema, classes, container, "#/parent")
     require_attributes_of(schema, classes, steps)

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, is_within_any, require_inside_scopes
+from directory.former_places import LAST_KNOWN_PARENT, MANGLED, above_by_reading, former_place
 from directory.ldap import (
     And,
     AnyGuid,
@@ -32,8 +33,8 @@ from gateway.core.errors import Forbidden
 
 # [MS-ADTS] 6.1.1.4: found by this GUID whatever it is called.
 _CONTAINER = "<WKGUID=18E2EA80684F11D2B9AA00C04F79F805,{}>"
-_MANGLED, _MANGLED_IN_DN = "\nDEL:", "\\0ADEL:"
-DELETION_ATTRIBUTES = ("isDeleted", "isRecycled", "lastKnownParent", "msDS-LastKnownRDN", "whenChanged", "objectClass")
+_MANGLED_VALUE = "\nDEL:"
+DELETION_ATTRIBUTES = ("isDeleted", "isRecycled", LAST_KNOWN_PARENT, "msDS-LastKnownRDN", "whenChanged", "objectClass")
 """What a deleted object is read with to tell all about its deletion."""
 
 
@@ -65,8 +66,8 @@ def deleted_objects_container(client: Client) -> Entry:
 def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entry:
     """The deleted object with the attributes asked for and DELETION_ATTRIBUTES.
 
-    Raises ObjectNotFound for an object that is not there or is not deleted, Forbidden when its last known parent is
-    outside the caller's scopes.
+    Raises ObjectNotFound for an object that is not there or is not deleted, Forbidden when its last known parent is, or
+    was before it was deleted itself, outside the caller's scopes.
     """
     client = client_of(call)
     entry = client.find(id, tuple(dict.fromkeys((*attributes, *DELETION_ATTRIBUTES, "objectGUID"))), deleted=True)
@@ -75,11 +76,12 @@ def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entr
     container = deleted_objects_container(client)
     if entry.guid == container.guid or not is_within_any(entry.dn, (container.dn,)):
         raise errors.ObjectNotFound
-    parent = entry.text("lastKnownParent")
-    if parent is None:
+    last_parent = entry.text(LAST_KNOWN_PARENT)
+    if last_parent is None:
         if call.scopes:
             raise Forbidden
         return entry
+    parent = former_place(last_parent, container.dn, above_by_reading(client))
     if not is_within_any(parent, (client.settings.base_dn,)):
         raise errors.ObjectNotFound
     require_inside_scopes(call, parent)
@@ -100,7 +102,7 @@ def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) ->
 def _deletion(entry: Entry, schema: Schema, *, recycle_bin: bool) -> Deletion:
     return {
         "deletedAt": deleted_at(entry, schema),
-        "lastKnownParent": entry.text("lastKnownParent"),
+        "lastKnownParent": entry.text(LAST_KNOWN_PARENT),
         "lastKnownName": last_known_name(entry),
         "recyclable": is_recyclable(entry, recycle_bin=recycle_bin),
     }
@@ -115,13 +117,13 @@ def deleted_at(entry: Entry, schema: Schema) -> str | None:
 def last_known_name(entry: Entry) -> str:
     """The name before the deletion; msDS-LastKnownRDN is kept by the recycle bin only."""
     known = entry.text("msDS-LastKnownRDN")
-    return known if known is not None else DistinguishedName.parse(entry.dn).rdn_value.partition(_MANGLED)[0]
+    return known if known is not None else DistinguishedName.parse(entry.dn).rdn_value.rpartition(_MANGLED_VALUE)[0]
 
 
 def last_known_rdn(entry: Entry) -> str:
     """The first component of its name before the deletion, as the directory spelled it where that is known."""
     name = last_known_name(entry)
-    spelled = entry.dn.partition(_MANGLED_IN_DN)[0]
+    spelled = entry.dn.rpartition(MANGLED)[0]
     if DistinguishedName.parse(spelled).rdn_value == name:
         return spelled
     return make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, name)

@@ -9,6 +9,7 @@ from directory.access import client_of, find_object
 from directory.deletion_protection import require_deletable
 from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope
 from directory.ldap.codecs import decode, is_credential
+from directory.nesting import require_nobodys_primary_group
 from directory.policy import is_protected, protected_among
 from directory.proposal import AttributeChange, Proposal
 from directory.settle import evidence_of
@@ -37,7 +38,8 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     """The end of an object. With `recursive` everything below is checked first, and refused whole.
 
     Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`;
-    DirectoryDenied when the gateway's account may not read what decides about one of them.
+    DirectoryDenied when the gateway's account may not read what decides about one of them; PrimaryGroup for a
+    group that is the primary one of an account outside.
     """
     client = client_of(call)
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
@@ -50,6 +52,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     for descendant in below:
         _require_judgeable(descendant)
         require_deletable(descendant)
+    require_nobodys_primary_group(client, (entry, *below))
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
     return Proposal(

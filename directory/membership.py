@@ -9,6 +9,7 @@ from typing_extensions import TypedDict
 from directory import errors
 from directory.access import client_of, find_object, find_objects
 from directory.ancestry import NESTING_ATTRIBUTES
+from directory.cycles import look_for_cycle
 from directory.ldap import Entry, Modification, Modify, guid_reference
 from directory.nesting import (
     MEMBER_ATTRIBUTES,
@@ -67,21 +68,24 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     require_no_cycle(client, group, added)
 
     write = _write(group, added, removed)
+    changes = _change(added, removed)
     risk, why_risky = _risk(added, removed)
     answer: MembersChanged = {
         "added": len(added),
         "removed": len(removed),
         "unchanged": len(found) - len(added) - len(removed),
     }
+    target = target_of(group)
     return Proposal(
-        target=target_of(group),
-        changes=_change(added, removed),
+        target=target,
+        changes=changes,
         write=write,
         answer=lambda: answer,
         protected=is_protected(client, group),
         risk=risk,
         risk_reason=why_risky,
         evidence=evidence_of(write, entry=group, schema=client.schema, linked=found.values()) if write else {},
+        look_back=look_for_cycle(client, target, added, write, changes),
     )
 
 

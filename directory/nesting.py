@@ -8,6 +8,7 @@ from directory import errors
 from directory.ancestry import NESTING_ATTRIBUTES, groups_above
 from directory.ldap import And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
 from directory.ldap.flags import BUILTIN_DOMAIN_SID
+from directory.shapes.modifications import Delta
 
 MEMBER_ATTRIBUTES = ("objectGUID", "objectClass", "groupType", "primaryGroupID")
 """What a member must have been read with to be judged."""
@@ -67,6 +68,25 @@ def complaint_about_scopes(group: Entry, members: Iterable[Entry]) -> tuple[Entr
     return None
 
 
+def require_type_fits(client: Client, group: Entry, delta: Delta) -> None:
+    """Refuse a scope or type that does not suit the group's members, or the groups that it is a member of.
+
+    Samba looks at neither. Raises DirectoryRejected naming one of them.
+    """
+    after = [step.values for step in delta.modifications if step.attribute == "groupType" and step.op != "delete"]
+    if not after:
+        return
+    changed = Entry(group.dn, {"objectClass": [b"group"], "groupType": list(after[0])})
+    leaving = {name for step in delta.modifications if step.op == "delete" for name in step.values}
+    may_not_suit = And(Or(_GROUP, Equals("objectClass", "foreignSecurityPrincipal")), Equals("memberOf", group.dn))
+    members = [member for member in _search(client, may_not_suit) if member.dn.encode() not in leaving]
+    if complaint := complaint_about_scopes(changed, members):
+        raise errors.DirectoryRejected(f"{complaint[1]} It has {complaint[0].dn}.")
+    for holder in _search(client, And(_GROUP, Equals("member", group.dn))):
+        if complaint := complaint_about_scopes(holder, [changed]):
+            raise errors.DirectoryRejected(f"{complaint[1]} It would be one of {holder.dn}.")
+
+
 def is_group(entry: Entry) -> bool:
     return b"group" in entry.values("objectClass")
 
@@ -83,6 +103,22 @@ def those_with_primary_group(group: Entry, accounts: Iterable[Entry]) -> set[UUI
         return set()
     wanted = [str(number).encode()]
     return {account.guid for account in accounts if account.values("primaryGroupID") == wanted}
+
+
+def require_nobodys_primary_group(client: Client, leaving: Collection[Entry]) -> None:
+    """Refuse to delete objects, read with objectSid, among which is the primary group of an account that stays.
+
+    The directory refuses it too, but Samba's words for it are those of a name in use. Raises PrimaryGroup naming one.
+    """
+    groups = {str(number): group for group in leaving if is_group(group) and (number := relative_id(group)) is not None}
+    names = {entry.dn for entry in leaving}
+    conditions = [Equals("primaryGroupID", number) for number in groups]
+    for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
+        some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
+        for account in client.search(client.default_naming_context, Scope.SUBTREE, some, ("primaryGroupID",)):
+            if account.dn not in names:
+                group = groups[account.text("primaryGroupID") or ""]
+                raise errors.PrimaryGroup(f"{group.dn} is the primary group of {account.dn}.")
 
 
 def relative_id(group: Entry) -> int | None:
@@ -102,7 +138,11 @@ def _groups(client: Client, conditions: Sequence[Filter]) -> Iterator[Entry]:
     seen = set()
     for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
         some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
-        for entry in client.search(client.default_naming_context, Scope.SUBTREE, And(_GROUP, some), NESTING_ATTRIBUTES):
+        for entry in _search(client, And(_GROUP, some)):
             if entry.guid not in seen:
                 seen.add(entry.guid)
                 yield entry
+
+
+def _search(client: Client, condition: Filter) -> Iterator[Entry]:
+    return client.search(client.default_naming_context, Scope.SUBTREE, condition, NESTING_ATTRIBUTES)

@@ -105,7 +105,8 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
     """
     client = client_of(call)
     entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=_READ)
-    if call.directory is not None and call.change_request_id is None:  # an approved one was counted when it was asked
+    # A dry run tries nothing, and an approved change was counted when it was asked for.
+    if call.directory is not None and call.change_request_id is None and not call.dry_run:
         count_password_change(entry.guid)
     policy = policy_of(client, entry)
     require_acceptable(policy, entry, new)

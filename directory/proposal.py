@@ -59,6 +59,14 @@ class FollowUp:
     evidence: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """A change that undoes a write which should not have been made, and what its caller is told instead."""
+
+    change: FollowUp
+    refusal: GatewayError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
     """A change that could be made.
@@ -72,7 +80,8 @@ class Proposal:
     (`directory.settle`). `answer` reads what the caller gets after the write. `secret` was made for this change and
     nobody knows it yet: the answer tells it, or it is kept for the approver. `explain` says in the terms of this change
     what a refusal by the directory means. `follow_ups` are made when the write is done; one that fails takes nothing
-    back. `operation` and `reason` are what the log says in place of the call's own: a revert is recorded as the change
+    back. `look_back` looks, when the write is done, for what others did at the same moment and nobody could see before.
+    `operation` and `reason` are what the log says in place of the call's own: a revert is recorded as the change
     that it is, and tells what it reverts.
     """
 
@@ -91,5 +100,6 @@ class Proposal:
     secret: str | None = field(default=None, repr=False)
     explain: Callable[[GatewayError], GatewayError] | None = None
     follow_ups: tuple[FollowUp, ...] = ()
+    look_back: Callable[[], TakenBack | None] | None = None
     operation: str | None = None
     reason: str | None = None

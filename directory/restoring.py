@@ -13,10 +13,22 @@ from directory import errors
 from directory.access import Reference, client_of, find_parent
 from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_rdn
 from directory.foreseen import require_possible_parent
-from directory.ldap import Client, DistinguishedName, Entry, Equals, Schema, Scope, make_rdn
+from directory.ldap import (
+    Client,
+    DistinguishedName,
+    Entry,
+    Equals,
+    Modification,
+    Modify,
+    Schema,
+    Scope,
+    decode,
+    guid_reference,
+    make_rdn,
+)
 from directory.ldap.reanimation import reanimate
 from directory.policy import is_protected
-from directory.proposal import AttributeChange, Proposal, Target
+from directory.proposal import AttributeChange, FollowUp, Proposal, Target
 from directory.reading import read_record
 from directory.refilling import Refill, refill_from
 from directory.settle import evidence_of
@@ -28,6 +40,8 @@ from directory.updating import TARGET_ATTRIBUTES
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.core.operation import Risk
+
+_UPDATE_OF_KIND = {Kind.USER: "users.update", Kind.COMPUTER: "computers.update"}
 
 
 def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str | None) -> Proposal:
@@ -53,11 +67,17 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     refill = Refill() if image is None else refill_from(call, image, entry, new_dn)
     write = reanimate(entry.dn, new_dn, refill.steps)
     kind = kind_of(entry.object_classes)
+    target = Target(id=entry.guid, kind=kind, distinguished_name=new_dn, version=version_of(entry))
+    password_kept = _password_kept(client, entry, target) if is_whole else None
     warnings: tuple[str, ...] = ()
     if call.dry_run:
-        warnings = (*_what_comes_back(kind, refill, is_whole=is_whole, image=image), *_left_below(client, entry))
+        warnings = (
+            *_what_comes_back(kind, refill, is_whole=is_whole, image=image),
+            *(() if password_kept is None else ("Its password counts as set at the moment of the restore.",)),
+            *_left_below(client, entry),
+        )
     return Proposal(
-        target=Target(id=entry.guid, kind=kind, distinguished_name=new_dn, version=version_of(entry)),
+        target=target,
         changes=(
             AttributeChange("distinguishedName", (entry.dn,), (new_dn,)),
             AttributeChange("isDeleted", ("TRUE",), ()),
@@ -73,7 +93,29 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         warnings=warnings,
         evidence=evidence_of(write, entry=entry),
         explain=lambda refusal: _explained(client, entry, refusal),
-        follow_ups=tuple(refill.follow_ups),
+        follow_ups=tuple(refill.follow_ups) if password_kept is None else (password_kept,),
+    )
+
+
+def _password_kept(client: Client, entry: Entry, target: Target) -> FollowUp | None:
+    """What lets the account sign in with the password it has kept, where the restore makes it change that first.
+
+    Samba does (see `reworded`). The time of the last change is lost with that: only the present one can be written.
+    """
+    attribute = client.schema.attribute("pwdLastSet")
+    if attribute is None or attribute.attid is None or not entry.integer("pwdLastSet") or not client.is_samba():
+        return None
+    steps = (Modification("delete", attribute.name, (b"0",)), Modification("add", attribute.name, (b"-1",)))
+    write = Modify(guid_reference(entry.guid), steps, guarded=True)
+    before, after = (decode(attribute, step.values)[0] for step in steps)
+    evidence = evidence_of(write, entry=entry, schema=client.schema)
+    evidence["versions"][str(attribute.attid)] += 1  # the restore itself is the first to change it
+    return FollowUp(
+        operation=_UPDATE_OF_KIND.get(Kind(target.kind), "objects.update"),
+        target=target,
+        changes=(AttributeChange(attribute.name, (before,), (after,)),),
+        write=write,
+        evidence=evidence,
     )
 
 

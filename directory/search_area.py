@@ -1,12 +1,14 @@
 """Where a search looks: the caller's base and depth, and nothing outside the caller's scopes."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from directory.access import client_of, find_base, is_within_any, parse_reference, scope_bases
+from directory.former_places import LAST_KNOWN_PARENT, above_by_searching, former_place
 from directory.ldap import DistinguishedName, Entry, Scope
 from gateway.core.call import Call
 
-LAST_KNOWN_PARENT = "lastKnownParent"
 _IS_DELETED = "isDeleted"
 
 
@@ -15,13 +17,15 @@ class Area:
     """What to search, `bases` down to `scope`, and how to tell whether a found entry belongs to the answer.
 
     A deleted object lies in the container of deleted objects, whatever it was: it belongs to where its last known
-    parent is. `of_deleted` is the part of the directory meant then, a base and a scope.
+    parent is, or was. `of_deleted` is the part of the directory meant then, a base and a scope, and `place` says where
+    a last known parent was.
     """
 
     bases: tuple[str, ...]
     scope: Scope
     confined_to: tuple[str, ...] | None
     of_deleted: tuple[str, Scope] | None = None
+    place: Callable[[str], str] = str
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -40,9 +44,10 @@ class Area:
         if not entry.boolean(_IS_DELETED):  # restored since it was found
             return False
         base, scope = self.of_deleted
-        parent = entry.text(LAST_KNOWN_PARENT)
-        if parent is None:
+        last_parent = entry.text(LAST_KNOWN_PARENT)
+        if last_parent is None:
             return self.confined_to is None and scope is Scope.SUBTREE
+        parent = self.place(last_parent)
         if self.confined_to is not None and not is_within_any(parent, self.confined_to):
             return False
         if scope is Scope.SUBTREE:
@@ -60,9 +65,13 @@ def area_of(
     confined_to = scope_bases(call)
     found = None if base is None else find_base(call, parse_reference(base, parameter="base")).dn
     if show_deleted:
-        where = fixed_base or client.default_naming_context
-        meant = (found or client.settings.base_dn, scope)
-        return Area(bases=(where,), scope=Scope.SUBTREE, confined_to=confined_to, of_deleted=meant)
+        container = fixed_base or client.default_naming_context
+        meant = found or client.settings.base_dn
+        area = Area(bases=(container,), scope=Scope.SUBTREE, confined_to=confined_to, of_deleted=(meant, scope))
+        if confined_to is None and is_within_any(container, (meant,)):
+            return area  # everything, wherever it was
+        above = above_by_searching(client, container)
+        return replace(area, place=partial(former_place, container=container, above=above))
     start = found or fixed_base or client.settings.base_dn
     return Area(bases=_confine(start, scope, confined_to), scope=scope, confined_to=confined_to)
 

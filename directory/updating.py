@@ -4,11 +4,13 @@ from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, find_object
+from directory.cycles import look_for_cycle
 from directory.foreseen import require_update_possible
 from directory.ldap import Entry, Modify, Schema
 from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
 from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
+from directory.nesting import require_type_fits
 from directory.policy import holds_protected, is_protected
 from directory.proposal import Proposal, Target
 from directory.reading import read_changed
@@ -85,7 +87,7 @@ def propose_update(
     require_sense(steps, kind=kind, entry=entry)
     require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
-    require_members_allowed(call, entry, delta)
+    members_added = require_members_allowed(call, entry, delta)
     require_update_possible(client, entry, steps, delta)
     why_risky = None
     if account is not None:
@@ -94,6 +96,7 @@ def propose_update(
     if group is not None:
         _require_part(kind is Kind.GROUP, "group")
         why_risky = _change_group(delta, schema, entry, group)
+    require_type_fits(client, entry, delta)
 
     names = attribute_names(bags)
     written = {change.attribute for change in delta.changes}
@@ -113,6 +116,7 @@ def propose_update(
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
         evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
+        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from audit import log
-from audit.models import OperationRecord
+from audit.models import OperationRecord, Outcome
 from directory import errors
 from directory.ldap import Client, LdapError, Unavailable
 from directory.proposal import FollowUp
@@ -25,10 +25,16 @@ def record(call: Call, follow_ups: Sequence[FollowUp], *, approved_by: str | Non
     return log.record_intents(replace(call, change_request_id=None), intents, seconds_until_write=SECONDS_UNTIL_WRITE)
 
 
-def carry_out(client: Client, follow_ups: Sequence[FollowUp], records: Sequence[OperationRecord]) -> None:
-    """Write them all and record what came of each. Never raises for the directory: the change itself is done."""
-    if follow_ups:
-        log.complete_many(list(_written(client, follow_ups, records)))
+def carry_out(client: Client, follow_ups: Sequence[FollowUp], records: Sequence[OperationRecord]) -> bool:
+    """Write them all and record what came of each; whether all were made.
+
+    Never raises for the directory: the change itself is done.
+    """
+    if not follow_ups:
+        return True
+    outcomes = list(_written(client, follow_ups, records))
+    log.complete_many(outcomes)
+    return all(each.outcome == Outcome.SUCCEEDED for each in outcomes)
 
 
 def given_up(records: Sequence[OperationRecord], code: str) -> Iterator[log.Completion]:

@@ -20,7 +20,7 @@ from audit.redact import ChangeJson, redacted
 from directory import errors as directory_errors
 from directory import runs
 from directory.access import client_of
-from directory.proposal import Proposal
+from directory.proposal import Proposal, TakenBack
 from directory.protection import why_protected
 from directory.reading import await_answer
 from directory.rivals import await_recorded_outcome
@@ -350,14 +350,26 @@ def _write(change: Change) -> Answer:
         raise told from refusal.__cause__
     follow_ups.carry_out(client, proposal.follow_ups, following)
     try:
-        body = await_answer(proposal.answer)
+        taken_back = None if proposal.look_back is None else await_answer(proposal.look_back)
+        body = await_answer(proposal.answer) if taken_back is None else None
     except GatewayError:
         if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
             log.complete(record.id, outcome="succeeded", server=server)
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
     log.complete(record.id, outcome="succeeded", server=server, target=created)
+    if taken_back is not None:
+        raise _take_back(change, taken_back)
     return Answer(operation.status, body if operation.output is not None else None)
+
+
+def _take_back(change: Change, taken_back: TakenBack) -> GatewayError:
+    """Undo the write that was just made, with a record of its own; what the caller is told."""
+    call = replace(change.call, reason=f"Taken back: {taken_back.refusal.detail}")
+    records = follow_ups.record(call, [taken_back.change], approved_by=change.approved_by)
+    if follow_ups.carry_out(client_of(call), [taken_back.change], records):
+        return taken_back.refusal
+    return directory_errors.OutcomeUnknown(f"The change could not be taken back: {taken_back.refusal.detail}")
 
 
 def require_in_time(record: OperationRecord) -> None:

@@ -36,13 +36,24 @@ from directory.ldap.reanimation import READ_TO_REWORD, is_refused_for_recycle_bi
 from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
 from directory.ldap.sending import send
 from directory.ldap.settings import ServerSettings
-from directory.ldap.streaming import Query, Scope, answer_each, complete_ranges, reading_controls, reference, stream
+from directory.ldap.streaming import (
+    Query,
+    Scope,
+    answer_each,
+    complete_ranges,
+    hide_deleted,
+    reading_controls,
+    reference,
+    stream,
+)
 
 _Result = TypeVar("_Result")
 
 # What says that the connection, not the request, is the problem.
 BROKEN = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.UNAVAILABLE, ldap.BUSY, ldap.DECODING_ERROR)
 _READ_ATTEMPTS = 3
+_LINKS = frozenset({"member", "memberOf"})
+"""What is known to be a link as long as the schema was not read: reading it is a search itself."""
 _GUIDS_PER_SEARCH = 50  # 5 times faster than one by one; longer filters gain nothing
 _SCHEMA_RETRY_SECONDS = 30.0
 
@@ -123,6 +134,7 @@ class Client:
         base = reference(ref)
         names = _names(attributes, descriptor=descriptor)
         controls = reading_controls(deleted=deleted, descriptor=descriptor)
+        links = self._links(deleted=deleted)
         asked = frozenset(names)
 
         def operation(connection: Connection, seconds: float) -> Entry:
@@ -132,6 +144,7 @@ class Client:
             for dn, values in rows:
                 if dn is not None:
                     complete_ranges(link, dn, values, controls, seconds)
+                    hide_deleted(values, links)
                     return Entry(dn, values, asked if values.keys() <= asked else frozenset())
             raise NotFound("There is no such object", result_code=32)
 
@@ -180,12 +193,14 @@ class Client:
         """
         names = _names(None if attributes is None else dict.fromkeys((*attributes, "objectGUID")), descriptor=False)
         controls = tuple(reading_controls(deleted=deleted, descriptor=False))
+        links = self._links(deleted=deleted)
         missing = dict.fromkeys(guids)
         attempts = _Attempts(self.settings)
 
         def queries(base: str, parts: Iterable[list[bytes]]) -> Iterator[Query]:
             for part in parts:  # made while the server is at work on those before
-                yield Query(base, Scope.SUBTREE, str(AnyGuid(part)), names, controls, None, None, attempts.seconds)
+                filter = str(AnyGuid(part))
+                yield Query(base, Scope.SUBTREE, filter, names, controls, None, None, attempts.seconds, links)
 
         for base in (self.default_naming_context,) if of_domain else self.naming_contexts:
             wanted = list(missing)
@@ -229,6 +244,7 @@ class Client:
             limit=limit,
             seconds=seconds,
             operation_seconds=self.settings.operation_seconds,
+            links=self._links(deleted=deleted),
         )
         return self._searching(query)
 
@@ -296,6 +312,10 @@ class Client:
     def is_recycle_bin_enabled(self) -> bool:
         """Whether deleted objects keep their attributes ([MS-ADTS] 3.1.1.9)."""
         return inspection.is_recycle_bin_enabled(self)
+
+    def is_samba(self) -> bool:
+        """Whether the server is Samba, which in a few things does not do what Active Directory does."""
+        return inspection.is_samba(self)
 
     def close(self) -> None:
         """Close the connections; those in use when they come back."""
@@ -385,6 +405,12 @@ class Client:
         if value is None:
             raise ProtocolError(f"The server's rootDSE has no {name}", attribute=name)
         return value
+
+    def _links(self, *, deleted: bool) -> frozenset[str]:
+        """Among whose values those that name deleted objects are hidden; none where these are asked for."""
+        if deleted:
+            return frozenset()
+        return _LINKS if self._schema is None else self._schema.linked
 
     def _deadline(self) -> float:
         return _deadline(self.settings)

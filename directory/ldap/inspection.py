@@ -77,6 +77,11 @@ def is_recycle_bin_enabled(client: "Client") -> bool:
     return False
 
 
+def is_samba(client: "Client") -> bool:
+    """Whether the server says so (vendorName, [RFC 3045]): for what cannot be asked before it happens."""
+    return "samba" in (client.read("", ("vendorName",)).text("vendorName") or "").lower()
+
+
 def _open_any(client: "Client") -> Connection:
     problem: Unavailable | None = None
     for url in client.settings.urls:

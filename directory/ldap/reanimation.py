@@ -14,10 +14,12 @@ from directory.ldap.errors import LdapError
 
 KEPT_DEFAULTS = (
     *("accountExpires", "badPasswordTime", "badPwdCount", "codePage", "countryCode", "lastLogoff", "lastLogon"),
-    *("logonCount", "adminCount", "operatorCount"),
+    *("logonCount",),
 )
-"""What Samba adds to an account or a group unless the request itself says something about it."""
-READ_TO_REWORD = (*KEPT_DEFAULTS, "pwdLastSet", "msDS-LastKnownRDN")
+"""What Samba adds to an account unless the request itself says something about it."""
+RARE_DEFAULTS = ("adminCount", "operatorCount")
+"""The same for accounts and groups, most of which have none of these: then the request says so."""
+READ_TO_REWORD = (*KEPT_DEFAULTS, *RARE_DEFAULTS, "pwdLastSet", "msDS-LastKnownRDN")
 """What `reworded` needs of the deleted object."""
 _NO_SUCH_ATTRIBUTE = 16
 
@@ -48,14 +50,15 @@ def is_refused_for_recycle_bin(write: Write, refusal: LdapError) -> bool:
 def reworded(write: Modify, entry: Entry) -> Modify:
     """The same reanimation for a server that refused it so; `entry` was read with READ_TO_REWORD.
 
-    What is kept is said to be replaced by what it is. pwdLastSet cannot: only 0 or -1 may be written, and 0 is what
-    Samba writes into a tombstone too, so that the account must change its password.
+    What is kept is said to be replaced by what it is. pwdLastSet cannot: only 0 or -1 may be written, of a deleted
+    object only 0, and without a word about it Samba adds a second value and fails. The account would have to change its
+    password, so the present time has to follow in a write of its own (`directory.restoring`).
     """
     said = {step.attribute.lower() for step in write.modifications}
     kept = tuple(
         Modification("replace", name, tuple(entry.values(name)))
-        for name in KEPT_DEFAULTS
-        if name in entry and name.lower() not in said
+        for name in (*KEPT_DEFAULTS, *RARE_DEFAULTS)
+        if (name in entry or name in RARE_DEFAULTS) and name.lower() not in said
     )
     if "pwdLastSet" in entry:
         kept += (Modification("replace", "pwdLastSet", (b"0",)),)

@@ -202,6 +202,11 @@ class Schema:
         """The class of this name."""
         return self.classes.get(name.lower())
 
+    @cached_property
+    def linked(self) -> frozenset[str]:
+        """The names of the attributes whose values are links to objects."""
+        return frozenset(known.name for known in self.attributes.values() if known.linked)
+
     def attribute_by_guid(self, guid: UUID) -> AttributeType | None:
         """The attribute of this schemaIDGUID, as access control entries name it."""
         return self._attributes_by_guid.get(guid)

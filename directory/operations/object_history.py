@@ -4,7 +4,9 @@ from uuid import UUID
 
 from audit.operations.operations_log import visible_records
 from audit.shapes import RecordJson, record_as_json
+from directory import errors
 from directory.access import find_object
+from directory.deleted import find_deleted
 from gateway.core.call import Call
 from gateway.core.operation import operation
 from gateway.core.paging import Page, PageQuery, page_of
@@ -25,7 +27,15 @@ def read_history(call: Call, *, id: UUID, query: PageQuery) -> Page[RecordJson]:
     assert call.directory is not None
     records = visible_records(call).filter(directory_id=call.directory.id, target_id=id)
     if query.cursor is None and not records.exists():
-        find_object(call, id)  # an object without records has an empty history, one that never was has none
+        _require_known(call, id)
     return page_of(
         call, records, query=query, order=("-id",), render=record_as_json, counted=False, bound_to=f"history of {id}"
     )
+
+
+def _require_known(call: Call, id: UUID) -> None:
+    """An object without records has an empty history, also a deleted one; one that never was has none."""
+    try:
+        find_object(call, id)
+    except errors.ObjectNotFound:
+        find_deleted(call, id)

@@ -113,6 +113,32 @@ def test_a_parent_that_is_deleted_too(
     assert parent.startswith("OU=Inner\\0ADEL:")
 
 
+def test_where_a_deleted_parent_was_counts(
+    connection: Any, directory: Directory, organizational_unit: str, domain: Domain
+) -> None:
+    inside = directory.add_unit("In", parent=organizational_unit)
+    gone = directory.guid(directory.add_unit("Gone", parent=inside))
+    deep = directory.guid(directory.add_unit("Deep", parent=directory.dn(gone)))
+    user = directory.add_user(parent=directory.dn(deep))
+    elsewhere = directory.add_unit("Gone", parent=organizational_unit)
+    stranger = directory.add_user(parent=elsewhere)
+    directory.delete(elsewhere, recursive=True)
+    directory.delete(gone, recursive=True)
+    expected = {str(guid) for guid in (gone, deep, user)}
+    whole, confined = (make_integration(connection, scopes=scopes) for scopes in ((), [directory.guid(inside)]))
+    for integration in (whole, confined, make_integration(make_connection(domain, base_dn=inside))):
+        assert {item["id"] for item in found(integration, inside)} == expected
+        assert {item["id"] for item in found(integration, inside, scope="one-level")} == {str(gone)}
+        assert integration.get(f"{PATH}/{user}").status == 200
+    assert {item["id"] for item in confined.get(PATH).body["items"]} == expected
+    assert confined.get(f"{PATH}/{stranger}").code == "Auth.Forbidden"
+    # A new unit of the same name is another one: whoever may see into it does not see what was in the old one.
+    renewed = directory.add_unit("Gone", parent=inside)
+    assert make_integration(connection, scopes=[directory.guid(renewed)]).get(PATH).body["items"] == []
+    answer = confined.post(f"{PATH}/{user}/restore", {"parent": inside})
+    assert (answer.status, directory.dn(user).endswith(f",{inside}")) == (200, True), answer
+
+
 def test_permission_and_secrets(connection: Any, ada: UUID, directory: Directory) -> None:
     directory.delete(ada)
     reader = make_integration(connection, may=["directory.read_object"])

@@ -9,6 +9,7 @@ import pytest
 from ldap.controls import LDAPControl
 
 from audit.models import OperationRecord
+from gateway.core.call import SupervisionLevel
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
@@ -126,3 +127,22 @@ def test_the_dry_run_tells_what_a_restore_could_not_bring_back(db: None, domain_
     assert first == "1 object below it is deleted too: 1 user."
     assert "password is lost" in second
     assert "keeps no attributes" in third
+
+
+def test_the_primary_group_of_an_account(
+    connection: Any, unit: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    """Refused before it is held, and named: Samba's answer is that of a name in use."""
+    user = directory.add_user(parent=organizational_unit)
+    group = directory.add_group(parent=directory.dn(unit), members=[user])
+    sid = directory.read(group, "objectSid")["objectSid"][0]
+    directory.modify(user, primaryGroupID=str(int.from_bytes(sid[-4:], "little")))
+    everything = make_integration(connection)
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    for integration in (everything, careful):
+        for path in (f"groups/{group}", f"groups/{group}?dryRun=true", f"organization-units/{unit}?recursive=true"):
+            answer = integration.delete(f"/api/ad/{path}")
+            assert (answer.status, answer.code) == (409, "AD.Group.PrimaryGroup"), answer
+            assert directory.dn(user) in answer.body["detail"]
+    directory.move(user, parent=directory.dn(unit))
+    assert everything.delete(f"/api/ad/organization-units/{unit}?recursive=true").status == 204, "they go together"

@@ -59,6 +59,36 @@ class Nest:
         primary_group(directory, self.first, self.middle)
 
 
+def test_deleted_members_are_none(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    """With the recycle bin Samba goes on showing them. They are left alone, and come back with their membership."""
+    gone, other = (directory.add_user(parent=organizational_unit) for _ in range(2))
+    alike = directory.add_user(rf"x\0ADEL:{gone},CN=Deleted Objects,", parent=organizational_unit)
+    group = directory.add_group(parent=organizational_unit, members=[gone, other, alike])
+    holder = directory.add_group(parent=organizational_unit, members=[group, other])
+    report = directory.add_user(parent=organizational_unit, manager=directory.dn(gone))
+    directory.delete(gone)
+    directory.delete(holder)
+    living = sorted(map(directory.dn, (other, alike)))
+    path = f"/api/ad/groups/{group}"
+    for query in (f"?filter=(cn={directory.text(group, 'cn')})&attributes=member,memberOf", None):
+        record = (
+            integration.get(f"{path}?attributes=member,memberOf").body
+            if query is None
+            else integration.get(f"/api/ad/groups{query}").body["items"][0]
+        )
+        assert record["group"]["memberCount"] == 2
+        assert sorted(record["attributes"]["member"]) == living
+        assert record["attributes"]["memberOf"] == []
+    assert integration.get(f"/api/ad/users/{report}?attributes=*").body["attributes"].get("manager") is None
+    replaced = integration.patch(f"{path}?dryRun=true", {"replace": {"member": living}}).body
+    assert replaced["changes"] == []
+    assert integration.patch(path, {"clear": ["member"]}).status == 200
+    assert integration.get(path).body["group"]["memberCount"] == 0
+    assert integration.post(f"/api/ad/deleted-objects/{gone}/restore").status == 200
+    assert integration.get(f"/api/ad/deleted-objects/{holder}?attributes=member").body["attributes"]["member"]
+    assert directory.members(group) == {directory.dn(gone)}
+
+
 @pytest.fixture
 def nest(directory: Directory, organizational_unit: str) -> Any:
     nest = Nest(directory, organizational_unit)

@@ -55,6 +55,19 @@ def test_a_deleted_object_has_its_history_still(integration: Integration, organi
     assert operations(history(integration, made["id"])) == ["users.delete", "users.create"]
 
 
+def test_what_was_deleted_along_with_its_container_has_an_empty_one(
+    integration: Integration, connection: DirectoryConnection, directory: Directory, organizational_unit: str
+) -> None:
+    unit = directory.guid(directory.add_unit("Inner", parent=organizational_unit))
+    user = directory.add_user(parent=directory.dn(unit))
+    assert integration.delete(f"/api/ad/organization-units/{unit}?recursive=true").status == 204
+    assert operations(history(integration, user)) == []
+    confined = make_integration(connection, scopes=[directory.guid(organizational_unit)])
+    assert operations(history(confined, user)) == []
+    elsewhere = make_integration(connection, scopes=[directory.guid(f"CN=Users,{directory.base_dn}")])
+    assert history(elsewhere, user).code == "Auth.Forbidden"
+
+
 def test_nothing_recorded_and_nothing_there(integration: Integration, ada: UUID) -> None:
     assert operations(history(integration, ada)) == []
     unknown = history(integration, uuid4())

@@ -130,6 +130,11 @@ def test_bad_input_is_named(integration: Integration, ada: UUID, body: object, p
 class TestTheLimit:
     """Three in five minutes for an account, whoever asks."""
 
+    def test_a_dry_run_tries_nothing(self, integration: Integration, directory: Directory, ada: UUID) -> None:
+        for _ in range(4):
+            assert integration.post(f"{path(ada)}?dryRun=true", change()).status == 200
+        assert integration.post(path(ada), change()).status == 204
+
     def test_it_holds_over_all_surfaces(
         self, connection: DirectoryConnection, integration: Integration, directory: Directory, ada: UUID
     ) -> None:

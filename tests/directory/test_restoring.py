@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
@@ -10,12 +11,13 @@ from audit.models import OperationRecord
 from directory.ldap import Client, ServerSettings
 from directory.ldap.reanimation import reanimate
 from directory.settle import evidence_of, find_outcome
+from gateway import follow_ups
 from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, all_permissions, make_connection, make_integration
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
-from tests.support.mishaps import just_before_the_write, lose_the_answer
+from tests.support.mishaps import Killed, just_before_the_write, lose_the_answer, settle
 from tests.support.proxy import FaultyProxy
 
 PATH = "/api/ad/deleted-objects"
@@ -59,6 +61,59 @@ class TestRecycleBin:
         assert integration.delete(f"/api/ad/users/{ada}").status == 204, "and again"
         assert restore(integration, ada).status == 200
 
+    def test_the_password_still_opens_the_account(
+        self, integration: Integration, directory: Directory, organizational_unit: str
+    ) -> None:
+        user = directory.add_user(parent=organizational_unit, password=PASSWORD)
+        dn = directory.dn(user)
+        directory.delete(user)
+        warnings = restore(integration, user, query="?dryRun=true").body["warnings"]
+        assert "Its password counts as set at the moment of the restore." in warnings, "as Samba has it"
+        answer = restore(integration, user)
+        assert (answer.status, answer.body["account"]["mustChangePassword"]) == (200, False)
+        assert directory.can_sign_in(user, PASSWORD)
+        assert {"adminCount", "operatorCount"}.isdisjoint(directory.read(user))
+        first, second = OperationRecord.objects.order_by("id")
+        assert (first.operation, first.outcome) == ("deleted-objects.restore", "succeeded")
+        assert (second.operation, second.outcome, second.target_id) == ("users.update", "succeeded", user)
+        assert second.target_dn == dn
+        assert [(change["attribute"], change["before"]) for change in second.changes] == [("pwdLastSet", ["never"])]
+
+    def test_who_had_to_change_the_password_still_has_to(
+        self, integration: Integration, directory: Directory, organizational_unit: str
+    ) -> None:
+        user = directory.add_user(parent=organizational_unit, password=PASSWORD, pwdLastSet="0")
+        directory.delete(user)
+        answer = restore(integration, user)
+        assert (answer.status, answer.body["account"]["mustChangePassword"]) == (200, True)
+        assert OperationRecord.objects.count() == 1
+
+    def test_whether_the_password_was_kept_is_found_out(
+        self, integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The process is killed between the two writes: the restore's own change of pwdLastSet is not taken for it."""
+        user = directory.add_user(parent=organizational_unit, password=PASSWORD)
+        directory.delete(user)
+        with monkeypatch.context() as patch:
+            patch.setattr(follow_ups, "carry_out", Mock(side_effect=Killed))
+            with pytest.raises(Killed):
+                restore(integration, user)
+        settle()
+        outcomes = dict(OperationRecord.objects.values_list("operation", "outcome"))
+        assert outcomes == {"deleted-objects.restore": "succeeded", "users.update": "failed"}
+
+    def test_a_server_that_keeps_it_is_left_alone(
+        self, integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As Windows: nothing but the restore itself is written."""
+        user = directory.add_user(parent=organizational_unit, password=PASSWORD)
+        directory.delete(user)
+        monkeypatch.setattr(Client, "is_samba", lambda _: False)
+        warnings = restore(integration, user, query="?dryRun=true").body["warnings"]
+        assert not any("password" in warning for warning in warnings)
+        assert restore(integration, user).status == 200
+        assert [record.operation for record in OperationRecord.objects.all()] == ["deleted-objects.restore"]
+
     def test_every_kind(self, integration: Integration, directory: Directory, organizational_unit: str) -> None:
         member = directory.add_user(parent=organizational_unit)
         guids = [
@@ -97,6 +152,16 @@ class TestRecycleBin:
         assert restore(integration, unit).status == 200
         assert restore(integration, user).status == 200
         assert directory.dn(user).endswith(f",OU=Inner,{organizational_unit}")
+
+    def test_a_name_that_looks_like_a_deleted_ones(
+        self, integration: Integration, directory: Directory, organizational_unit: str
+    ) -> None:
+        name = r"x\0ADEL:y"
+        user = directory.add_user(name, parent=organizational_unit)
+        directory.delete(user)
+        assert integration.get(f"{PATH}/{user}").body["lastKnownName"] == name
+        answer = restore(integration, user)
+        assert (answer.status, answer.body["name"]) == (200, name), answer
 
     def test_elsewhere_and_otherwise(
         self, integration: Integration, ada: UUID, directory: Directory, organizational_unit: str

@@ -23,6 +23,7 @@ from tests.support.gateway import LiveGateway
 pytestmark = pytest.mark.django_db(transaction=True)  # web and worker see what is committed
 
 DOUBLE_APPROVALS = 200
+NESTINGS = 40
 KEYS, PARALLEL = 20, 50
 ACCOUNTS = 100
 RUNS_AT_ONCE = 4
@@ -99,6 +100,30 @@ def test_two_people_approve_at_once(
     assert Counter(applied.values_list("change_request_id", "outcome")) == {(id, "succeeded"): 1 for id in digests}
     assert {directory.text(user, "title") for user in users} == {f"Title of {user}" for user in users}
     assert {writes(directory, user, TITLE) for user in users} == {1}
+
+
+def test_two_groups_are_nested_into_each_other_at_once(
+    key: str, live_gateway: LiveGateway, directory: Directory, organizational_unit: str
+) -> None:
+    """Never both, and the log tells what the directory holds."""
+
+    def nest(holder: UUID, held: UUID) -> Callable[[], Answer]:
+        path, body = f"/api/ad/groups/{holder}/members", {"add": [str(held)]}
+        return lambda: live_gateway.request("POST", path, body=body, headers={"X-API-Key": key})
+
+    for _ in range(NESTINGS):
+        one, other = (directory.add_group(parent=organizational_unit) for _ in range(2))
+        answers = together([nest(one, other), nest(other, one)])
+        kept = {holder for holder in (one, other) if directory.members(holder)}
+        assert len(kept) < 2
+        assert kept == {holder for holder, answer in zip((one, other), answers, strict=True) if answer[0] == 200}
+        assert {body["code"] for status, _, body in answers if status != 200} == {"AD.Group.Cycle"}
+        for holder in (one, other):
+            logged: set[str] = set()
+            for record in OperationRecord.objects.filter(target_id=holder, outcome="succeeded").order_by("id"):
+                (change,) = record.changes
+                logged = logged - set(change["before"]) | set(change["after"])
+            assert logged == directory.members(holder)
 
 
 def test_one_key_many_times_at_once(
