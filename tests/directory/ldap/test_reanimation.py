@@ -102,6 +102,8 @@ def test_a_server_that_stumbles_over_its_own_request() -> None:
         *STANDARD,
         (ldap.MOD_REPLACE, "accountExpires", [b"9"]),
         (ldap.MOD_REPLACE, "badPwdCount", [b"0"]),
+        (ldap.MOD_REPLACE, "adminCount", None),
+        (ldap.MOD_REPLACE, "operatorCount", None),
         (ldap.MOD_REPLACE, "pwdLastSet", [b"0"]),
     ]
 
