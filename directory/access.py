@@ -94,12 +94,32 @@ def _is_within_directory(client: Client, entry: Entry) -> bool:
 
 
 def find_parent(call: Call, reference: Reference, *, attributes: Collection[str] = ()) -> Entry:
-    """The container for a new or moved object, raised for as by `find_object`; AD decides what may hold what."""
-    return find_object(call, reference, attributes=attributes)
+    """The container that `parent` of the body names, raised for as by `find_object`; AD decides what may hold what."""
+    try:
+        return find_object(call, reference, attributes=attributes)
+    except errors.ObjectNotFound:
+        raise _absent(reference, pointer="#/parent") from None
 
 
-def find_base(call: Call, reference: Reference) -> Entry:
-    """The object to search below. Scopes do not matter here: a search finds nothing outside of them."""
+def find_base(call: Call, reference: Reference, *, pointer: str | None = None, parameter: str | None = None) -> Entry:
+    """The object to search below. Scopes do not matter here: a search finds nothing outside of them.
+
+    Raises ObjectNotFound naming the member of the body or the parameter.
+    """
+    try:
+        return _find_base(call, reference)
+    except errors.ObjectNotFound:
+        raise _absent(reference, pointer=pointer, parameter=parameter) from None
+
+
+def _absent(reference: Reference, *, pointer: str | None = None, parameter: str | None = None) -> errors.ObjectNotFound:
+    detail = f"There is no object {reference} in the directory."
+    return errors.ObjectNotFound(
+        detail, errors=[FieldError(errors.ObjectNotFound.code, detail, pointer=pointer, parameter=parameter)]
+    )
+
+
+def _find_base(call: Call, reference: Reference) -> Entry:
     client = client_of(call)
     try:
         entry = client.read(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))

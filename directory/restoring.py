@@ -10,7 +10,7 @@ from uuid import UUID
 
 from audit.deletions import last_image
 from directory import errors
-from directory.access import Reference, client_of, find_parent
+from directory.access import Reference, client_of, find_object, find_parent
 from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_rdn
 from directory.foreseen import require_possible_parent
 from directory.ldap import (
@@ -133,7 +133,7 @@ def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
     parent = None if known is None else client.find(known, ("objectGUID",))
     if parent is None:
         raise errors.ParentDeleted("The container the object was in is deleted: name another parent.")
-    return find_parent(call, parent.guid)
+    return find_object(call, parent.guid)
 
 
 def _image(call: Call, entry: Entry, schema: Schema) -> dict[str, list[str]] | None:

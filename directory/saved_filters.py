@@ -74,7 +74,7 @@ def require_attributes(names: Sequence[str], schema: Schema) -> None:
 
 def find_given_base(call: Call, text: str) -> Entry:
     """The object to search below, as the body names it; raises InvalidRequest or ObjectNotFound."""
-    return find_base(call, parse_reference(text, pointer=pointer("base")))
+    return find_base(call, parse_reference(text, pointer=pointer("base")), pointer=pointer("base"))
 
 
 def names_of_bases(call: Call, rows: Iterable[SavedFilter]) -> dict[UUID, str]:

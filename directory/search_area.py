@@ -63,7 +63,7 @@ def area_of(
     """
     client = client_of(call)
     confined_to = scope_bases(call)
-    found = None if base is None else find_base(call, parse_reference(base, parameter="base")).dn
+    found = None if base is None else find_base(call, parse_reference(base, parameter="base"), parameter="base").dn
     if show_deleted:
         container = fixed_base or client.default_naming_context
         meant = found or client.settings.base_dn

@@ -7,7 +7,8 @@ from functools import total_ordering
 from typing import Any, NamedTuple
 
 from directory.ldap import AttributeType, Entry, Schema, Syntax
-from directory.ldap.codecs import decode
+from directory.ldap.codecs import ValueType, decode, value_type
+from directory.ldap.flags import FILETIME_NEVER
 from directory.shapes.record import readable_name
 
 Value = int | str | None
@@ -35,7 +36,10 @@ class _Descending:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """By an attribute's first value without regard to case, missing ones last either way; then by objectGUID."""
+    """By an attribute's first value without regard to case, missing ones last either way; then by objectGUID.
+
+    "Never" is a missing time: accountExpires writes it as the least number and as the greatest.
+    """
 
     attribute: AttributeType | None = None
     descending: bool = False
@@ -58,7 +62,9 @@ class Order:
         if self.attribute is None or not (values := entry.values(self.attribute.name)):
             return Match(None, guid)
         if self.attribute.syntax in _NUMBERS:
-            return Match(int(values[0]), guid)
+            number = int(values[0])
+            is_never = number in FILETIME_NEVER and value_type(self.attribute) is ValueType.TIME
+            return Match(None if is_never else number, guid)
         return Match(decode(self.attribute, values[:1])[0].casefold()[:_COMPARED], guid)
 
     def sorted(self, matches: Iterable[Match]) -> list[Match]:

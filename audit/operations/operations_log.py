@@ -16,7 +16,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Flag, Guid, Query, Timestamp, render_timestamp
+from gateway.core.shapes import WHOLE_NUMBER, Flag, Guid, Query, Timestamp, render_timestamp
 
 REST_ONLY = frozenset({Surface.REST})
 KEYS_SHOWN = 10
@@ -40,7 +40,9 @@ class SearchOperations(PageQuery):
 class ReadStatistics(Query):
     """How far back to count."""
 
-    days: Annotated[int, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them.")] = 14
+    days: Annotated[
+        int, WHOLE_NUMBER, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them.")
+    ] = 14
 
 
 _COLUMNS = {

@@ -13,7 +13,7 @@ from directory.shapes.kinds import Kind
 from gateway.core.call import Call
 from gateway.core.operation import RateCategory, operation
 from gateway.core.paging import Page
-from gateway.core.shapes import COMMA_SEPARATED
+from gateway.core.shapes import COMMA_SEPARATED, WHOLE_NUMBER
 
 AccountKind = Literal[Kind.USER, Kind.COMPUTER, Kind.SERVICE_ACCOUNT]
 _WITH_DAYS = frozenset({AccountState.EXPIRING, AccountState.PASSWORD_EXPIRING, AccountState.INACTIVE})
@@ -35,6 +35,7 @@ class AccountQuery(SearchQuery):
     ] = (Kind.USER,)
     days: Annotated[
         int,
+        WHOLE_NUMBER,
         Field(
             ge=1,
             le=3650,

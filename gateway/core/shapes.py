@@ -68,6 +68,12 @@ def _parse_flag(value: Any) -> bool:
     raise ValueError("must be true or false")
 
 
+def _parse_whole_number(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"-?[0-9]{1,9}", value):
+        raise ValueError("must be a whole number")
+    return value
+
+
 def render_timestamp(value: datetime | None) -> str | None:
     """RFC 3339 in UTC with Z, as every timestamp of every answer."""
     return None if value is None else value.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -82,6 +88,8 @@ Timestamp = Annotated[
 ]
 Flag = Annotated[bool, BeforeValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]
 """A boolean of a query: `true` or `false`, nothing else."""
+WHOLE_NUMBER = BeforeValidator(_parse_whole_number)
+"""An `int` of a query: digits, without what Python would read besides."""
 COMMA_SEPARATED = BeforeValidator(_split_commas)
 CommaList = Annotated[tuple[str, ...], COMMA_SEPARATED]
 """A list of a query: values separated by commas."""
@@ -136,14 +144,21 @@ def load_query(shape: type[ShapeT], parameters: Mapping[str, str]) -> ShapeT:
         raise _refusal(refusal, in_query=True) from None
 
 
+_ENUM_MEMBER = re.compile(r"<\w+\.\w+: ('[^']*')>")
+
+
 def _refusal(refusal: ValidationError, *, in_query: bool) -> GatewayError:
     unknown: type[GatewayError] = UnknownParameter if in_query else UnknownMember
     errors = []
     found_unknown = False
-    for error in refusal.errors(include_url=False, include_context=False, include_input=False):
+    found = refusal.errors(include_url=False, include_context=False, include_input=False)
+    for error in found:
+        if error["type"] == "too_short" and any(error["loc"] == other["loc"][:-1] for other in found):
+            continue  # what is wrong is the item that is there
         is_unknown = error["type"] == "extra_forbidden"
         found_unknown |= is_unknown
-        detail = "is not known here" if is_unknown else error["msg"].removeprefix("Value error, ")
+        message = _ENUM_MEMBER.sub(r"\1", error["msg"].removeprefix("Value error, "))
+        detail = "is not known here" if is_unknown else message
         code = unknown.code if is_unknown else InvalidRequest.code
         if in_query:
             errors.append(FieldError(code, detail, parameter=str(error["loc"][0]) if error["loc"] else ""))

@@ -11,14 +11,16 @@ from audit.models import OperationRecord
 from audit.overview_shapes import DayJson, day_as_json
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
-from gateway.core.shapes import Query
+from gateway.core.shapes import WHOLE_NUMBER, Query
 from keys.operations.api_keys import find_key
 
 
 class ReadUsage(Query):
     """How far back to count."""
 
-    days: Annotated[int, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them.")] = 14
+    days: Annotated[
+        int, WHOLE_NUMBER, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them.")
+    ] = 14
 
 
 class KeyUsageRecord(TypedDict):

@@ -281,6 +281,13 @@ def test_a_group_type_in_a_bag(
         assert answer.body["errors"][0]["pointer"] == group_type
 
 
+def test_a_parent_that_is_not_there_is_named(integration: Integration, organizational_unit: str) -> None:
+    absent = f"OU=nowhere,{organizational_unit}"
+    answer = integration.post("/api/ad/groups", {"name": random_name("g"), "parent": absent})
+    assert (answer.status, answer.code) == (404, "AD.Object.NotFound")
+    assert [(error["pointer"], absent in error["detail"]) for error in answer.body["errors"]] == [("#/parent", True)]
+
+
 def test_what_a_creation_decides_itself_needs_no_more(connection: Any, parent: str) -> None:
     creator = make_integration(
         connection, may=["directory.create_user"], level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY

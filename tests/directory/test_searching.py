@@ -173,12 +173,32 @@ def test_each_kind_finds_its_own(integration: Integration, directory: Directory,
         ({"pageSize": "0"}, 400, "Request.Invalid"),
         ({"pageSize": "1001"}, 400, "Request.Invalid"),
         ({"q": ""}, 400, "Request.Invalid"),
+        *(({"pageSize": text}, 400, "Request.Invalid") for text in ("1_0", "+10", " 10", "10.0", "१०", "9" * 5000)),
         ({"limit": "5"}, 400, "Request.UnknownParameter"),
     ],
 )
 def test_what_is_refused(integration: Integration, parameters: Any, status: int, code: str) -> None:
     answer = search(integration, **parameters)
     assert (answer.status, answer.code) == (status, code)
+
+
+def test_what_is_wrong_is_named(integration: Integration, organizational_unit: str) -> None:
+    absent = f"OU=nowhere,{organizational_unit}"
+    answer = search(integration, base=absent)
+    assert [(error["parameter"], absent in error["detail"]) for error in answer.body["errors"]] == [("base", True)]
+    answer = search(integration, "accounts", state="enabled", kinds="x,user")
+    (error,) = answer.body["errors"]
+    assert error["parameter"] == "kinds"
+    assert error["detail"] == "Input should be 'user', 'computer' or 'serviceAccount'"
+
+
+def test_never_is_no_time_to_sort_by(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    for name, expires in (("zero", "0"), ("greatest", str(2**63 - 1)), ("early", "132000000000000000")):
+        directory.add_user(name, parent=organizational_unit, accountExpires=expires)
+    directory.add_user("late", parent=organizational_unit, accountExpires="139000000000000000")
+    place = {"base": organizational_unit}
+    assert names(search(integration, sort="accountExpires", **place))[:2] == ["early", "late"]
+    assert names(search(integration, sort="-accountExpires", **place))[:2] == ["late", "early"]
 
 
 def test_a_malformed_filter_tells_where(integration: Integration) -> None:

@@ -201,7 +201,8 @@ def test_account_options(integration: Integration, ada: UUID, directory: Directo
     account = update(integration, ada, {"account": options}).body["account"]
     assert account["expiresAt"] == "2031-02-03T03:05:06Z"
     assert account["passwordNeverExpires"] is True
-    assert account["mustChangePassword"] is True
+    assert account["mustChangePassword"] is False  # of a password that never expires the domain controller wants none
+    assert directory.text(ada, "pwdLastSet") == "0"
     control = int(directory.text(ada, "userAccountControl") or 0)
     assert control == 0x10220  # PASSWD_NOTREQD, which the account had, is kept
     account = update(
@@ -212,6 +213,8 @@ def test_account_options(integration: Integration, ada: UUID, directory: Directo
         False,
         False,
     )
+    account = update(integration, ada, {"account": {"mustChangePassword": True}}).body["account"]
+    assert account["mustChangePassword"] is True
 
 
 def test_both_forms_of_never_are_the_same(integration: Integration, ada: UUID, directory: Directory) -> None:
