@@ -35,12 +35,12 @@ class AccountQuery(SearchQuery):
     ] = (Kind.USER,)
     days: Annotated[
         int,
-        WHOLE_NUMBER,
         Field(
             ge=1,
             le=3650,
             description="How many days ahead (`expiring`, `password-expiring`) or back (`inactive`); for those alone.",
         ),
+        WHOLE_NUMBER,
     ] = 30
 
     @field_validator("days")

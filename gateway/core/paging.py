@@ -40,7 +40,7 @@ class CursorInvalid(GatewayError):
 class PageQuery(Query):
     """The parameters of every list. A list with filters of its own inherits from it."""
 
-    page_size: Annotated[int, WHOLE_NUMBER, Limits(ge=1, le=1000, description="Records in a page.")] = 100
+    page_size: Annotated[int, Limits(ge=1, le=1000, description="Records in a page."), WHOLE_NUMBER] = 100
     cursor: Annotated[str | None, Limits(description="`nextCursor` of the page before.")] = None
 
 

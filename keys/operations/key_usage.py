@@ -19,7 +19,7 @@ class ReadUsage(Query):
     """How far back to count."""
 
     days: Annotated[
-        int, WHOLE_NUMBER, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them.")
+        int, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them."), WHOLE_NUMBER
     ] = 14
 
 
