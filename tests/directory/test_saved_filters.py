@@ -249,7 +249,7 @@ def test_a_filter_belongs_to_its_directory(
         ({"attributes": ["ms-Mcs-AdmPwd"]}, 400, "AD.Attributes.NotReadable", "#/attributes"),
         ({"base": "nonsense"}, 400, "Request.Invalid", "#/base"),
         ({"base": ""}, 400, "Request.Invalid", "#/base"),
-        ({"base": f"{uuid4()}"}, 404, "AD.Object.NotFound", None),
+        ({"base": f"{uuid4()}"}, 404, "AD.Object.NotFound", "#/base"),
         ({"scope": "children"}, 400, "Request.Invalid", "#/scope"),
         ({"kind": "printers"}, 400, "Request.Invalid", "#/kind"),
         ({"name": " "}, 400, "Request.Invalid", "#/name"),

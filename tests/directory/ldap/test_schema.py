@@ -4,6 +4,7 @@ import pytest
 
 from directory.ldap import Client, Entry, Modification, Modify, ProtocolError, Syntax, quoted_password
 from directory.ldap.entry import parse_versions
+from directory.ldap.errors import AccessDenied
 from directory.ldap.schema import attid_of
 from tests.support.directory import Directory
 
@@ -97,5 +98,5 @@ def test_entries_are_read_without_regard_to_case() -> None:
     assert "ada" not in repr(entry)
     with pytest.raises(ProtocolError):
         entry.integer("sAMAccountName")
-    with pytest.raises(ProtocolError):
+    with pytest.raises(AccessDenied):
         _ = entry.guid
