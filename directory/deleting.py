@@ -39,7 +39,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
 
     Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`;
     DirectoryDenied when the gateway's account may not read what decides about one of them; PrimaryGroup for a
-    group that is the primary one of an account outside.
+    group that is the primary one of an account.
     """
     client = client_of(call)
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())

@@ -106,19 +106,19 @@ def those_with_primary_group(group: Entry, accounts: Iterable[Entry]) -> set[UUI
 
 
 def require_nobodys_primary_group(client: Client, leaving: Collection[Entry]) -> None:
-    """Refuse to delete objects, read with objectSid, among which is the primary group of an account that stays.
+    """Refuse to delete objects, read with objectSid, among which is the primary group of an account.
 
-    The directory refuses it too, but Samba's words for it are those of a name in use. Raises PrimaryGroup naming one.
+    The directory refuses it too, but Samba's words for it are those of a name in use. Of a group and an account that
+    are deleted together either may come first: that it might go well is no reason to begin. Raises PrimaryGroup naming
+    an account.
     """
     groups = {str(number): group for group in leaving if is_group(group) and (number := relative_id(group)) is not None}
-    names = {entry.dn for entry in leaving}
     conditions = [Equals("primaryGroupID", number) for number in groups]
     for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
         some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
         for account in client.search(client.default_naming_context, Scope.SUBTREE, some, ("primaryGroupID",)):
-            if account.dn not in names:
-                group = groups[account.text("primaryGroupID") or ""]
-                raise errors.PrimaryGroup(f"{group.dn} is the primary group of {account.dn}.")
+            group = groups[account.text("primaryGroupID") or ""]
+            raise errors.PrimaryGroup(f"{group.dn} is the primary group of {account.dn}.")
 
 
 def relative_id(group: Entry) -> int | None:
