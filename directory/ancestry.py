@@ -11,6 +11,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from directory.ldap import Client, DistinguishedName, Entry, Equals, Or, Scope
+from directory.ldap.dn import MANGLED
 
 NESTING_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType", "memberOf")
 """What a group must have been read with to be placed among others."""
@@ -118,7 +119,7 @@ def primary_group_of(entry: Entry) -> bytes | None:
 
 def is_deleted(client: Client, key: Key) -> bool:
     """Whether a name is a deleted object's: with the recycle bin Samba goes on showing such groups in `memberOf`."""
-    if isinstance(key, bytes) or r"\0ADEL:" not in key:
+    if isinstance(key, bytes) or MANGLED not in key:
         return False
     return DistinguishedName.parse(key).parent == DistinguishedName.parse(
         f"CN=Deleted Objects,{client.default_naming_context}"

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, is_within_any, require_inside_scopes
-from directory.former_places import LAST_KNOWN_PARENT, MANGLED, above_by_reading, former_place
+from directory.former_places import LAST_KNOWN_PARENT, above_by_reading, former_place
 from directory.ldap import (
     And,
     AnyGuid,
@@ -23,6 +23,7 @@ from directory.ldap import (
     decode,
     make_rdn,
 )
+from directory.ldap.dn import MANGLED
 from directory.policy import SHOWN_AGE, is_protected
 from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion

@@ -8,10 +8,9 @@ from collections.abc import Callable
 
 from directory.access import is_within_any
 from directory.ldap import And, Client, DistinguishedName, Equals, Or, Scope
+from directory.ldap.dn import MANGLED
 
 LAST_KNOWN_PARENT = "lastKnownParent"
-MANGLED = "\\0ADEL:"
-"""What is in the distinguished name of every deleted object, between its own name and its objectGUID."""
 # What others usually lie in: a computer has its BitLocker keys and service connection points.
 _HOLDERS = Or(*(Equals("objectClass", name) for name in ("organizationalUnit", "container", "computer")))
 

@@ -195,6 +195,8 @@ class Client:
         controls = tuple(reading_controls(deleted=deleted, descriptor=False))
         links = self._links(deleted=deleted)
         missing = dict.fromkeys(guids)
+        if not missing:
+            return
         attempts = _Attempts(self.settings)
 
         def queries(base: str, parts: Iterable[list[bytes]]) -> Iterator[Query]:

@@ -15,6 +15,8 @@ from directory.ldap.errors import InvalidValue
 # tab is not, which libldap takes for surplus at either end of a value. Between components it is.
 _SPELLED_OTHERWISE = re.compile(r"\\.|[,+]\s+|\t", re.DOTALL)
 _AS_LIBLDAP_READS = {r"\?": "?", "\t": r"\09"}
+MANGLED = r"\0ADEL:"
+"""What is in the distinguished name of every deleted object, between its own name and its objectGUID."""
 _Ava = tuple[str, str]
 _Rdn = tuple[_Ava, ...]
 

@@ -17,7 +17,7 @@ from ldap.controls import LDAPControl, RequestControl, ResponseControl
 from ldap.controls.libldap import SimplePagedResultsControl
 
 from directory.ldap.connection import Connection, LdapObject
-from directory.ldap.dn import guid_reference
+from directory.ldap.dn import MANGLED, guid_reference
 from directory.ldap.entry import Entry
 from directory.ldap.errors import InvalidValue, LimitExceeded, ProtocolError
 from directory.ldap.filters import ANYTHING
@@ -41,8 +41,8 @@ SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x3
 
 
 # The name of a deleted object ([MS-ADTS] 3.1.1.5.5.1). In a living one's, two backslashes stand for one.
-_DELETED = b"\\0ADEL:"
-_IS_DELETED = re.compile(rb"(?<!\\)(?:\\\\)*\\0ADEL:[-0-9a-fA-F]{36},CN=Deleted Objects,")
+_DELETED = MANGLED.encode()
+_IS_DELETED = re.compile(rb"(?<!\\)(?:\\\\)*" + re.escape(_DELETED) + rb"[-0-9a-fA-F]{36},CN=Deleted Objects,")
 
 
 class Scope(enum.IntEnum):

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.urls import path, reverse
 
+from directory.ldap.dn import MANGLED
 from gateway.console.downloads import FORMATS, download
 from gateway.console.lists import PAGE_SIZES, USUAL, find_fault, given_in, wants_objects
 from gateway.console.object_changes import finish
@@ -20,8 +21,6 @@ _NOT_LISTED = frozenset(
     }
 )
 """What the page of a deleted object says otherwise, and what is the deletion's own."""
-_MARK = "\\0ADEL:"
-"""In the name of a container that is deleted, too."""
 
 
 @page(get="deleted-objects.search")
@@ -77,7 +76,7 @@ def _page(visit: Visit, object_id: UUID, **context: Any) -> HttpResponseBase:
     found = visit.perform("deleted-objects.read", query={"attributes": "*"}, id=object_id)
     problem = context.get("problem")
     parent = found["lastKnownParent"] or ""
-    typed = {"parent": "" if _MARK in parent else parent, "name": found["lastKnownName"], **visit.form}
+    typed = {"parent": "" if MANGLED in parent else parent, "name": found["lastKnownName"], **visit.form}
     attributes = {name: values for name, values in sorted(found["attributes"].items()) if name not in _NOT_LISTED}
     shown = {"deleted": found, "attributes": attributes, "typed": typed, **context}
     return visit.render("deleted_object.html", shown, status=200 if problem is None else problem.status)

@@ -115,7 +115,8 @@ class BodyLimitMiddleware:
         self.batch_limit: int = limits.MaxBatchBodyBytes
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if len(f"{request.META.get('PATH_INFO', '')}?{request.META.get('QUERY_STRING', '')}".rstrip("?")) > MAX_ADDRESS:
+        query = request.META.get("QUERY_STRING", "")
+        if len(request.META.get("PATH_INFO", "")) + len(query) + bool(query) > MAX_ADDRESS:
             return error_response(request, UriTooLong())
         limit = self.batch_limit if request.path in batch_paths() else self.limit
         try:

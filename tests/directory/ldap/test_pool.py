@@ -53,7 +53,9 @@ def titled(user: object, title: bytes) -> Modify:
 
 
 def test_nothing_is_opened_before_it_is_needed(server_settings: ServerSettings, dead_url: str) -> None:
-    Client(replace(server_settings, urls=(dead_url,))).close()
+    client = Client(replace(server_settings, urls=(dead_url,)))
+    assert client.read_many([]) == {}
+    client.close()
 
 
 def test_a_dead_first_server_is_passed_over(server_settings: ServerSettings, dead_url: str) -> None:
