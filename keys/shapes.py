@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from gateway.core.call import SupervisionLevel
 from gateway.core.paging import PageQuery
-from gateway.core.shapes import Body, Guid, Timestamp, render_timestamp
+from gateway.core.shapes import Body, Guid, Part, Timestamp, render_timestamp
 from gateway.core.versions import version_of
 from keys import lifecycle
 from keys.addresses import normalise_network
@@ -67,7 +67,7 @@ class CreateApiKey(Body):
     supervision_level: Level = _DEFAULT_LEVEL
 
 
-class UpdateApiKey(Body):
+class UpdateApiKey(Part):
     """What is to be different. A key keeps its owner."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"allowedAddresses": ["192.0.2.10"]}]})

@@ -16,7 +16,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, FieldError, InvalidRequest, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, render_timestamp
+from gateway.core.shapes import Body, Part, render_timestamp
 
 REST_ONLY = frozenset({Surface.REST})
 _EXAMPLE = {
@@ -46,7 +46,7 @@ class CreateDirectory(Body):
     enabled: bool = True
 
 
-class UpdateDirectory(Body):
+class UpdateDirectory(Part):
     """A member that is left out stays as it is."""
 
     model_config = example(enabled=False)

@@ -34,7 +34,7 @@ from gateway.core import operation as core
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk, operation
-from gateway.core.shapes import COMMA_SEPARATED, Body, Guid, Query
+from gateway.core.shapes import COMMA_SEPARATED, Guid, Part, Query
 
 DEFAULT_KINDS: tuple[AccountKind, ...] = ("user",)
 DEFAULT_SCOPE: SelectionScope = "one-level"
@@ -66,7 +66,7 @@ class PlanAccounts(Query):
     scope: SelectionScope = DEFAULT_SCOPE
 
 
-class RunAccounts(Body):
+class RunAccounts(Part):
     """The accounts of a run: `accounts` names them, or `kinds` and `scope` select them, or `planId` takes a plan's."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"kinds": ["user"], "scope": "subtree"}]})

@@ -28,7 +28,7 @@ from gateway.core.call import Call
 from gateway.core.errors import Conflict, Forbidden
 from gateway.core.operation import Effect, RateCategory, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, render_timestamp
+from gateway.core.shapes import Body, Part, render_timestamp
 
 RUN, MANAGE = "directory.run_savedfilter", "directory.manage_savedfilter"
 
@@ -66,7 +66,7 @@ class CreateSavedFilter(Body):
     shared: Shared = False
 
 
-class UpdateSavedFilter(Body):
+class UpdateSavedFilter(Part):
     """A member that is left out stays as it is."""
 
     model_config = example(filter="(department=Left)", shared=False)

@@ -130,7 +130,7 @@ class _Described(AutoSchema):
                 "schema": _clean(_query_type(definition)),
             }
             if parameter["schema"].get("type") == "array":
-                parameter |= {"style": "form", "explode": False}
+                parameter |= {"style": "form", "explode": True}
             if "description" in definition:
                 parameter["description"] = definition["description"]
             found.append(parameter)

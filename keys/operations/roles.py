@@ -13,7 +13,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, render_timestamp
+from gateway.core.shapes import Body, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Role
 from keys.operations.granting import find_granted, require_held
@@ -59,7 +59,7 @@ class CreateRole(Body):
     scopes: Scopes = Field(default_factory=list)
 
 
-class UpdateRole(Body):
+class UpdateRole(Part):
     """What is to be different; lists replace the ones before."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"permissions": ["directory.read_object"]}]})

@@ -15,7 +15,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Flag, render_timestamp
+from gateway.core.shapes import Body, Flag, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys import second_factor
 from keys.models import Person, SecondFactor
@@ -65,7 +65,7 @@ class CreatePerson(Body):
     active: bool = True
 
 
-class UpdatePerson(Body):
+class UpdatePerson(Part):
     """What is to be different; `permissions` replaces the ones given to the person directly."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"active": False}]})
