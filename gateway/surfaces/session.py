@@ -4,7 +4,7 @@ These are no operations: they make and end the identity that operations are call
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import get_token
@@ -14,9 +14,9 @@ from rest_framework.viewsets import ViewSet
 from typing_extensions import TypedDict
 
 from gateway.core.errors import NotFound
-from gateway.core.paging import PageQuery, page_of
+from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, load_body, load_query, parse_guid, render_timestamp
-from gateway.surfaces.openapi import SessionSchema
+from gateway.surfaces.openapi.sessions import SessionSchema
 from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
 from keys import sessions
@@ -79,6 +79,13 @@ class SessionViewSet(ViewSet):
     """`/rest/session`."""
 
     noun = "session"
+    answers: ClassVar = {
+        "create": ("200", SessionRecord),
+        "retrieve": ("200", SessionRecord),
+        "destroy": ("204", None),
+        "create_access_token": ("201", AccessTokenRecord),
+    }
+    bodies: ClassVar = {"create": SignIn}
     http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
     schema = SessionSchema()
@@ -122,6 +129,12 @@ class SessionsViewSet(ViewSet):
     """`/rest/sessions`."""
 
     noun = "sessions"
+    answers: ClassVar = {
+        "list": ("200", Page[PersonSessionRecord]),
+        "destroy": ("204", None),
+        "destroy_others": ("204", None),
+    }
+    bodies: ClassVar[dict[str, Any]] = {}
     http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
     schema = SessionSchema()
