@@ -113,10 +113,12 @@ def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
 def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, Any]:
     """Versions by attid, or for links (which are replicated value by value and have none) names added and removed.
 
+    `steps` says how many steps of the modify are about each attribute: by so much Samba raises the version.
     Every change of an attribute raises its version in replPropertyMetaData, of a password too ([MS-ADTS] 3.1.1.1.9).
     """
     known = entry.versions
     versions: dict[str, int] = {}
+    steps: dict[str, int] = {}
     added: dict[str, list[str]] = {}
     removed: dict[str, list[str]] = {}
     for step in write.modifications:
@@ -127,10 +129,12 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, A
             texts = [value.decode() for value in step.values[:_WITNESSES]]
             (removed if step.op == "delete" else added).setdefault(attribute.name, []).extend(texts)
         elif attribute.attid is not None:
-            versions[str(attribute.attid)] = known.get(attribute.attid, 0)
+            attid = str(attribute.attid)
+            versions[attid] = known.get(attribute.attid, 0)
+            steps[attid] = steps.get(attid, 0) + 1
     # A replace is applied whatever was there before: no other change excludes it (`directory.rivals`).
     unguarded = all(step.op == "replace" for step in write.modifications)
-    return {"versions": versions, "added": added, "removed": removed, "unguarded": unguarded}
+    return {"versions": versions, "steps": steps, "added": added, "removed": removed, "unguarded": unguarded}
 
 
 def _ids_of_witnesses(evidence: dict[str, Any], linked: Iterable[Entry]) -> dict[str, str]:
@@ -173,13 +177,11 @@ def _named_now(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
     return {name: found[guid].dn if guid in found else "" for name, guid in ids.items()}
 
 
-def growth(client: Client, evidence: dict[str, Any]) -> int:
-    """By how much the versions in a modify's evidence have grown since, the least of them. Raises LdapError."""
+def growth(client: Client, evidence: dict[str, Any]) -> dict[str, int]:
+    """By how much the versions in a modify's evidence have grown since, by attid. Raises LdapError."""
     entry = client.find(UUID(evidence["id"]), EVIDENCE_ATTRIBUTES)
-    if entry is None:
-        return 0
-    now = entry.versions
-    return min((now.get(int(attid), 0) - before for attid, before in evidence["versions"].items()), default=0)
+    now = {} if entry is None else entry.versions
+    return {attid: now.get(int(attid), 0) - before for attid, before in evidence["versions"].items()}
 
 
 def _key(attribute: AttributeType, text: str) -> object:
