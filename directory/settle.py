@@ -22,6 +22,7 @@ from directory.ldap import (
     Syntax,
     Write,
 )
+from directory.ldap.codecs import is_credential
 from directory.shapes.modifications import comparison_key
 
 SECONDS_TO_COME_BACK = 6.0
@@ -113,7 +114,8 @@ def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
 def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, Any]:
     """Versions by attid, or for links (which are replicated value by value and have none) names added and removed.
 
-    `steps` says how many steps of the modify are about each attribute: by so much Samba raises the version.
+    `steps` says how many steps of the modify are about each attribute: by so much Samba raises the version, except of a
+    password, whose change it stores as one replacement.
     Every change of an attribute raises its version in replPropertyMetaData, of a password too ([MS-ADTS] 3.1.1.1.9).
     """
     known = entry.versions
@@ -131,7 +133,7 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, A
         elif attribute.attid is not None:
             attid = str(attribute.attid)
             versions[attid] = known.get(attribute.attid, 0)
-            steps[attid] = steps.get(attid, 0) + 1
+            steps[attid] = 1 if is_credential(attribute.name) else steps.get(attid, 0) + 1
     # A replace is applied whatever was there before: no other change excludes it (`directory.rivals`).
     unguarded = all(step.op == "replace" for step in write.modifications)
     return {"versions": versions, "steps": steps, "added": added, "removed": removed, "unguarded": unguarded}
