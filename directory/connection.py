@@ -61,6 +61,61 @@ def server_settings(row: DirectoryConnection) -> ServerSettings:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class BindName:
+    """With what name a connection signs in; `account` is the SID of the account it stood for when that was learnt.
+
+    `learnt_for` is the bind name it was learnt for: it may have been changed since.
+    """
+
+    connection_id: UUID
+    connection: str
+    name: str
+    account: str
+    learnt_for: str
+
+
+class _BindNames:
+    """What is known of the connections' bind names; `forget` makes the next look-up read them."""
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[BindName, ...], float] | None = None
+
+    def get(self) -> tuple[BindName, ...]:
+        known = self._known
+        if known is None or time.monotonic() - known[1] >= REVISION_SECONDS:
+            now = time.monotonic()
+            columns = ("id", "name", "bind_dn", "bind_account", "bind_account_learnt_for")
+            rows = DirectoryConnection.objects.order_by("name").values_list(*columns)
+            known = self._known = tuple(BindName(*row) for row in rows), now
+        return known[0]
+
+    def forget(self) -> None:
+        self._known = None
+
+
+_bind_names = _BindNames()
+
+
+def bind_names() -> tuple[BindName, ...]:
+    """The bind names of all connections, enabled or not, as they were at most REVISION_SECONDS ago."""
+    return _bind_names.get()
+
+
+def learn_bind_account(name: BindName, account: str) -> None:
+    """Keep the SID of the account that a bind name stands for, by which it is known when it is called otherwise."""
+    if (name.account, name.learnt_for) != (account, name.name):
+        unchanged = DirectoryConnection.objects.filter(pk=name.connection_id, bind_dn=name.name)
+        unchanged.update(bind_account=account, bind_account_learnt_for=name.name)
+        _bind_names.forget()
+
+
+def connection_of(client: Client) -> UUID | None:
+    """The connection that a client is that of; None for one that was not made by `get_client`."""
+    with _lock:
+        return next((id for id, known in _clients.items() if known.client is client), None)
+
+
 class ServerReport(TypedDict):
     """What came of trying one server. `problem` is null when all went well."""
 

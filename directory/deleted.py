@@ -24,7 +24,8 @@ from directory.ldap import (
     make_rdn,
 )
 from directory.ldap.dn import MANGLED
-from directory.policy import SHOWN_AGE, is_protected
+from directory.policy import is_protected
+from directory.protection_state import SHOWN_AGE
 from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion
 from directory.shapes.kinds import Kind
