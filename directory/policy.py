@@ -109,10 +109,11 @@ def _token_groups(client: Client, entry: Entry) -> list[bytes]:
 
 def protected_among(client: Client, entries: Iterable[Entry]) -> set[UUID]:
     """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected."""
-    state = protection_state(client)
     protected: set[UUID] = set()
     others: list[Entry] = []
+    state = None
     for entry in entries:
+        state = state or protection_state(client)
         if state.protect(entry):
             protected.add(entry.guid)
         else:
