@@ -11,6 +11,7 @@ from uuid import UUID
 from django.conf import settings
 from typing_extensions import TypedDict
 
+from directory.domain_control import unreadable_lists
 from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, ServerSettings
 from directory.models import DirectoryConnection
 
@@ -140,7 +141,10 @@ class RightsReport(TypedDict):
 
 
 class ConnectionReport(TypedDict):
-    """What a test reached. Schema, rights and recycle bin are those of the first server that works, else null."""
+    """What a test reached. Schema, rights and recycle bin are those of the first server that works, else null.
+
+    `warnings` say what the gateway cannot do as it should.
+    """
 
     ok: bool
     servers: list[ServerReport]
@@ -149,6 +153,7 @@ class ConnectionReport(TypedDict):
     schema: SchemaReport | None
     rights: RightsReport | None
     recycleBin: bool | None
+    warnings: list[str]
 
 
 def try_connection(row: DirectoryConnection) -> ConnectionReport:
@@ -160,6 +165,7 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
     servers: list[ServerReport] = []
     reached: ServerCheck | None = None
     refused = False
+    warnings: list[str] = []
     for url in everything.urls:
         if refused:
             servers.append(_report(url, problem="Not tried, as the bind name or password was refused"))
@@ -167,6 +173,7 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
         client = Client(replace(everything, urls=(url,), pool_size=1))
         try:
             found = client.check()
+            warnings = warnings or _warnings(client)
         except LdapError as error:
             refused = isinstance(error, BadCredentials)
             servers.append(_report(url, problem=error.message or type(error).__name__))
@@ -184,7 +191,17 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
         "schema": {"attributes": reached.attribute_count, "classes": reached.class_count} if reached else None,
         "rights": _rights(reached) if reached else None,
         "recycleBin": reached.recycle_bin if reached else None,
+        "warnings": warnings,
     }
+
+
+def _warnings(client: Client) -> list[str]:
+    """What the gateway cannot do as it should with the rights of its account."""
+    return [
+        f"The access control list of {name} cannot be read: accounts and groups that hold the domain by it are not "
+        "known, and so not protected."
+        for name in unreadable_lists(client)
+    ]
 
 
 def _report(url: str, found: ServerCheck | None = None, *, problem: str | None = None) -> ServerReport:
