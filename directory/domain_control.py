@@ -42,7 +42,7 @@ _EXTENDED_RIGHTS = {
     UUID("89e95b76-444d-4c62-991a-0facbeda640c"): "replicate the secrets of",  # …-Get-Changes-In-Filtered-Set
     UUID("00299570-246d-11d0-a768-00aa006e0529"): "reset passwords in",  # User-Force-Change-Password
     UUID("9923a32a-3607-11d2-b9be-0000f87a36b2"): "add domain controllers to",  # DS-Install-Replica
-    UUID("ba33815a-4f93-4c76-87f3-574bff8109d4"): "give SID histories in",  # Migrate-SID-History
+    UUID("ba33815a-4f93-4c76-87f3-57574bff8109"): "give SID histories in",  # Migrate-SID-History
 }
 # What makes an administrator of whoever may write it to administrators (schemaIDGUID; the rightsGuid of property sets).
 _OF_ADMINISTRATORS = frozenset(
