@@ -44,19 +44,29 @@ _EXTENDED_RIGHTS = {
     UUID("9923a32a-3607-11d2-b9be-0000f87a36b2"): "add domain controllers to",  # DS-Install-Replica
     UUID("ba33815a-4f93-4c76-87f3-57574bff8109"): "give SID histories in",  # Migrate-SID-History
 }
-# What makes an administrator of whoever may write it to administrators (schemaIDGUID; the rightsGuid of property sets).
-_OF_ADMINISTRATORS = frozenset(
+# schemaIDGUIDs, and the rightsGuids of property sets. Whoever may write these attributes of a computer may be anybody
+# on it, and domain controllers are computers below the domain's head.
+_OF_COMPUTERS = frozenset(
+    map(
+        UUID,
+        (
+            "5b47d60f-6090-40b2-9f37-2a4de88f3063",  # msDS-KeyCredentialLink
+            "3f78c3e5-f79a-46bd-a0b8-9d18116ddc79",  # msDS-AllowedToActOnBehalfOfOtherIdentity
+            "4c164200-20c0-11d0-a768-00aa006e0529",  # User-Account-Restrictions, the property set that it is in
+        ),
+    )
+)
+_COMPUTER = UUID("bf967a86-0de6-11d0-a285-00aa003049e2")
+# What makes an administrator of whoever may write it to administrators.
+_OF_ADMINISTRATORS = _OF_COMPUTERS | set(
     map(
         UUID,
         (
             "bf9679c0-0de6-11d0-a285-00aa003049e2",  # member
-            "bc0ac240-79a9-11d0-9020-00c04fc2d4cf",  # Membership, the property set
-            "5b47d60f-6090-40b2-9f37-2a4de88f3063",  # msDS-KeyCredentialLink
-            "3f78c3e5-f79a-46bd-a0b8-9d18116ddc79",  # msDS-AllowedToActOnBehalfOfOtherIdentity
+            "bc0ac240-79a9-11d0-9020-00c04fc2d4cf",  # Membership, the property set that it is in
             "00fbf30c-91fe-11d1-aebc-0000f80367c1",  # altSecurityIdentities
             "f3a64788-5306-11d1-a9c5-0000f80367c1",  # servicePrincipalName
             "bf967a68-0de6-11d0-a285-00aa003049e2",  # userAccountControl
-            "4c164200-20c0-11d0-a768-00aa006e0529",  # User-Account-Restrictions, the property set
         ),
     )
 )
@@ -98,6 +108,8 @@ def holders_in(descriptor: SecurityDescriptor, *, of_administrators: bool) -> di
     if descriptor.owner is not None and descriptor.owner.startswith(_OF_DIRECTORIES):
         found[text_to_sid(descriptor.owner)] = f"owns {whose}" if not of_administrators else "owns AdminSDHolder"
     for ace in descriptor.dacl.aces if descriptor.dacl is not None else ():
+        if of_administrators and not ace.applies_here:
+            continue  # an administrator gets it as it is, and nothing below one matters
         if ace.allows and ace.sid is not None and ace.sid.startswith(_OF_DIRECTORIES):
             for right in _rights(ace, of_administrators=of_administrators):
                 found.setdefault(text_to_sid(ace.sid), f"may {right} {whose}")
@@ -107,8 +119,8 @@ def holders_in(descriptor: SecurityDescriptor, *, of_administrators: bool) -> di
 def _rights(ace: Ace, *, of_administrators: bool) -> Iterator[str]:
     """The rights in an entry by which the domain is held, in words.
 
-    Wherever it applies: what is inherited by computers is inherited by domain controllers, by groups by those that give
-    rights, by units with all that is in them.
+    Wherever it applies: what computers inherit from the domain's head, domain controllers do, what groups inherit, those
+    that give rights do.
     """
     mask = map_generic(ace.mask)
     if mask & AccessMask.WRITE_DACL:
@@ -122,6 +134,9 @@ def _rights(ace: Ace, *, of_administrators: bool) -> Iterator[str]:
             yield _EXTENDED_RIGHTS[ace.object_type]
     if mask & AccessMask.WRITE_PROPERTY and ace.object_type is None:
         yield "write every attribute of"
+    is_of_computers = ace.object_type in _OF_COMPUTERS and ace.inherited_object_type in (None, _COMPUTER)
+    if mask & AccessMask.WRITE_PROPERTY and is_of_computers:
+        yield "take over the computers of"
     if of_administrators and mask & _WRITING and (ace.object_type is None or ace.object_type in _OF_ADMINISTRATORS):
         yield "write what makes administrators of"
 

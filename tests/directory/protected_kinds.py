@@ -18,6 +18,8 @@ GET_CHANGES_IN_FILTERED_SET = "89e95b76-444d-4c62-991a-0facbeda640c"
 INSTALL_REPLICA = "9923a32a-3607-11d2-b9be-0000f87a36b2"
 MIGRATE_SID_HISTORY = "ba33815a-4f93-4c76-87f3-57574bff8109"
 MEMBER = "bf9679c0-0de6-11d0-a285-00aa003049e2"
+ACCOUNT_RESTRICTIONS = "4c164200-20c0-11d0-a768-00aa006e0529"
+COMPUTER = "bf967a86-0de6-11d0-a285-00aa003049e2"
 USER = "bf967aba-0de6-11d0-a285-00aa003049e2"
 
 ON_THE_DOMAIN = {
@@ -31,6 +33,7 @@ ON_THE_DOMAIN = {
     "reset password": f"(OA;;CR;{RESET_PASSWORD};;{{sid}})",
     "reset password of users": f"(OA;CIIO;CR;{RESET_PASSWORD};{USER};{{sid}})",
     "write all properties": "(A;CI;WP;;;{sid})",
+    "write account restrictions of computers": f"(OA;CIIO;WP;{ACCOUNT_RESTRICTIONS};{COMPUTER};{{sid}})",
     "install replica": f"(OA;;CR;{INSTALL_REPLICA};;{{sid}})",
     "migrate SID history": f"(OA;;CR;{MIGRATE_SID_HISTORY};;{{sid}})",
 }

@@ -15,7 +15,7 @@ from directory.policy import is_protected
 from directory.protection_state import administrative_groups
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import SupervisionLevel
-from tests.directory.protected_kinds import GET_CHANGES_ALL, RESET_PASSWORD
+from tests.directory.protected_kinds import ACCOUNT_RESTRICTIONS, GET_CHANGES_ALL, RESET_PASSWORD, USER
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
 from tests.support.delegated import Delegated
 from tests.support.descriptors import add_entries
@@ -93,6 +93,7 @@ def test_on_admin_sd_holder(ordinary: Integration, ada: UUID, grant: Grant) -> N
         "(A;CI;LCRPLORC;;;{sid})",
         "(OA;;RPWP;f30e3bbe-9ff0-11d1-b603-0000f80367c1;;{sid})",  # gPLink
         "(OA;CI;CCDC;bf967aba-0de6-11d0-a285-00aa003049e2;;{sid})",  # creating users
+        f"(OA;CIIO;WP;{ACCOUNT_RESTRICTIONS};{USER};{{sid}})",  # enabling and disabling users
     ],
 )
 def test_lesser_rights_protect_nobody(ordinary: Integration, ada: UUID, grant: Grant, entry: str) -> None:
@@ -117,15 +118,14 @@ def test_a_domain_has_no_holders_but_its_administrators_and_whom_rights_are_dele
 
 
 def test_the_identifiers_are_the_directorys(directory: Directory) -> None:
-    found = directory.search(
-        "(|(objectClass=controlAccessRight)(objectClass=attributeSchema))",
-        *("rightsGuid", "schemaIDGUID"),
-        base=f"CN=Configuration,{directory.base_dn}",
-    )
-    rights = {UUID(entry["rightsGuid"][0].decode()) for entry in found.values() if "rightsGuid" in entry}
-    attributes = {UUID(bytes_le=entry["schemaIDGUID"][0]) for entry in found.values() if "schemaIDGUID" in entry}
-    assert domain_control._EXTENDED_RIGHTS.keys() <= rights
-    assert rights | attributes >= domain_control._OF_ADMINISTRATORS
+    configuration = f"CN=Configuration,{directory.base_dn}"
+    rights = directory.search("(objectClass=controlAccessRight)", "rightsGuid", base=configuration)
+    attributes = directory.search("(objectClass=attributeSchema)", "schemaIDGUID", base=f"CN=Schema,{configuration}")
+    by_right = {UUID(entry["rightsGuid"][0].decode()) for entry in rights.values()}
+    by_attribute = {UUID(bytes_le=entry["schemaIDGUID"][0]) for entry in attributes.values()}
+    assert domain_control._EXTENDED_RIGHTS.keys() <= by_right
+    since_windows_2016 = {UUID("5b47d60f-6090-40b2-9f37-2a4de88f3063")}  # which this schema is older than
+    assert domain_control._OF_ADMINISTRATORS - by_right - by_attribute <= since_windows_2016
 
 
 def test_a_list_that_cannot_be_read(
