@@ -18,7 +18,7 @@ from directory.ldap.dn import DistinguishedName
 from directory.ldap.flags import GroupType, UserAccountControl
 from directory.password_policy import PolicyReader
 from directory.passwords import explain_refusal, require_acceptable
-from directory.policy import protects_its_content
+from directory.policy import protects_its_content, require_may_write
 from directory.proposal import SECRET, AttributeChange, Proposal, Target
 from directory.reading import read_created
 from directory.references import require_new_members_allowed, require_references
@@ -129,6 +129,7 @@ def propose_create(
     why_risky = _risk_of_account(new, kind, account)
 
     container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
+    protected = require_may_write(call, protected=protects_its_content(client, container))
     require_references(call, steps)
     require_inside_scopes(call, *_members(steps))
     require_new_members_allowed(client, new.values)
@@ -154,7 +155,7 @@ def propose_create(
         answer=lambda: read_created(call, str(dn)),
         requires=permissions_for_attributes(frozenset(map(str.lower, written))) | {permission_for("create", kind)},
         attributes=written,
-        protected=protects_its_content(client, container),
+        protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
         evidence=evidence_of(write),

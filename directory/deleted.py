@@ -24,7 +24,8 @@ from directory.ldap import (
     make_rdn,
 )
 from directory.ldap.dn import MANGLED
-from directory.policy import SHOWN_AGE, is_protected
+from directory.policy import is_protected
+from directory.protection_state import SHOWN_AGE
 from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion
 from directory.shapes.kinds import Kind
@@ -77,16 +78,23 @@ def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entr
     container = deleted_objects_container(client)
     if entry.guid == container.guid or not is_within_any(entry.dn, (container.dn,)):
         raise errors.ObjectNotFound
-    last_parent = entry.text(LAST_KNOWN_PARENT)
-    if last_parent is None:
+    parent = former_parent(client, entry)
+    if parent is None:
         if call.scopes:
             raise Forbidden
         return entry
-    parent = former_place(last_parent, container.dn, above_by_reading(client))
     if not is_within_any(parent, (client.settings.base_dn,)):
         raise errors.ObjectNotFound
     require_inside_scopes(call, parent)
     return entry
+
+
+def former_parent(client: Client, entry: Entry) -> str | None:
+    """Where a deleted object was: the name of its last known parent, or the one that had before it was deleted too."""
+    last_parent = entry.text(LAST_KNOWN_PARENT)
+    if last_parent is None:
+        return None
+    return former_place(last_parent, deleted_objects_container(client).dn, above_by_reading(client))
 
 
 def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) -> DeletedObject:

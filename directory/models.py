@@ -97,6 +97,15 @@ class DirectoryConnection(models.Model):
         help_text="The account the gateway signs in with: a distinguished name or user principal name. "
         "Give it the rights it needs and no more; the gateway's own roles confine what is done with them.",
     )
+    bind_account = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The SID of the account that the bind DN stood for when it was last looked up.",
+    )
+    bind_account_learnt_for = models.CharField(max_length=1000, blank=True, default="", db_default="", editable=False)
     bind_password = EncryptedTextField("bind password", help_text="Encrypted in the database and never shown again.")
     ca_certificate = models.TextField(
         "CA certificate",

@@ -24,7 +24,7 @@ from directory.password_policy import (
     policy_for,
     policy_of,
 )
-from directory.policy import is_protected
+from directory.policy import is_protected, require_may_write
 from directory.proposal import SECRET, AttributeChange, Proposal
 from directory.settle import evidence_of
 from directory.shapes.kinds import KINDS_OF_NOUN
@@ -57,6 +57,7 @@ def propose_reset(
     client = client_of(call)
     schema = client.schema
     entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=_READ)
+    protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
     if new_password is None:
         policy = policy_of(client, entry)
@@ -81,7 +82,7 @@ def propose_reset(
         write=Modify(target, tuple(delta.modifications)),
         answer=lambda: answer,
         requires=frozenset({"directory.unlock_account"}) if unlock else frozenset(),
-        protected=is_protected(client, entry),
+        protected=protected,
         warnings=(
             *_warnings(policy, entry, None if generated else new_password),
             *_warnings_of_reset(entry, must_change=must_change, unlock=unlock),
@@ -105,6 +106,7 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
     """
     client = client_of(call)
     entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=_READ)
+    protected = require_may_write(call, protected=is_protected(client, entry))
     # A dry run tries nothing, and an approved change was counted when it was asked for.
     if call.directory is not None and call.change_request_id is None and not call.dry_run:
         count_password_change(entry.guid)
@@ -123,7 +125,7 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
         changes=(_NEW_PASSWORD,),
         write=write,
         answer=lambda: None,
-        protected=is_protected(client, entry),
+        protected=protected,
         warnings=(*_warnings(policy, entry, new), *([too_early] if too_early else [])),
         evidence=evidence_of(write, entry=entry, schema=client.schema),
         explain=partial(explain_refusal, policy, hint=too_early),

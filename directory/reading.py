@@ -8,7 +8,8 @@ from uuid import UUID
 from directory import errors
 from directory.access import Reference, client_of, find_object, parse_reference
 from directory.ldap.dn import DistinguishedName
-from directory.policy import SHOWN_AGE, is_protected
+from directory.policy import is_protected
+from directory.protection_state import SHOWN_AGE
 from directory.settle import SECONDS_TO_COME_BACK
 from directory.shapes.kinds import Kind
 from directory.shapes.record import DirectoryObject, renderer_for

@@ -11,8 +11,16 @@ from uuid import UUID
 from audit.deletions import last_image
 from directory import errors
 from directory.access import Reference, client_of, find_object, find_parent
-from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_rdn
+from directory.deleted import (
+    deleted_at,
+    deleted_objects_container,
+    find_deleted,
+    former_parent,
+    is_recyclable,
+    last_known_rdn,
+)
 from directory.foreseen import require_possible_parent
+from directory.governing import places_of
 from directory.ldap import (
     Client,
     DistinguishedName,
@@ -27,14 +35,14 @@ from directory.ldap import (
     make_rdn,
 )
 from directory.ldap.reanimation import reanimate
-from directory.policy import is_protected
+from directory.policy import is_protected, protects_its_content, require_may_write
 from directory.proposal import AttributeChange, FollowUp, Proposal, Target
 from directory.reading import read_record
 from directory.refilling import Refill, refill_from
 from directory.settle import evidence_of
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from directory.shapes.modifications import refusal
-from directory.shapes.record import version_of
+from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import refuse_name
 from directory.updating import TARGET_ATTRIBUTES
 from gateway.core.call import Call
@@ -55,7 +63,13 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         raise refusal(InvalidRequest, "#/name", complaint)
     client = client_of(call)
     entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES))
-    container = _last_parent(call, client, entry) if parent is None else find_parent(call, parent)
+    was_governing = places_of(client).govern_below(former_parent(client, entry) or "")
+    protected = require_may_write(call, protected=was_governing or is_protected(client, entry))
+    if parent is None:
+        container = _last_parent(call, client, entry)
+    else:
+        container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
+    protected = require_may_write(call, protected=protected or protects_its_content(client, container))
     require_possible_parent(client.schema, entry.object_classes, container, None if parent is None else "#/parent")
     rdn = last_known_rdn(entry)
     if name is not None:
@@ -88,7 +102,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         answer=lambda: read_record(
             call, entry.guid, kinds=frozenset(Kind), attributes=sorted(DEFAULT_ATTRIBUTES[kind] | {"memberOf"})
         ),
-        protected=is_protected(client, entry),
+        protected=protected,
         risk=Risk.SECURITY,
         warnings=warnings,
         evidence=evidence_of(write, entry=entry),
@@ -133,7 +147,7 @@ def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
     parent = None if known is None else client.find(known, ("objectGUID",))
     if parent is None:
         raise errors.ParentDeleted("The container the object was in is deleted: name another parent.")
-    return find_object(call, parent.guid)
+    return find_object(call, parent.guid, attributes=PROTECTION_ATTRIBUTES)
 
 
 def _image(call: Call, entry: Entry, schema: Schema) -> dict[str, list[str]] | None:

@@ -24,6 +24,7 @@ from directory.deleting import propose_delete
 from directory.ldap import AttributeType, DistinguishedName, UserAccountControl, decode
 from directory.membership import propose_members
 from directory.moving import propose_move, propose_rename
+from directory.policy import is_protected, require_may_write
 from directory.proposal import AttributeChange, Proposal
 from directory.reading import read_changed
 from directory.references import existing, find_named
@@ -33,7 +34,7 @@ from directory.shapes.account import AccountPart
 from directory.shapes.bags import Bags
 from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import KINDS_OF_NOUN
-from directory.shapes.record import DirectoryObject
+from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.updating import propose_update
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
@@ -160,9 +161,10 @@ def _changes_of(record: OperationRecord) -> list[AttributeChange]:
 
 def _require_living(call: Call, record: OperationRecord, noun: str) -> None:
     try:
-        find_object(call, _target(record), kinds=KINDS_OF_NOUN[noun])
+        entry = find_object(call, _target(record), kinds=KINDS_OF_NOUN[noun], attributes=PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
         raise NotRevertible("The object does not exist any more.") from None
+    require_may_write(call, protected=is_protected(client_of(call), entry))
 
 
 def _delete(call: Call, record: OperationRecord, noun: str) -> Proposal:
@@ -173,9 +175,10 @@ def _delete(call: Call, record: OperationRecord, noun: str) -> Proposal:
 def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
     """Only this deletion: an object that was restored and deleted again is deleted by another one."""
     try:
-        entry = find_deleted(call, _target(record))
+        entry = find_deleted(call, _target(record), PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
         raise NotRevertible("The object is not among the deleted ones (any more).") from None
+    require_may_write(call, protected=is_protected(client_of(call), entry))
     moment = deleted_at(entry, client_of(call).schema)
     assert record.directory_id is not None
     latest = moment and last_deletion(record.directory_id, _target(record), deleted_at=datetime.fromisoformat(moment))

@@ -17,7 +17,7 @@ from directory.ldap import Client, Entry, datetime_to_filetime
 from directory.ldap.codecs import guid_to_text
 from directory.ldap.flags import KEEPS_PASSWORD
 from directory.password_policy import maximum_ages
-from directory.policy import SHOWN_AGE, administrative_groups
+from directory.protection_state import SHOWN_AGE, protection_state
 from directory.searches import Search
 from directory.shapes.kinds import ACCOUNT_KINDS
 from directory.shapes.record import (
@@ -53,7 +53,7 @@ class RecordMaker:
 
     def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
         """The records of entries, in their order. Asks the directory itself only when the last entry was taken."""
-        groups = administrative_groups(self._client, max_age=SHOWN_AGE)
+        state = protection_state(self._client, max_age=SHOWN_AGE)
         render, extend = self._renderer.render, self._search.extend
         was_computed = COMPUTED_CONTROL in self.to_read
         records: list[DirectoryObject] = []
@@ -61,7 +61,7 @@ class RecordMaker:
         # Each is rendered as it comes, while its values are still in the processor's cache.
         for entry in entries:
             control = entry.integer(COMPUTED_CONTROL) if was_computed else None
-            record = render(entry, protected=groups.protect(entry), parent_id=None, computed_control=control or 0)
+            record = render(entry, protected=state.protect(entry), parent_id=None, computed_control=control or 0)
             if control is None and (password_set := _doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(record, password_set))
             if extend is not None:

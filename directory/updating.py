@@ -11,7 +11,7 @@ from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
 from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
 from directory.nesting import require_type_fits
-from directory.policy import holds_protected, is_protected
+from directory.policy import holds_protected, is_protected, require_may_write
 from directory.proposal import Proposal, Target
 from directory.reading import read_changed
 from directory.references import require_members_allowed, require_references
@@ -84,6 +84,9 @@ def propose_update(
     wanted = (*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps))
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
+    names = attribute_names(bags)
+    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
+    require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
     require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
@@ -98,12 +101,10 @@ def propose_update(
         why_risky = _change_group(delta, schema, entry, group)
     require_type_fits(client, entry, delta)
 
-    names = attribute_names(bags)
     written = {change.attribute for change in delta.changes}
     # What a part writes counts as if a bag had named it. But of userAccountControl it changes only whether the password
     # expires, which enables and disables nobody; that is a security change, and needs no permission of its own.
     needing = names | {name.lower() for name in written - {"userAccountControl"}}
-    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     write = Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True) if delta.changes else None
     return Proposal(
         target=target_of(entry),

@@ -6,8 +6,11 @@ from uuid import UUID
 import pytest
 
 from gateway.core.call import SupervisionLevel
+from tests.directory.conftest import either_account
 from tests.support.cast import Integration, all_permissions, make_integration
 from tests.support.directory import Directory, random_name
+
+pytestmark = either_account
 
 
 @pytest.fixture
