@@ -74,6 +74,12 @@ def _checked(condition: Filter, schema: Schema, *, confidential: bool) -> Filter
             return Or(*(_checked(inner, schema, confidential=confidential) for inner in condition.filters))
         case Not():
             return Not(_checked(condition.filter, schema, confidential=confidential))
+        case _:
+            return _checked_term(condition, schema, confidential=confidential)
+
+
+def _checked_term(condition: Filter, schema: Schema, *, confidential: bool) -> Filter:
+    match condition:
         case ApproximatelyEquals():  # the same to AD ([MS-ADTS] 3.1.1.3.1.3.1); Samba does not know it
             condition = Equals(condition.attribute, condition.value)
         case Extensible():
