@@ -19,8 +19,8 @@ from gateway.core.errors import FieldError
 _NAME_WEIGHT = 6
 _ANR_WEIGHT = 10
 _PART_WEIGHT = 2
-_CHEAP = 10
-"""Comparisons with every object up to which a search waits for no other: 25 to 100 ms of 4,400 objects."""
+_CHEAP = 5
+"""Comparisons up to which a search does not count as expensive: fewer than one with a name takes, or anr."""
 _IDENTIFYING = frozenset(
     {"objectguid", "objectsid", "samaccountname", "userprincipalname", "distinguishedname", "cn", "name", "mail"}
 )
@@ -31,18 +31,15 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """How many comparisons with each object a filter takes, how many chains it follows, and whether few objects are
-    looked at at all: an index leads to them.
-    """
+    """How many comparisons with each object a filter takes, and how many chains it follows."""
 
-    comparisons: int
-    chains: int
-    is_narrow: bool
+    comparisons: int = 0
+    chains: int = 0
 
     @property
     def is_expensive(self) -> bool:
         """Whether a domain controller may be busy for so long that its other clients notice."""
-        return not self.is_narrow and (self.chains > 0 or self.comparisons > _CHEAP)
+        return self.chains > 0 or self.comparisons > _CHEAP
 
 
 def cost_of(condition: Filter, schema: Schema) -> Cost:
@@ -65,7 +62,7 @@ def cost_of(condition: Filter, schema: Schema) -> Cost:
                 f" name counts {_NAME_WEIGHT}, each part of a substring {_PART_WEIGHT}, anr {_ANR_WEIGHT}"
             )
             raise _too_costly(term, detail)
-    return Cost(comparisons, chains, _is_narrow(condition))
+    return Cost(comparisons, chains)
 
 
 def _too_costly(term: Filter, detail: str) -> errors.FilterTooCostly:
@@ -106,12 +103,13 @@ def _weight(term: Filter, schema: Schema) -> int:
     return _NAME_WEIGHT if attribute.syntax in _NAMES else 1
 
 
-def _is_narrow(condition: Filter) -> bool:
+def is_narrow(condition: Filter) -> bool:
+    """Whether few objects are looked at at all: an index leads to them."""
     match condition:
         case And():
-            return any(map(_is_narrow, condition.filters))
+            return any(map(is_narrow, condition.filters))
         case Or():
-            return bool(condition.filters) and all(map(_is_narrow, condition.filters))
+            return bool(condition.filters) and all(map(is_narrow, condition.filters))
         case Equals():
             return condition.attribute.lower() in _IDENTIFYING
         case _:

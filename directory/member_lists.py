@@ -29,7 +29,7 @@ from gateway.core.shapes import Flag
 # Computed by Windows, through the trust for an account of another domain ([MS-ADTS] 3.1.1.4.5.18); not by Samba.
 _PRINCIPAL_NAME = "msDS-PrincipalName"
 _FEW_GROUPS = 2
-"""Samba compares `memberOf` with each of more groups for every object: a search of those takes turns."""
+"""Samba compares `memberOf` with each of more groups for every object: a search of those is expensive."""
 
 
 class MembershipQuery(SearchQuery):
@@ -52,7 +52,7 @@ def list_members(call: Call, *, id: UUID, query: MembershipQuery) -> Page[Direct
         condition=Or(*(condition for holder in groups for condition in _is_member(holder))),
         needs=("objectClass", "objectSid", _PRINCIPAL_NAME),
         extend=_name_of_foreigner,
-        takes_turns=len(groups) > _FEW_GROUPS,
+        expensive=len(groups) > _FEW_GROUPS,
     )
     return run_search(call, search, query)
 

@@ -18,6 +18,7 @@ from pydantic import Field
 from directory import search_snapshots
 from directory.access import client_of
 from directory.errors import AttributeNotReadable, translated
+from directory.filter_cost import Cost, is_narrow
 from directory.filter_input import read_filter, resolve_names
 from directory.filter_scoping import scope_filter
 from directory.ldap import ANYTHING, And, Client, Entry, Filter, Scope
@@ -66,7 +67,7 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     """One page of a search, or all of it as a RecordStream where the call asks for one.
 
     Raises FilterMalformed, FilterUnsupported, FilterTooCostly, AttributeUnknown, AttributeNotReadable, CursorInvalid,
-    ObjectNotFound for the base, and RateLimited for an expensive search while others are under way.
+    ObjectNotFound for the base, and RateLimited while other searches of the caller are under way.
     """
     if call.stream_as is not None:
         # A surface that asks for a stream takes one; nobody else gets anything but the page that the type promises.
@@ -207,6 +208,7 @@ class _Running:
     area: Area
     sight: Sight
     maker: RecordMaker
+    is_narrow: bool
     seconds: int | None
     """The time limit of an expensive filter; None for what takes as long as any answer."""
     accept: Callable[[Entry], bool] | None
@@ -221,7 +223,7 @@ class _Running:
         if query.q is not None:
             conditions.append(resolve_names(query.q, schema, confidential=confidential))
         asked: Filter = ANYTHING
-        cost = None
+        cost = Cost()
         if query.filter is not None:
             asked, cost = read_filter(query.filter, schema, confidential=confidential)
         selection = select(schema, query.attributes, search.kinds, confidential=confidential)
@@ -232,31 +234,33 @@ class _Running:
         sight = Sight(schema, confidential, area.confined_to)
         scoped = scope_filter(asked, sight)
         accepts = [accept for accept in (search.accept, scoped.acceptor(sight)) if accept is not None]
+        condition = And(*conditions, scoped.condition) if query.filter is not None else And(*conditions)
         needs = (*order.needs, *area.needs)
-        is_expensive = cost is not None and cost.is_expensive and query.scope != "base"
         return cls(
             call=call,
             search=search,
             query=query,
             client=client,
-            condition=And(*conditions, scoped.condition) if query.filter is not None else And(*conditions),
+            condition=condition,
             order=order,
             selection=selection,
             area=area,
             sight=sight,
             maker=RecordMaker(client, search, selection, sight, needs=needs),
-            seconds=settings.CONFIGURATION.Searches.ExpensiveSeconds if is_expensive else None,
+            is_narrow=query.scope == "base" or is_narrow(condition),
+            seconds=settings.CONFIGURATION.Searches.ExpensiveSeconds if cost.is_expensive else None,
             accept=(lambda entry: all(accept(entry) for accept in accepts)) if accepts else None,
             needs=tuple(dict.fromkeys((*(search.needs if search.accept else ()), *scoped.present))),
         )
 
     @property
     def is_expensive(self) -> bool:
-        return self.search.takes_turns or self.seconds is not None
+        """Whether a domain controller may be busy with it for so long that its other clients notice."""
+        return not self.is_narrow and (self.search.expensive or self.seconds is not None)
 
     def turn(self) -> AbstractContextManager[None]:
-        """The caller's turn, which an expensive search waits for."""
-        return turn(self.call) if self.is_expensive else nullcontext()
+        """The caller's turn, which all searches wait for but those of a few objects."""
+        return nullcontext() if self.is_narrow else turn(self.call, expensive=self.is_expensive)
 
     def sealed(self, cursor: _Cursor) -> str:
         return cursor.sealed(self.call, self.search, self.query)

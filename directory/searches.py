@@ -15,9 +15,9 @@ class Search:
     `needs` are attributes read besides the record's own, for `accept` (refines what a filter cannot say, such as
     computed attributes) and `extend` (members the record gets besides, of an entry and of as much of it as the caller
     may see; they win over its own). `complete` finishes many records together, where one look-up does for all of them.
-    `base` takes the place of the directory's base. With
-    `show_deleted` objects are found in the container of deleted objects too; their place, for scopes and for the
-    caller's base, is then their last known parent. One that `takes_turns` is expensive whatever the caller asks for.
+    `base` takes the place of the directory's base. With `show_deleted` objects are found in the container of deleted
+    objects too; their place, for scopes and for the caller's base, is then their last known parent. One that is
+    `expensive` keeps a domain controller busy whatever the caller asks for.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Search:
     complete: Callable[[Sequence[Any]], None] | None = None
     show_deleted: bool = False
     base: str | None = None
-    takes_turns: bool = False
+    expensive: bool = False
 
 
 SEARCHES: dict[str, Search] = {

@@ -87,7 +87,7 @@ class SearchesSection(Section):
         1, description="Time limit that a domain controller is told for an expensive search, in whole seconds."
     )
     WaitSeconds: Annotated[float, Field(ge=0, le=20)] = Field(
-        3, description="How long an expensive search waits for another one of the same credential before it gets 429."
+        5, description="How long a search waits for another one of the same credential before it is answered with 429."
     )
 
 
