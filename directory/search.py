@@ -27,7 +27,7 @@ from directory.search_order import Match, Order
 from directory.search_records import RecordMaker
 from directory.search_snapshots import Snapshot
 from directory.search_turns import turn
-from directory.searches import Search
+from directory.searches import SEARCHES, Search
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import DirectoryObject, Selection, default_attributes, select
 from directory.visibility import Sight, may_see_confidential
@@ -269,9 +269,10 @@ class _Running:
         """All records in order, in one pass; None when there are more than `limit`, or it would be no good way.
 
         Where `accept` decides, many may be found that are no matches: too many to read all that a record needs. Of an
-        expensive search nothing is worth asking for twice.
+        expensive search, or of a list of everything, nothing is worth asking for twice: Samba reads all of every match
+        before it sends the first.
         """
-        if self.accept is not None or self.is_expensive:
+        if self.accept is not None or self.is_expensive or self._is_listing:
             return None
         matches: list[Match] = []
 
@@ -289,6 +290,11 @@ class _Running:
             return None
         by_guid = {match.guid: record for match, record in zip(matches, records, strict=True)}
         return [by_guid[match.guid] for match in self.order.sorted(matches)]
+
+    @property
+    def _is_listing(self) -> bool:
+        query = self.query
+        return query.filter is None and query.q is None and query.base is None and self.search.name in SEARCHES
 
     def identify(self) -> Iterator[Match]:
         """All matches, in the order the directory finds them."""

@@ -96,7 +96,8 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
     """The entries one by one; whoever stops early makes the server stop too."""
     if query.limit is not None and query.limit <= 0:
         return
-    deadline = None if query.seconds is None else time.monotonic() + query.seconds + GRACE_SECONDS
+    began = time.monotonic()
+    deadline = None if query.seconds is None else began + query.seconds + GRACE_SECONDS
     seen: set[str] = set()
     count = 0
     try:
@@ -111,6 +112,12 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
     except ldap.SIZELIMIT_EXCEEDED:
         if count > _REMEMBERED_ROWS:
             raise
+    except ldap.OPERATIONS_ERROR:
+        # Samba's answer, more often than result 3, to a search whose time is over.
+        limit = time_limit(query.operation_seconds) if query.seconds is None else query.seconds
+        if time.monotonic() - began < limit / 2:
+            raise
+        raise LimitExceeded("The time for this search is over", result_code=3) from None
     else:
         return
     # Windows: the server returns no more than MaxPageSize rows unless they are asked for in pages.

@@ -116,7 +116,7 @@ def test_what_a_site_marks_is_left_out_of_every_answer(
         f"objects?{urlencode({'base': organizational_unit, 'attributes': '*'})}",
     ):
         for accept in ("application/json", "application/x-ndjson", "text/csv"):
-            if accept == "text/csv" and "*" in path:
+            if accept == "text/csv" and "attributes" in path:
                 continue
             texts = {}
             for who in (integration, unprivileged):

@@ -259,12 +259,28 @@ def test_an_expensive_filter_gets_a_short_one(
     assert {seconds for text, seconds in sent if "(sn=x)" in text} == {0}
 
 
-@pytest.mark.parametrize("info", ["", "00002022: Indexed and full searches both failed!\n"])
+_SAMBA = "00002020: ldb_wait from ldap_backend.c:892 with LDB_WAIT_ALL: Operations error (1)"
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "info"),
+    [
+        (ldap.TIMELIMIT_EXCEEDED, 3, "00002022: Indexed and full searches both failed!\n"),
+        (ldap.TIMELIMIT_EXCEEDED, 3, ""),
+        (ldap.OPERATIONS_ERROR, 1, _SAMBA),
+    ],
+)
 def test_a_time_limit_reached_is_told_as_that(
-    integration: Integration, monkeypatch: pytest.MonkeyPatch, info: str, organizational_unit: str
+    integration: Integration,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[ldap.LDAPError],
+    result: int,
+    info: str,
+    organizational_unit: str,
 ) -> None:
     def over(*_: Any, **__: Any) -> Any:
-        raise ldap.TIMELIMIT_EXCEEDED({"result": 3, "desc": "Time limit exceeded", "info": info})
+        time.sleep(0.6)
+        raise error({"result": result, "desc": "", "info": info})
 
     monkeypatch.setattr(ldap_streaming, "_next_message", over)
     answer = ask(integration, base=organizational_unit, filter=chains(1))
