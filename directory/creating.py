@@ -19,7 +19,7 @@ from directory.ldap.flags import GroupType, UserAccountControl
 from directory.password_policy import PolicyReader
 from directory.passwords import explain_refusal, require_acceptable
 from directory.policy import protects_its_content, require_may_write
-from directory.proposal import SECRET, AttributeChange, Proposal, Target
+from directory.proposal import SECRET, AttributeChange, Proposal, Target, shown_values
 from directory.reading import read_created
 from directory.references import require_new_members_allowed, require_references
 from directory.settle import evidence_of
@@ -250,5 +250,5 @@ def _members(steps: Iterable[Step]) -> list[str]:
 def _changes(schema: Schema, write: Add) -> Iterable[AttributeChange]:
     yield AttributeChange("distinguishedName", (), (write.dn,))
     for name, values in write.attributes.items():
-        secret = name == "unicodePwd"
-        yield AttributeChange(name, (), (SECRET,) if secret else tuple(decode(schema.attribute(name), values)))
+        attribute, secret = schema.attribute(name), name == "unicodePwd"
+        yield AttributeChange(name, (), (SECRET,) if secret else shown_values(attribute, decode(attribute, values)))

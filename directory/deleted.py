@@ -30,6 +30,7 @@ from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion
 from directory.shapes.kinds import Kind
 from directory.shapes.record import renderer_for
+from directory.visibility import may_see_confidential, sight_of
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden
 
@@ -51,7 +52,7 @@ def deleted_search(call: Call) -> Search:
         # The container itself carries the mark too.
         condition=And(Equals("isDeleted", "TRUE"), Not(AnyGuid(container.values("objectGUID")))),
         needs=DELETION_ATTRIBUTES,
-        extend=lambda entry: _deletion(entry, schema, recycle_bin=recycle_bin),
+        extend=lambda entry, _: _deletion(entry, schema, recycle_bin=recycle_bin),
         show_deleted=True,
         base=container.dn,
     )
@@ -101,9 +102,10 @@ def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) ->
     """The record of a deleted object; raises as `find_deleted` and `select`."""
     client = client_of(call)
     schema = client.schema
-    renderer = renderer_for(schema, attributes, frozenset(Kind))
+    renderer = renderer_for(schema, attributes, frozenset(Kind), confidential=may_see_confidential(call))
     entry = find_deleted(call, id, renderer.selection.to_read)
-    record = renderer.render_whole(entry, protected=is_protected(client, entry, max_age=SHOWN_AGE))
+    protected = is_protected(client, entry, max_age=SHOWN_AGE)
+    record = renderer.render_whole(sight_of(call).confined(entry) if call.scopes else entry, protected=protected)
     recycle_bin = client.is_recycle_bin_enabled()
     return {**record, **_deletion(entry, schema, recycle_bin=recycle_bin)}
 

@@ -16,6 +16,7 @@ from directory.settle import evidence_of
 from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from directory.updating import TARGET_ATTRIBUTES, target_of
+from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.operation import Risk
 
@@ -57,7 +58,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
         raise errors.NotEmpty(objectsBelow=len(below))
     for descendant in below:
         require_deletable(descendant)
-    require_nobodys_primary_group(client, (entry, *below))
+    require_nobodys_primary_group(client, (entry, *below), tell=lambda name: sight_of(call).tell(name))
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
     return Proposal(
@@ -68,7 +69,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
         requires=frozenset(permission_for("delete", kind_of(each.object_classes)) for each in (entry, *below)),
         protected=protected,
         risk=Risk.DESTRUCTIVE,
-        warnings=_warnings(client, entry, below) if call.dry_run else (),
+        warnings=_warnings(client, sight_of(call).confined(entry), below) if call.dry_run else (),
         evidence=evidence_of(write, entry=entry),
     )
 
@@ -94,6 +95,8 @@ def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:
     for name in sorted(entry):
         attribute = schema.attribute(name)
         if attribute is None or is_credential(name) or name.lower() in _NOT_WORTH_KEEPING:
+            continue
+        if attribute.confidential:  # kept nowhere but in the directory, as passwords are
             continue
         maintained = attribute.system_only or attribute.constructed or attribute.back_link
         if not maintained or name.lower() in _WORTH_KEEPING:

@@ -196,6 +196,7 @@ class DirectoryPermission(models.Model):
             ("run_accounts", "Enable or disable all accounts of an organizational unit in one run"),
             ("read_deleted", "Read deleted objects"),
             ("restore_deleted", "Restore deleted objects"),
+            ("read_confidential", "Read attributes that the schema marks confidential"),
             ("read_acl", "Read access control lists and delegations"),
             ("run_savedfilter", "Run saved filters"),
             ("manage_savedfilter", "Create, change and delete saved filters"),

@@ -23,6 +23,7 @@ from directory.shapes.modifications import refusal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.shapes.value_rules import refuse_name
 from directory.updating import TARGET_ATTRIBUTES, target_of
+from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
 from gateway.core.operation import Risk
@@ -56,7 +57,7 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
     kind = kind_of(entry.object_classes)
     warnings: tuple[str, ...] = ()
     if call.dry_run and write is not None:
-        warnings = (*_below_warnings(client, entry), *inheritance_warnings(client, entry, container.dn))
+        warnings = (*_below_warnings(client, entry), *inheritance_warnings(client, entry, container.dn, sight_of(call)))
     return _propose(
         call,
         entry,

@@ -4,13 +4,13 @@ One value serves the dry run, the decision to hold, the approver's page, the log
 so that none of them can differ from what is done. The pipeline carries it out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 from audit.redact import ChangeJson
-from directory.ldap import Modify, Write
+from directory.ldap import AttributeType, Modify, Write
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk
 
@@ -27,6 +27,15 @@ class AttributeChange:
 
     def as_json(self) -> ChangeJson:
         return {"attribute": self.attribute, "before": list(self.before), "after": list(self.after)}
+
+
+def shown_values(attribute: AttributeType | None, values: Sequence[str]) -> tuple[str, ...]:
+    """Decoded values as a change shows and keeps them.
+
+    What the schema marks confidential is a secret there: those who read a log, decide on a change or receive an event
+    need not be allowed to read it.
+    """
+    return tuple(SECRET for _ in values) if attribute is not None and attribute.confidential else tuple(values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue
 from directory.ldap.schema import AttributeType, Syntax
 from directory.policy import is_protected
-from directory.proposal import AttributeChange, FollowUp
+from directory.proposal import AttributeChange, FollowUp, shown_values
 from directory.references import existing, find_named
 from directory.settle import evidence_of
 from directory.shapes.kinds import Kind, kind_of
@@ -99,7 +99,7 @@ def _refill_attribute(
         )
     if kept:
         refill.steps.append(Modification("replace", attribute.name, tuple(kept)))
-        refill.changes.append(AttributeChange(attribute.name, (), tuple(decode(attribute, kept))))
+        refill.changes.append(AttributeChange(attribute.name, (), shown_values(attribute, decode(attribute, kept))))
 
 
 _REASONS = "what they name is gone or in use elsewhere, or the caller may not do it"

@@ -36,6 +36,7 @@ from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import KINDS_OF_NOUN
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.updating import propose_update
+from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import Effect, Operation, Risk, find_operation
@@ -207,7 +208,7 @@ def _move(call: Call, record: OperationRecord, noun: str) -> Proposal:
     proposal = propose_move(call, noun=noun, id=_target(record), parent=parent)
     present = DistinguishedName.parse(proposal.target.distinguished_name)
     if present.parent != after.parent:
-        raise _drifted([_place(after, present)])
+        raise _drifted(call, [_place(after, present)])
     return proposal
 
 
@@ -218,7 +219,7 @@ def _rename(call: Call, record: OperationRecord, noun: str) -> Proposal:
     proposal = propose_rename(call, noun=noun, id=_target(record), name=before.rdn_value)
     present = DistinguishedName.parse(proposal.target.distinguished_name)
     if present.rdn_value != after.rdn_value:
-        raise _drifted([_place(after, present)])
+        raise _drifted(call, [_place(after, present)])
     return proposal
 
 
@@ -300,7 +301,7 @@ def _require_unchanged(
     if any(change.attribute.lower() not in proposed for change in changes) or any(
         sorted(proposed[change.attribute.lower()].before) != sorted(change.after) for change in changes
     ):
-        raise _drifted(_differences(call, record, changes))
+        raise _drifted(call, _differences(call, record, changes))
 
 
 def _by_attribute(changes: Iterable[AttributeChange]) -> dict[str, AttributeChange]:
@@ -335,7 +336,7 @@ def _as_far_as_possible(
             listed = "; ".join(kept[:_SHOWN]) + (f"; and {len(kept) - _SHOWN} more" if len(kept) > _SHOWN else "")
             warnings.append(f"{change.attribute}: not as this change left them, so they stay as they are: {listed}.")
     if differences:
-        raise _drifted(differences)
+        raise _drifted(call, differences)
     return replace(proposal, warnings=(*proposal.warnings, *warnings))
 
 
@@ -353,9 +354,19 @@ def _difference_of_links(call: Call, record: OperationRecord, change: AttributeC
     return {"attribute": change.attribute, "expected": list(change.after), "current": current}
 
 
-def _drifted(differences: list[Difference]) -> NotRevertible:
+def _drifted(call: Call, differences: list[Difference]) -> NotRevertible:
+    """The refusal, with those values that the caller may see."""
+    sight = sight_of(call)
     named = ", ".join(difference["attribute"] for difference in differences)
-    return NotRevertible(f"The object is not as this change left it: {named}.", differences=differences)
+    seen: list[Difference] = [
+        {
+            "attribute": (name := difference["attribute"]),
+            "expected": sight.texts(name, difference["expected"]),
+            "current": sight.texts(name, difference["current"]),
+        }
+        for difference in differences
+    ]
+    return NotRevertible(f"The object is not as this change left it: {named}.", differences=seen)
 
 
 _PROPOSALS: Final[dict[str, Callable[[Call, OperationRecord, str], Proposal]]] = {

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
+from directory.access import client_of
 from directory.account_filters import DELEGATED_MANAGED, GROUP_MANAGED, MANAGED, user_accounts
 from directory.ldap import (
     AccessMask,
@@ -19,6 +20,8 @@ from directory.principals import find_principals
 from directory.searches import Search
 from directory.shapes.kinds import Kind
 from directory.shapes.service_account import ServiceAccount, ServiceAccountPart, ServiceAccountType
+from directory.visibility import Sight, sight_of
+from gateway.core.call import Call
 
 _SPN = "servicePrincipalName"
 _HOSTS = "msDS-HostServiceAccountBL"
@@ -34,8 +37,9 @@ _CLASS_OF_TYPE: dict[ServiceAccountType, str] = {
 }
 
 
-def search_for(client: Client, types: Collection[ServiceAccountType]) -> Search:
+def search_for(call: Call, types: Collection[ServiceAccountType]) -> Search:
     """The search for service accounts of these types, whose records carry `serviceAccount`."""
+    client = client_of(call)
     filters: dict[ServiceAccountType, Filter] = {
         "managed": MANAGED,
         "group-managed": GROUP_MANAGED,
@@ -47,15 +51,15 @@ def search_for(client: Client, types: Collection[ServiceAccountType]) -> Search:
         kinds=frozenset({Kind.USER, Kind.SERVICE_ACCOUNT}),
         condition=Or(*(filters[name] for name in dict.fromkeys(types))),
         needs=(_SPN, _HOSTS, _READERS, _INTERVAL),
-        extend=lambda entry: {"serviceAccount": _part(entry)},
-        complete=partial(_name_readers, client),
+        extend=lambda _, seen: {"serviceAccount": _part(seen)},
+        complete=partial(_name_readers, client, sight_of(call)),
     )
 
 
-def _name_readers(client: Client, records: Sequence[ServiceAccount]) -> None:
+def _name_readers(client: Client, sight: Sight, records: Sequence[ServiceAccount]) -> None:
     """Name those who may fetch the passwords of these accounts, all of them at once."""
     readers = [reader for record in records for reader in record["serviceAccount"]["passwordReaders"]]
-    principals = find_principals(client, (reader["sid"] for reader in readers))
+    principals = find_principals(client, (reader["sid"] for reader in readers), sight=sight)
     for reader in readers:
         reader.update(principals[reader["sid"]])
 

@@ -6,7 +6,7 @@ from directory import errors
 from directory.access import client_of, find_object
 from directory.cycles import look_for_cycle
 from directory.foreseen import require_update_possible
-from directory.ldap import Entry, Modify, Schema
+from directory.ldap import Entry, Modification, Modify, Schema
 from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
 from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
@@ -29,8 +29,9 @@ from directory.shapes.modifications import (
 )
 from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import ALL_GROUP_SCOPES, GROUP_SCOPE_BITS
+from directory.visibility import Sight, hidden_links, sight_of
 from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
+from gateway.core.errors import Forbidden, InvalidRequest
 from gateway.core.operation import Risk
 
 # What a bag may not do under the permission to update alone (contract section 2).
@@ -90,6 +91,7 @@ def propose_update(
     require_sense(steps, kind=kind, entry=entry)
     require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
+    _require_unseen_kept(call, schema, delta)
     members_added = require_members_allowed(call, entry, delta)
     require_update_possible(client, entry, steps, delta)
     why_risky = None
@@ -99,7 +101,7 @@ def propose_update(
     if group is not None:
         _require_part(kind is Kind.GROUP, "group")
         why_risky = _change_group(delta, schema, entry, group)
-    require_type_fits(client, entry, delta)
+    require_type_fits(client, entry, delta, tell=lambda name: sight_of(call).tell(name))
 
     written = {change.attribute for change in delta.changes}
     # What a part writes counts as if a bag had named it. But of userAccountControl it changes only whether the password
@@ -119,6 +121,35 @@ def propose_update(
         evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
         look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes),
     )
+
+
+def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:
+    """Refuse to remove, of several values, those that name what is outside the caller's scopes, seen by nobody here.
+
+    A single value is replaced as a whole, whatever it was. Raises Forbidden.
+    """
+    removing = [step for step in delta.modifications if step.op == "delete"]
+    if not call.scopes or not removing:
+        return
+    sight = sight_of(call)
+    for step in removing:
+        attribute = schema.attribute(step.attribute)
+        if attribute is None or not sight.refers(attribute.name):
+            continue
+        kept = {link for other in delta.modifications if other.op == "add" for link in _links_in(sight, other)}
+        if attribute.name.lower() == "gplink":
+            if _links_in(sight, step) - kept:
+                raise Forbidden
+        elif not attribute.single_valued and not all(
+            sight.sees(attribute.name, value.decode("utf-8", "replace")) for value in step.values
+        ):
+            raise Forbidden
+
+
+def _links_in(sight: Sight, step: Modification) -> set[str]:
+    if step.attribute.lower() != "gplink":
+        return set()
+    return {link for value in step.values for link in hidden_links(sight, value)}
 
 
 def _require_part(fits: bool, member: str) -> None:

@@ -25,6 +25,7 @@ from directory.protection import why_protected
 from directory.reading import await_answer
 from directory.rivals import await_recorded_outcome
 from directory.shapes.bags import Bags, check_limits
+from directory.visibility import sight_of
 from gateway import follow_ups, interrupted
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavailable
@@ -158,7 +159,7 @@ def _judge(operation: Operation, call: Call, accepted: _Accepted) -> Answer | Ch
     call = _with_reason(call, proposal)
     held = _is_held(call, proposal, assessment.risk)
     if call.dry_run:
-        return Answer(200, _dry_run(proposal, assessment, held=held))
+        return Answer(200, _dry_run(call, proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
         return Answer(operation.status, proposal.answer())
     if held:
@@ -270,12 +271,13 @@ def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
     return bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
 
 
-def _dry_run(proposal: Proposal, assessment: Assessment, *, held: bool) -> dict[str, Any]:
+def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bool) -> dict[str, Any]:
+    changes = [change.as_json() for change in proposal.changes]
     return {
         "dryRun": True,
         "wouldQueue": held,
         "risk": assessment.risk.value,
-        "changes": [change.as_json() for change in proposal.changes],
+        "changes": sight_of(call).changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
     }
 

@@ -45,6 +45,7 @@ from directory.ldap.streaming import (
     reading_controls,
     reference,
     stream,
+    time_limit,
 )
 
 _Result = TypeVar("_Result")
@@ -139,7 +140,8 @@ class Client:
 
         def operation(connection: Connection, seconds: float) -> Entry:
             link = connection.ldap
-            message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls)
+            limit = time_limit(seconds)
+            message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls, timeout=limit)
             rows = link.result3(message, timeout=seconds)[1]
             for dn, values in rows:
                 if dn is not None:
@@ -235,7 +237,8 @@ class Client:
         """The matching objects as they arrive, in constant memory; at most ``limit`` of them.
 
         A connection is held until the iterator ends or is closed. Raises ``NotFound`` for a base that does not exist,
-        ``FilterError``, and ``LimitExceeded`` when the server's time limit, or ``seconds``, is over.
+        ``FilterError``, and ``LimitExceeded`` when the time limit told to the server is over: ``seconds``, or less than
+        one answer is waited for. A server that does not keep to it is given up a little later.
         """
         query = Query(
             base=reference(base),

@@ -23,6 +23,10 @@ class Entry:
         self._asked = asked
         self._names: dict[str, str] | None = None
 
+    def with_attributes(self, attributes: Mapping[str, list[bytes]]) -> "Entry":
+        """The same object with other values under the names that the server answered with."""
+        return Entry(self.dn, attributes, self._asked)
+
     def values(self, name: str) -> list[bytes]:
         """All values, an empty list when there are none."""
         found = self.attributes.get(name)  # the directory answers with the schema's spelling: usually a hit

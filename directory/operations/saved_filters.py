@@ -8,7 +8,6 @@ from django.db.models.functions import Lower
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory.access import client_of
 from directory.saved_filter_models import SavedFilter
 from directory.saved_filters import (
     SearchedKind,
@@ -195,11 +194,10 @@ def _find_own(call: Call, id: UUID) -> SavedFilter:
 
 def _save(call: Call, row: SavedFilter, given: dict[str, Any]) -> SavedFilterRecord:
     """Check the given members and save them; raises Conflict for a name that the person uses already."""
-    schema = client_of(call).schema
     if "filter" in given:
-        require_filter(given["filter"], schema)
+        require_filter(call, given["filter"])
     if "attributes" in given:
-        require_attributes(given["attributes"], schema)
+        require_attributes(call, given["attributes"])
     if "base" in given:
         text = given.pop("base")
         base = None if text is None else find_given_base(call, text)

@@ -5,7 +5,6 @@ from typing import Annotated, cast, get_args
 from annotated_types import MinLen
 from pydantic import Field
 
-from directory.access import client_of
 from directory.search import SearchQuery, run_search
 from directory.service_accounts import search_for
 from directory.shapes.service_account import ServiceAccount, ServiceAccountType
@@ -36,4 +35,4 @@ class ServiceAccountQuery(SearchQuery):
 )
 def search_service_accounts(call: Call, *, query: ServiceAccountQuery) -> Page[ServiceAccount]:
     """List managed service accounts and the users that services run under."""
-    return cast(Page[ServiceAccount], run_search(call, search_for(client_of(call), query.types), query))
+    return cast(Page[ServiceAccount], run_search(call, search_for(call, query.types), query))

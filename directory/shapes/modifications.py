@@ -13,7 +13,7 @@ from directory.ldap.comparison import comparable, fold
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue as UnfitValue
 from directory.ldap.schema import AttributeType, Syntax
-from directory.proposal import AttributeChange
+from directory.proposal import AttributeChange, shown_values
 from directory.shapes.bags import Bags, named_bags, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.value_rules import (
@@ -136,9 +136,8 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
             delta.modifications.append(Modification("add", attribute.name, again + added))
     if attribute.linked:  # a membership is recorded as what was added and removed (contract section 8)
         before, after = removed, added
-    delta.changes.append(
-        AttributeChange(attribute.name, tuple(decode(attribute, before)), tuple(decode(attribute, after)))
-    )
+    shown = (shown_values(attribute, decode(attribute, values)) for values in (before, after))
+    delta.changes.append(AttributeChange(attribute.name, *shown))
 
 
 def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[AttributeType, tuple[bytes, ...]]]:

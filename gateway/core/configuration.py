@@ -74,6 +74,23 @@ class DirectorySection(Section):
     )
 
 
+class SearchesSection(Section):
+    MaxTerms: PositiveInt = Field(250, description="Comparisons that one filter may have.")
+    MaxComparisons: PositiveInt = Field(
+        100,
+        description="Comparisons of one filter that no index spares: a name counts 6, a part of a substring 2, anr 10.",
+    )
+    MaxInChainTerms: Annotated[int, Field(ge=0)] = Field(
+        3, description="Terms of one filter that follow a chain of links (LDAP_MATCHING_RULE_IN_CHAIN)."
+    )
+    ExpensiveSeconds: Annotated[int, Field(ge=1, le=120)] = Field(
+        1, description="Time limit that a domain controller is told for an expensive search, in whole seconds."
+    )
+    WaitSeconds: Annotated[float, Field(ge=0, le=20)] = Field(
+        5, description="How long a search waits for another one of the same credential before it is answered with 429."
+    )
+
+
 class RunsSection(Section):
     WaitSeconds: Annotated[float, Field(ge=0, le=300)] = Field(
         30, description="How long a request waits for its run before it answers 202."
@@ -128,6 +145,7 @@ class Configuration(BaseModel):
     RateLimiting: RateLimitingSection = RateLimitingSection()
     ForwardedHeaders: ForwardedHeadersSection = ForwardedHeadersSection()
     Directory: DirectorySection = DirectorySection()
+    Searches: SearchesSection = SearchesSection()
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
     Tokens: TokensSection = TokensSection()
