@@ -9,7 +9,7 @@ schema marks confidential; that is the caller's to ask. Attributes with a longer
 from audit.redact import is_credential
 
 _ACCOUNT_CONTROL = """
-    userAccountControl accountExpires lockoutTime badPwdCount pwdLastSet logonHours userWorkstations logonWorkstation
+    userAccountControl lockoutTime badPwdCount pwdLastSet logonHours userWorkstations logonWorkstation
     userParameters msNPAllowDialin msNPCallingStationID msRADIUSServiceType msTSAllowLogon
     msDS-UserAccountDisabled msDS-UserDontExpirePassword msDS-UserPasswordExpired msDS-UserPasswordNotRequired
     ms-DS-UserEncryptedTextPasswordAllowed ms-Mcs-AdmPwdExpirationTime otherLoginWorkstations
