@@ -52,7 +52,8 @@ def server_settings(row: DirectoryConnection) -> ServerSettings:
         urls=tuple(row.urls),
         base_dn=row.base_dn,
         bind_dn=row.bind_dn,
-        bind_password=row.bind_password,
+        # Without a password nobody signs in, and nothing is sent.
+        bind_password=row.bind_password if row.is_bind_password_sealed else "",
         ca_certificate=row.ca_certificate or None,
         start_tls=row.start_tls,
         connect_seconds=limits.ConnectSeconds,
@@ -106,6 +107,9 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
     reached: ServerCheck | None = None
     refused = False
     for url in everything.urls:
+        if not row.is_bind_password_sealed:
+            servers.append(_report(url, problem="Not tried: the bind password was given for other servers"))
+            continue
         if refused:
             servers.append(_report(url, problem="Not tried, as the bind name or password was refused"))
             continue

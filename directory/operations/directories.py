@@ -47,7 +47,7 @@ class CreateDirectory(Body):
 
 
 class UpdateDirectory(Body):
-    """A member that is left out stays as it is."""
+    """A member that is left out stays as it is; what decides where the password is sent needs the password anew."""
 
     model_config = example(enabled=False)
 
@@ -106,6 +106,7 @@ def _save(row: DirectoryConnection, given: dict[str, Any]) -> DirectoryRecord:
     """Set the given members, check the whole, save; raises Conflict or InvalidRequest naming the members."""
     for name, value in given.items():
         setattr(row, name, "" if value is None else value)
+    row.bind_password_given = "bind_password" in given
     try:
         row.full_clean()
     except ValidationError as refusal:
@@ -173,7 +174,11 @@ def create_directory(_: Call, *, body: CreateDirectory) -> DirectoryRecord:
     surfaces=REST_ONLY,
 )
 def update_directory(_: Call, *, id: UUID, body: UpdateDirectory) -> DirectoryRecord:
-    """Change a directory connection. Every process uses the new settings from the next request on."""
+    """Change a directory connection. Every process uses the new settings from the next request on.
+
+    A change of `urls`, `startTls`, `caCertificate` or `bindDn` needs `bindPassword` in the same request: who does not
+    know the password decides not where it is sent.
+    """
     return _save(_find(id), body.model_dump(include=body.model_fields_set))
 
 
