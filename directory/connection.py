@@ -5,10 +5,13 @@ Whether a caller may use a connection is read by `keys` at each request; what is
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.utils import timezone
 from typing_extensions import TypedDict
 
 from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, ServerSettings
@@ -54,12 +57,25 @@ def server_settings(row: DirectoryConnection) -> ServerSettings:
         bind_dn=row.bind_dn,
         # Without a password nobody signs in, and nothing is sent.
         bind_password=row.bind_password if row.is_bind_password_sealed else "",
+        other_passwords=tuple(other_passwords(row)) if row.is_bind_password_sealed else (),
         ca_certificate=row.ca_certificate or None,
         start_tls=row.start_tls,
         connect_seconds=limits.ConnectSeconds,
         operation_seconds=limits.OperationSeconds,
         pool_size=limits.PoolSize,
     )
+
+
+PREVIOUS_PASSWORD_FOR = timedelta(hours=1)
+"""How long after a rotation a domain controller may not have heard of it."""
+
+
+def other_passwords(row: DirectoryConnection) -> Iterator[str]:
+    """What the account's password may be besides: while it is being changed, and until every server knows of it."""
+    if row.pending_bind_password:
+        yield row.pending_bind_password
+    if row.previous_bind_password and row.rotated_at and timezone.now() - row.rotated_at < PREVIOUS_PASSWORD_FOR:
+        yield row.previous_bind_password
 
 
 class ServerReport(TypedDict):

@@ -5,7 +5,7 @@ Directory objects themselves are never stored here. The models of runs are in `r
 
 import ipaddress
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -78,7 +78,8 @@ class DirectoryConnection(models.Model):
     """How the gateway reaches one Active Directory domain, and as whom.
 
     `revision` grows with every change, so that each process notices that its pool of LDAP connections is outdated.
-    `bind_seal` binds the password to where it is sent (`directory.bind_password`).
+    `bind_seal` binds the password to where it is sent (`directory.bind_password`). While the gateway changes it
+    (`directory.rotation`), the new one is `pending_bind_password`; afterwards the old one is kept for a while.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -101,6 +102,10 @@ class DirectoryConnection(models.Model):
     )
     bind_password = EncryptedTextField("bind password", help_text="Encrypted in the database and never shown again.")
     bind_seal = EncryptedTextField(blank=True, default="", db_default="", editable=False)
+    pending_bind_password = EncryptedTextField(blank=True, default="", db_default="", editable=False)
+    pending_since = models.DateTimeField(null=True, editable=False)
+    previous_bind_password = EncryptedTextField(blank=True, default="", db_default="", editable=False)
+    rotated_at = models.DateTimeField(null=True, editable=False)
     ca_certificate = models.TextField(
         "CA certificate",
         blank=True,
@@ -131,6 +136,7 @@ class DirectoryConnection(models.Model):
     class Meta:
         ordering = ("name",)
         verbose_name = "directory connection"
+        permissions = (("rotate_bind_password", "Have the gateway change the password of its account"),)
 
     def __str__(self) -> str:
         return self.name
@@ -140,8 +146,8 @@ class DirectoryConnection(models.Model):
     _kept_password: str | None = None
 
     @classmethod
-    def from_db(cls, db: str | None, field_names: Collection[str], values: Collection[Any]) -> Self:
-        row = super().from_db(db, field_names, values)
+    def from_db(cls, *args: Any, **kwargs: Any) -> Self:
+        row = super().from_db(*args, **kwargs)
         row._kept_password = row.__dict__.get("bind_password")
         return row
 
@@ -182,8 +188,13 @@ class DirectoryConnection(models.Model):
         """Save and count the revision up in the database itself, so that two changes at once are two revisions."""
         if self._is_password_given():
             self.bind_seal = self._seal()
+            changed = {"bind_seal"}
+            if self.previous_bind_password != self._kept_password:  # given by somebody: others are of no account now
+                self.pending_bind_password = self.previous_bind_password = ""
+                self.pending_since = None
+                changed |= {"pending_bind_password", "previous_bind_password", "pending_since"}
             if kwargs.get("update_fields") is not None:
-                kwargs["update_fields"] = {*kwargs["update_fields"], "bind_seal"}
+                kwargs["update_fields"] = {*kwargs["update_fields"], *changed}
         if not self._state.adding:
             self.revision = F("revision") + 1
             if kwargs.get("update_fields") is not None:
