@@ -44,7 +44,8 @@ class DirectoryConnectionForm(forms.ModelForm):
         required=False,
         strip=False,
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
-        help_text="Encrypted in the database and never shown again. Leave empty to keep the present one.",
+        help_text="Encrypted in the database and never shown again. Leave empty to keep the present one, "
+        "unless the servers, their authority, StartTLS or the bind DN change.",
     )
 
     class Meta:
@@ -53,6 +54,7 @@ class DirectoryConnectionForm(forms.ModelForm):
 
     def clean_bind_password(self) -> str:
         given: str = self.cleaned_data["bind_password"]
+        self.instance.bind_password_given = bool(given)
         if given:
             return given
         if self.instance._state.adding:

@@ -5,10 +5,13 @@ Whether a caller may use a connection is read by `keys` at each request; what is
 
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.utils import timezone
 from typing_extensions import TypedDict
 
 from directory.domain_control import unreadable_lists
@@ -53,7 +56,9 @@ def server_settings(row: DirectoryConnection) -> ServerSettings:
         urls=tuple(row.urls),
         base_dn=row.base_dn,
         bind_dn=row.bind_dn,
-        bind_password=row.bind_password,
+        # Without a password nobody signs in, and nothing is sent.
+        bind_password=row.bind_password if row.is_bind_password_sealed else "",
+        other_passwords=tuple(other_passwords(row)) if row.is_bind_password_sealed else (),
         ca_certificate=row.ca_certificate or None,
         start_tls=row.start_tls,
         connect_seconds=limits.ConnectSeconds,
@@ -117,6 +122,18 @@ def connection_of(client: Client) -> UUID | None:
         return next((id for id, known in _clients.items() if known.client is client), None)
 
 
+PREVIOUS_PASSWORD_FOR = timedelta(hours=1)
+"""How long after a rotation a domain controller may not have heard of it."""
+
+
+def other_passwords(row: DirectoryConnection) -> Iterator[str]:
+    """What the account's password may be besides: while it is being changed, and until every server knows of it."""
+    if row.pending_bind_password:
+        yield row.pending_bind_password
+    if row.previous_bind_password and row.rotated_at and timezone.now() - row.rotated_at < PREVIOUS_PASSWORD_FOR:
+        yield row.previous_bind_password
+
+
 class ServerReport(TypedDict):
     """What came of trying one server. `problem` is null when all went well."""
 
@@ -167,6 +184,9 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
     refused = False
     warnings: list[str] = []
     for url in everything.urls:
+        if not row.is_bind_password_sealed:
+            servers.append(_report(url, problem="Not tried: the bind password was given for other servers"))
+            continue
         if refused:
             servers.append(_report(url, problem="Not tried, as the bind name or password was refused"))
             continue

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from audit.redact import ChangeJson
 from directory.ldap import AttributeType, Modify, Write
+from directory.sign_in_effects import SignInEffect
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk
 
@@ -85,11 +86,12 @@ class Proposal:
     `requires` are permissions that the target or the input asks for besides the operation's own.
     `attributes` are the directory attributes the caller named, for the risk table; `risk` is the least risk the
     operation itself sees in this input, and `risk_reason` says why it is more than the operation's own ("it enables
-    the account"). `evidence` lets a settler find out later whether the write was applied
-    (`directory.settle`). `answer` reads what the caller gets after the write. `secret` was made for this change and
-    nobody knows it yet: the answer tells it, or it is kept for the approver. `explain` says in the terms of this change
-    what a refusal by the directory means. `follow_ups` are made when the write is done; one that fails takes nothing
-    back. `look_back` looks, when the write is done, for what others did at the same moment and nobody could see before.
+    the account"). `sign_in_effects` say what becomes of an account's ability to sign in, with risks of their own.
+    `evidence` lets a settler find out later whether the write was applied (`directory.settle`). `answer` reads what the
+    caller gets after the write. `secret` was made for this change and nobody knows it yet: the answer tells it, or it
+    is kept for the approver. `explain` says in the terms of this change what a refusal by the directory means.
+    `follow_ups` are made when the write is done; one that fails takes nothing back. `look_back` looks, when the write
+    is done, for what others did at the same moment and nobody could see before.
     `operation` and `reason` are what the log says in place of the call's own: a revert is recorded as the change
     that it is, and tells what it reverts.
     """
@@ -104,6 +106,7 @@ class Proposal:
     protected: bool = False
     risk: Risk = Risk.ORDINARY
     risk_reason: str | None = None
+    sign_in_effects: tuple[SignInEffect, ...] = ()
     warnings: tuple[str, ...] = ()
     evidence: dict[str, Any] = field(default_factory=dict)
     secret: str | None = field(default=None, repr=False)

@@ -1,16 +1,18 @@
 """Proposals to change the attributes of an object: by bags, and by the parts of an account or a group."""
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, find_object
 from directory.cycles import look_for_cycle
 from directory.foreseen import require_update_possible
-from directory.ldap import Entry, Modification, Modify, Schema
+from directory.ldap import Client, Entry, Modification, Modify, Schema, filetime_to_datetime
 from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
-from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
+from directory.ldap.flags import FILETIME_NEVER, KEEPS_PASSWORD, GroupType, UserAccountControl
 from directory.nesting import require_type_fits
+from directory.password_policy import RESULTANT_POLICY, policy_of
 from directory.policy import holds_protected, is_protected, require_may_write
 from directory.proposal import Proposal, Target
 from directory.reading import read_changed
@@ -29,6 +31,7 @@ from directory.shapes.modifications import (
 )
 from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import ALL_GROUP_SCOPES, GROUP_SCOPE_BITS
+from directory.sign_in_effects import sign_in_effects
 from directory.visibility import Sight, hidden_links, sight_of
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, InvalidRequest
@@ -58,10 +61,6 @@ def target_of(entry: Entry) -> Target:
     )
 
 
-# Contract section 7: of an account's options only passwordNeverExpires is a security change.
-_ORDINARY_OPTIONS = frozenset({"accountExpires", "pwdLastSet"})
-
-
 def propose_update(
     call: Call,
     *,
@@ -82,7 +81,9 @@ def propose_update(
     steps = read_bags(bags, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
     _require_separate(bags, account, group)
 
-    wanted = (*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps))
+    wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
+    if account is not None and "password_never_expires" in account.model_fields_set:
+        wanted.append(RESULTANT_POLICY)
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
     names = attribute_names(bags)
@@ -105,19 +106,24 @@ def propose_update(
 
     written = {change.attribute for change in delta.changes}
     # What a part writes counts as if a bag had named it. But of userAccountControl it changes only whether the password
-    # expires, which enables and disables nobody; that is a security change, and needs no permission of its own.
+    # expires, which enables and disables nobody; that is a security change.
     needing = names | {name.lower() for name in written - {"userAccountControl"}}
+    effects = sign_in_effects(delta.values)
+    requires = {permission_for("update", kind), *(effect.permission for effect in effects)}
+    if why_risky and account is not None and _depends_on_password_age(client, entry):
+        requires.add("directory.reset_password")
     write = Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True) if delta.changes else None
     return Proposal(
         target=target_of(entry),
         changes=tuple(delta.changes),
         write=write,
         answer=lambda: read_changed(call, entry.guid),
-        requires=permissions_for_attributes(needing) | {permission_for("update", kind)},
-        attributes=frozenset(step.attribute.name for step in steps) | (written - _ORDINARY_OPTIONS),
+        requires=permissions_for_attributes(needing) | requires,
+        attributes=frozenset(step.attribute.name for step in steps) | written,
         protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
+        sign_in_effects=effects,
         evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
         look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes),
     )
@@ -188,6 +194,23 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
         change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
     return why_risky
+
+
+def _depends_on_password_age(client: Client, entry: Entry) -> bool:
+    """Whether an account in use could not sign in with the password it has if that were to expire.
+
+    Then the option that it never does opens or shuts the account, as setting another password would.
+    """
+    control = UserAccountControl(entry.integer("userAccountControl") or 0)
+    if control & UserAccountControl.ACCOUNTDISABLE or control & KEEPS_PASSWORD & ~UserAccountControl.DONT_EXPIRE_PASSWD:
+        return False
+    last_set = filetime_to_datetime(entry.integer("pwdLastSet") or 0)
+    if last_set is None:
+        return True
+    policy = policy_of(client, entry)
+    if policy is None:  # the gateway's account may not read it
+        return True
+    return policy.maximum_age is not None and last_set + policy.maximum_age <= datetime.now(UTC)
 
 
 def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) -> str | None:

@@ -221,6 +221,10 @@ def _perform(operation: Operation, call: Call, accepted: _Accepted) -> Answer:
                     call, operation=operation.name, target=target, outcome="failed", code=error.code
                 )
         return Answer(operation.status, result)
+    if operation.effect is Effect.UNDERTAKE:  # its steps are committed one by one, so that a kill loses none
+        with transaction.atomic():
+            _require_version(operation, call, accepted.given.get("id"))
+        return Answer(operation.status, operation.function(call, **accepted.given))
     with transaction.atomic():
         _require_version(operation, call, accepted.given.get("id"))
         result = operation.function(call, **accepted.given)

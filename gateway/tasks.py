@@ -13,6 +13,7 @@ from django.conf import settings
 from approvals import mail, notices, queue, secrets
 from audit import log, sealing, webhook_delivery, webhooks
 from audit.models import OperationRecord
+from directory import rotation
 from directory.connection import get_client
 from directory.ldap import LdapError
 from directory.models import DirectoryConnection
@@ -39,6 +40,7 @@ def sweep() -> None:
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
     queue.settle_applying()
+    rotation.settle_interrupted()
     secrets.wipe_overdue()
     forget_old_answers()
     webhooks.forget_delivered()

@@ -169,6 +169,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "Change, test, disable and enable connections.",
         "Disabling one stops every key that is linked to it.",
     ),
+    "directory.rotate_bind_password": Meaning(
+        _GATEWAY,
+        "Rotate bind passwords",
+        "Have the gateway give its account in a directory a new password that nobody knows.",
+        "Whatever else signs in with that account stops working.",
+    ),
     "directory.delete_directoryconnection": Meaning(
         _GATEWAY, "Delete directory connections", "Delete connections that nothing uses."
     ),

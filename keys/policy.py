@@ -3,14 +3,15 @@
 How a request presents a credential is `authentication`'s matter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group, Permission
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Concat
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
@@ -147,6 +148,40 @@ def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool
         permissions = permissions.filter(_held_by(person_id, "pk"))
     rows = permissions.values_list("content_type__app_label", "codename")
     return frozenset(f"{app}.{codename}" for app, codename in rows)
+
+
+def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]:
+    """The same of many people, by primary key, in three queries at most."""
+    active = [person for person in people if person.is_active]
+    found: dict[int, set[int]] = {person.pk: set() for person in active}
+    known = dict(
+        Permission.objects.filter(content_type__app_label__in=APPS)
+        .annotate(full_name=Concat("content_type__app_label", Value("."), "codename"))
+        .values_list("pk", "full_name")
+    )
+    direct = Person.user_permissions.through.objects.filter(person_id__in=found)
+    by_group = Person.groups.through.objects.filter(person_id__in=found)
+    for rows in (
+        direct.values_list("person_id", "permission_id"),
+        by_group.values_list("person_id", "group__permissions"),
+    ):
+        for person_id, permission_id in rows:
+            found[person_id].add(permission_id)
+    held = {pk: frozenset(known[each] for each in permissions if each in known) for pk, permissions in found.items()}
+    everything = frozenset(known.values())
+    nothing = {person.pk: frozenset[str]() for person in people if not person.is_active}
+    return nothing | held | {person.pk: everything for person in active if person.is_superuser}
+
+
+def permissions_of_roles(roles: Iterable[UUID]) -> dict[UUID, frozenset[str]]:
+    """What each of these roles grants to an owner who holds it too, in one query."""
+    found: dict[UUID, set[str]] = {role: set() for role in roles}
+    rows = Role.permissions.through.objects.filter(role_id__in=found)
+    for role, app, codename in rows.values_list(
+        "role_id", "permission__content_type__app_label", "permission__codename"
+    ):
+        found[role].add(f"{app}.{codename}")
+    return {role: frozenset(permissions) for role, permissions in found.items()}
 
 
 def _held_by(person_id: int, column: str) -> Q:

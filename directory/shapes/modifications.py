@@ -50,10 +50,14 @@ class Step:
 
 @dataclass(slots=True)
 class Delta:
-    """The steps of a modify that are needed, and what they change. Empty when everything is as asked already."""
+    """The steps of a modify that are needed, and what they change. Empty when everything is as asked already.
+
+    `values` are all values before and after, as the directory writes them, by attribute in lower case.
+    """
 
     modifications: list[Modification] = field(default_factory=list)
     changes: list[AttributeChange] = field(default_factory=list)
+    values: dict[str, tuple[Sequence[bytes], Sequence[bytes]]] = field(default_factory=dict)
 
 
 def read_bags(bags: Bags, schema: Schema, *, kind: Kind) -> list[Step]:
@@ -91,7 +95,7 @@ def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> 
             continue
         current = None if entry is None else entry.text(step.attribute.name)
         for value in step.values:
-            text = value.decode("utf-8", "replace")
+            text = value.decode("utf-8", "surrogateescape")
             if complaint := refuse_value(step.name, text, kind=kind, current=current):
                 raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name} {complaint}")
 
@@ -124,6 +128,7 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
     added = tuple(value for value in after if value not in kept)
     if decode(attribute, removed) == decode(attribute, added):  # nothing either way, or both forms of "never"
         return
+    delta.values[attribute.name.lower()] = (before, after)
     if attribute.name.lower() in _UNGUARDED:
         delta.modifications.append(Modification("replace", attribute.name, tuple(after)))
     else:

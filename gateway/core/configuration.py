@@ -113,6 +113,17 @@ class ApprovalsSection(Section):
     )
 
 
+AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
+
+
+class SupervisionSection(Section):
+    SecurityAttributes: tuple[AttributeName, ...] = Field(
+        (),
+        description="Directory attributes whose change counts as a security change besides those the gateway knows: a"
+        " site's own, or `mail` where people sign in by it.",
+    )
+
+
 class TokensSection(Section):
     AccessTokenMinutes: PositiveInt = Field(15, description="Life of a platform access token.")
 
@@ -148,6 +159,7 @@ class Configuration(BaseModel):
     Searches: SearchesSection = SearchesSection()
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
+    Supervision: SupervisionSection = SupervisionSection()
     Tokens: TokensSection = TokensSection()
     OperationsLog: OperationsLogSection = OperationsLogSection()
     Webhooks: WebhooksSection = WebhooksSection()
