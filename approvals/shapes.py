@@ -5,6 +5,7 @@ from typing import Any
 from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest
+from audit.redact import ReferenceJson
 from gateway.core.shapes import render_timestamp
 
 
@@ -19,9 +20,15 @@ class RequestedByJson(TypedDict):
 
 
 class ProposedChangeJson(TypedDict):
+    """The values of an attribute, and the objects that they refer to: members, managers, parents.
+
+    What is applied goes to these objects, whatever they are called by then, and to no others.
+    """
+
     attribute: str
     current: list[str]
     proposed: list[str]
+    references: list[ReferenceJson]
 
 
 class FirstApprovalJson(TypedDict):
@@ -128,7 +135,12 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         "requestedBy": {"owner": change_request.requester, "keyName": change_request.key_name},
         "reason": change_request.reason,
         "changes": [
-            {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}
+            {
+                "attribute": item["attribute"],
+                "current": item["before"],
+                "proposed": item["after"],
+                "references": item.get("references", []),
+            }
             for item in change_request.changes
         ],
         "digest": change_request.digest,

@@ -44,7 +44,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     client = client_of(call)
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
     # All readable attributes: the record of the deletion is what a restore is refilled from.
-    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True)
+    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
     require_deletable(entry)
     below = _below(client, entry.dn)
     if below and not recursive:
@@ -65,6 +65,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
         risk=Risk.DESTRUCTIVE,
         warnings=_warnings(client, entry, below) if call.dry_run else (),
         evidence=evidence_of(write, entry=entry),
+        identities={**entry.identities, **{each.dn: each.guid for each in (entry, *below)}},
     )
 
 

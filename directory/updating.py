@@ -14,7 +14,7 @@ from directory.nesting import require_type_fits
 from directory.policy import holds_protected, is_protected
 from directory.proposal import Proposal, Target
 from directory.reading import read_changed
-from directory.references import require_members_allowed, require_references
+from directory.references import require_members_allowed, resolve_references
 from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.shapes.account import AccountPart, GroupPart
 from directory.shapes.bags import Bags, attribute_names, pointer
@@ -85,9 +85,9 @@ def propose_update(
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
     require_sense(steps, kind=kind, entry=entry)
-    require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
-    members_added = require_members_allowed(call, entry, delta)
+    identities = resolve_references(call, steps, delta.changes)
+    members_added = require_members_allowed(call, entry, delta, identities)
     require_update_possible(client, entry, steps, delta)
     why_risky = None
     if account is not None:
@@ -115,8 +115,9 @@ def propose_update(
         protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
-        evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
-        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes),
+        evidence=evidence_of(write, entry=entry, schema=schema, identities=identities) if write else {},
+        identities=identities,
+        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes, identities=identities),
     )
 
 
