@@ -156,6 +156,18 @@ def _compared(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@register.simple_tag
+def referred_to(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The objects that changes of a change request refer to, each once, with the `attributes` that do."""
+    found: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        for each in change["references"]:
+            known = found.setdefault(each["id"], {**each, "attributes": []})
+            if change["attribute"] not in known["attributes"]:
+                known["attributes"].append(change["attribute"])
+    return list(found.values())
+
+
 @register.filter
 def field_words(error: FieldError) -> str:
     """The field a refusal is about, as its label says it: `#/allowedAddresses/0` is "allowed addresses"."""
