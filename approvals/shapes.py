@@ -20,15 +20,18 @@ class RequestedByJson(TypedDict):
 
 
 class ProposedChangeJson(TypedDict):
-    """The values of an attribute, and the objects that they refer to: members, managers, parents.
-
-    What is applied goes to these objects, whatever they are called by then, and to no others.
-    """
-
     attribute: str
     current: list[str]
     proposed: list[str]
-    references: list[ReferenceJson]
+
+
+class ProposedReferenceJson(ReferenceJson):
+    """An object that values of an attribute refer to: a member, a manager, a parent.
+
+    What is applied goes to this object, whatever it is called by then, and to no other that has its name.
+    """
+
+    attribute: str
 
 
 class FirstApprovalJson(TypedDict):
@@ -50,6 +53,7 @@ class ChangeRequestJson(TypedDict):
     requestedBy: RequestedByJson
     reason: str | None
     changes: list[ProposedChangeJson]
+    references: list[ProposedReferenceJson]
     digest: str
     createdAt: str | None
     expiresAt: str | None
@@ -135,13 +139,19 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         "requestedBy": {"owner": change_request.requester, "keyName": change_request.key_name},
         "reason": change_request.reason,
         "changes": [
+            {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}
+            for item in change_request.changes
+        ],
+        "references": [
             {
                 "attribute": item["attribute"],
-                "current": item["before"],
-                "proposed": item["after"],
-                "references": item.get("references", []),
+                "name": reference["name"],
+                "id": reference["id"],
+                "kind": reference["kind"],
+                "accountName": reference["accountName"],
             }
             for item in change_request.changes
+            for reference in item.get("references", ())
         ],
         "digest": change_request.digest,
         "createdAt": render_timestamp(change_request.created_at),

@@ -157,14 +157,13 @@ def _compared(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @register.simple_tag
-def referred_to(changes: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The objects that changes of a change request refer to, each once, with the `attributes` that do."""
+def each_once(references: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The objects that a change request refers to, each once, with the `attributes` that do."""
     found: dict[str, dict[str, Any]] = {}
-    for change in changes:
-        for each in change["references"]:
-            known = found.setdefault(each["id"], {**each, "attributes": []})
-            if change["attribute"] not in known["attributes"]:
-                known["attributes"].append(change["attribute"])
+    for each in references:
+        known = found.setdefault(each["id"], {**each, "attributes": []})
+        if each["attribute"] not in known["attributes"]:
+            known["attributes"].append(each["attribute"])
     return list(found.values())
 
 

@@ -50,10 +50,12 @@ def group(directory: Directory, organizational_unit: str) -> UUID:
 
 
 def references_in(held: Answer) -> dict[str, list[dict[str, Any]]]:
-    request = ChangeRequest.objects.get(id=held.body["changeRequest"]["id"])
+    """What the approver is shown of the objects referred to, by attribute."""
     reader = Console(make_person(may=["approvals.decide_change"]))
-    changes = reader.get(f"/rest/change-requests/{request.id}").body["changes"]
-    return {change["attribute"]: change["references"] for change in changes}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for each in reader.get(f"/rest/change-requests/{held.body['changeRequest']['id']}").body["references"]:
+        found.setdefault(each["attribute"], []).append(each)
+    return found
 
 
 def forecast(held: Answer) -> dict[str, Any]:

@@ -72,11 +72,10 @@ class TestMemberships:
         directory.delete(ada)
         held = restore(careful, ada)
         shown_request = careful.get(f"/api/change-requests/{held.body['changeRequest']['id']}").body
-        (change,) = [each for each in shown_request["changes"] if each["attribute"] == "memberOf"]
-        assert change["proposed"] == [directory.dn(group)]
-        assert [(each["id"], each["accountName"]) for each in change["references"]] == [
-            (str(group), directory.text(group, "sAMAccountName"))
-        ]
+        assert shown(shown_request["changes"], "memberOf") == [directory.dn(group)]
+        joined = [each for each in shown_request["references"] if each["attribute"] == "memberOf"]
+        account_name = directory.text(group, "sAMAccountName")
+        assert [(each["id"], each["accountName"]) for each in joined] == [(str(group), account_name)]
         directory.rename(group, random_name("renamed"))
         assert approve(held).status == "applied"
 
