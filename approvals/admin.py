@@ -141,6 +141,9 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             "needs_two": decide.needs_two(change_request),
             "approved_first": change_request.first_approved_by_id == request.user.pk,
             "changes": [_side_by_side(item) for item in change_request.changes],
+            "references": {
+                each["id"]: each for item in change_request.changes for each in item.get("references", ())
+            }.values(),
             "is_own": change_request.requester_id == request.user.pk,
             "is_open": is_open,
             "has_secret": secrets.may_take(request.user.pk, change_request),

@@ -113,6 +113,7 @@ class ChangeRequest(models.Model):
     def kept_input(self) -> dict[str, Any]:
         """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).
 
+        `references` are the objectGUIDs of the objects that names in the document meant, null for one that meant none.
         `versions` are those of attributes whose values cannot be seen, by attid (`approvals.queue.has_drifted`).
         """
         kept: dict[str, Any] = json.loads(self.input)

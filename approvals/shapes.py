@@ -5,6 +5,7 @@ from typing import Any
 from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest
+from audit.redact import ReferenceJson
 from gateway.core.shapes import render_timestamp
 
 
@@ -22,6 +23,15 @@ class ProposedChangeJson(TypedDict):
     attribute: str
     current: list[str]
     proposed: list[str]
+
+
+class ProposedReferenceJson(ReferenceJson):
+    """An object that values of an attribute refer to: a member, a manager, a parent.
+
+    What is applied goes to this object, whatever it is called by then, and to no other that has its name.
+    """
+
+    attribute: str
 
 
 class FirstApprovalJson(TypedDict):
@@ -43,6 +53,7 @@ class ChangeRequestJson(TypedDict):
     requestedBy: RequestedByJson
     reason: str | None
     changes: list[ProposedChangeJson]
+    references: list[ProposedReferenceJson]
     digest: str
     createdAt: str | None
     expiresAt: str | None
@@ -130,6 +141,17 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         "changes": [
             {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}
             for item in change_request.changes
+        ],
+        "references": [
+            {
+                "attribute": item["attribute"],
+                "name": reference["name"],
+                "id": reference["id"],
+                "kind": reference["kind"],
+                "accountName": reference["accountName"],
+            }
+            for item in change_request.changes
+            for reference in item.get("references", ())
         ],
         "digest": change_request.digest,
         "createdAt": render_timestamp(change_request.created_at),

@@ -66,14 +66,15 @@ def deleted_objects_container(client: Client) -> Entry:
         raise errors.DirectoryDenied("The gateway's own account may not list the deleted objects.") from None
 
 
-def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entry:
-    """The deleted object with the attributes asked for and DELETION_ATTRIBUTES.
+def find_deleted(call: Call, id: UUID, attributes: Collection[str] = (), *, identities: bool = False) -> Entry:
+    """The deleted object with the attributes asked for and DELETION_ATTRIBUTES, and `identities` as `Client.read` has.
 
     Raises ObjectNotFound for an object that is not there or is not deleted, Forbidden when its last known parent is, or
     was before it was deleted itself, outside the caller's scopes.
     """
     client = client_of(call)
-    entry = client.find(id, tuple(dict.fromkeys((*attributes, *DELETION_ATTRIBUTES, "objectGUID"))), deleted=True)
+    wanted = tuple(dict.fromkeys((*attributes, *DELETION_ATTRIBUTES, "objectGUID")))
+    entry = client.find(id, wanted, deleted=True, identities=identities)
     if entry is None or not entry.boolean("isDeleted"):
         raise errors.ObjectNotFound
     container = deleted_objects_container(client)

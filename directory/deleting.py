@@ -45,7 +45,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     client = client_of(call)
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
     # All readable attributes: the record of the deletion is what a restore is refilled from.
-    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True)
+    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
     protected = require_may_write(call, protected=is_protected(client, entry))
     below = _below(client, entry.dn)
     if recursive:
@@ -71,6 +71,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
         risk=Risk.DESTRUCTIVE,
         warnings=_warnings(client, sight_of(call).confined(entry), below) if call.dry_run else (),
         evidence=evidence_of(write, entry=entry),
+        identities={**entry.identities, **{each.dn: each.guid for each in (entry, *below)}},
     )
 
 

@@ -77,6 +77,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         "unchanged": len(found) - len(added) - len(removed),
     }
     target = target_of(group)
+    identities = {entry.dn: entry.guid for entry in (*added, *removed)}
     return Proposal(
         target=target,
         changes=changes,
@@ -85,8 +86,9 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         protected=protected,
         risk=risk,
         risk_reason=why_risky,
-        evidence=evidence_of(write, entry=group, schema=client.schema, linked=found.values()) if write else {},
-        look_back=look_for_cycle(client, target, added, write, changes),
+        evidence=evidence_of(write, entry=group, schema=client.schema, identities=identities) if write else {},
+        identities=identities,
+        look_back=look_for_cycle(client, target, added, write, changes, identities=identities),
     )
 
 

@@ -17,6 +17,7 @@ from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Renam
 from directory.policy import holds_protected, is_protected, protects_its_content, require_may_write
 from directory.proposal import AttributeChange, Proposal
 from directory.reading import read_changed
+from directory.references import parent_of
 from directory.settle import evidence_of
 from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.modifications import refusal
@@ -64,6 +65,7 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
         write,
         new_dn=f"{rdn},{container.dn}",
         protected=protected,
+        new_parent=container.guid,
         risk_reason="it moves an organizational unit" if kind is Kind.ORGANIZATIONAL_UNIT else None,
         warnings=warnings,
     )
@@ -126,6 +128,7 @@ def _propose(
     *,
     new_dn: str,
     protected: bool,
+    new_parent: UUID | None = None,
     requires: Collection[str] = (),
     risk_reason: str | None = None,
     warnings: tuple[str, ...] = (),
@@ -144,7 +147,15 @@ def _propose(
         risk_reason=risk_reason,
         warnings=warnings,
         evidence=evidence_of(write, entry=entry, schema=client.schema) if write else {},
+        identities=_parents(entry, new_dn, new_parent) if write else {},
     )
+
+
+def _parents(entry: Entry, new_dn: str, new_parent: UUID | None) -> dict[str, UUID]:
+    """The objectGUIDs of the parents before and after, by name; without a new one it stays where it is."""
+    computed = entry.values("parentGUID")
+    parents = {} if new_parent is None else {parent_of(new_dn): new_parent}
+    return {parent_of(entry.dn): UUID(bytes_le=computed[0]), **parents} if computed else parents
 
 
 def _require_free(client: Client, entry: Entry, new_dn: str) -> None:

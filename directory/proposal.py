@@ -4,7 +4,7 @@ One value serves the dry run, the decision to hold, the approver's page, the log
 so that none of them can differ from what is done. The pipeline carries it out.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -67,6 +67,7 @@ class FollowUp:
     changes: tuple[AttributeChange, ...]
     write: Modify
     evidence: dict[str, Any]
+    identities: Mapping[str, UUID] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,8 @@ class Proposal:
     is kept for the approver. `explain` says in the terms of this change what a refusal by the directory means.
     `follow_ups` are made when the write is done; one that fails takes nothing back. `look_back` looks, when the write
     is done, for what others did at the same moment and nobody could see before.
+    `identities` are the objectGUIDs of the objects that the changes name (members, managers, parents), by distinguished
+    name as spelled there: names move, and what was checked, approved or recorded is the object.
     `operation` and `reason` are what the log says in place of the call's own: a revert is recorded as the change
     that it is, and tells what it reverts.
     """
@@ -109,6 +112,7 @@ class Proposal:
     sign_in_effects: tuple[SignInEffect, ...] = ()
     warnings: tuple[str, ...] = ()
     evidence: dict[str, Any] = field(default_factory=dict)
+    identities: Mapping[str, UUID] = field(default_factory=dict)
     secret: str | None = field(default=None, repr=False)
     explain: Callable[[GatewayError], GatewayError] | None = None
     follow_ups: tuple[FollowUp, ...] = ()

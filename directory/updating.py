@@ -16,7 +16,7 @@ from directory.password_policy import RESULTANT_POLICY, policy_of
 from directory.policy import holds_protected, is_protected, require_may_write
 from directory.proposal import Proposal, Target
 from directory.reading import read_changed
-from directory.references import require_members_allowed, require_references
+from directory.references import require_members_allowed, resolve_references
 from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.shapes.account import AccountPart, GroupPart
 from directory.shapes.bags import Bags, attribute_names, pointer
@@ -90,10 +90,10 @@ def propose_update(
     protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
-    require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
     _require_unseen_kept(call, schema, delta)
-    members_added = require_members_allowed(call, entry, delta)
+    identities = resolve_references(call, steps, delta.changes)
+    members_added = require_members_allowed(call, entry, delta, identities)
     require_update_possible(client, entry, steps, delta)
     why_risky = None
     if account is not None:
@@ -124,8 +124,9 @@ def propose_update(
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
         sign_in_effects=effects,
-        evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
-        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes),
+        evidence=evidence_of(write, entry=entry, schema=schema, identities=identities) if write else {},
+        identities=identities,
+        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes, identities=identities),
     )
 
 

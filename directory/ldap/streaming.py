@@ -40,6 +40,8 @@ SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)  # [MS-ADTS] 3.1.1.3.
 # LDAP_SERVER_SHOW_DEACTIVATED_LINK_OID ([MS-ADTS] 3.1.1.3.4.1): what a deleted object was linked to. Windows hides it
 # without the control; Samba shows it and does not know the control, which so must not be critical.
 SHOW_DEACTIVATED_LINKS = LDAPControl("1.2.840.113556.1.4.2065", False)
+# [MS-ADTS] 3.1.1.3.4.1.5, with objectGUIDs as text (1): each name comes with the identity of the object it means.
+EXTENDED_NAMES = LDAPControl("1.2.840.113556.1.4.529", True, encodedControlValue=b"\x30\x03\x02\x01\x01")
 # [MS-ADTS] 3.1.1.3.4.1.11: owner, group and DACL (7); the SACL would need a privilege of its own.
 SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x07")
 
@@ -82,13 +84,15 @@ def reference(ref: UUID | str) -> str:
     return ref
 
 
-def reading_controls(*, deleted: bool, descriptor: bool) -> list[RequestControl]:
+def reading_controls(*, deleted: bool, descriptor: bool, identities: bool = False) -> list[RequestControl]:
     """The controls that make the server show more than it usually does."""
     controls = []
     if deleted:
         controls += [SHOW_DELETED, SHOW_DEACTIVATED_LINKS]
     if descriptor:
         controls.append(SD_FLAGS)
+    if identities:
+        controls.append(EXTENDED_NAMES)
     return controls
 
 

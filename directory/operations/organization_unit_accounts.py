@@ -218,6 +218,7 @@ def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk:
             for account in accounts
             if account.refusal is not None
         ),
+        identities={account.distinguished_name: account.id for account in accounts if account.distinguished_name},
     )
 
 
