@@ -50,7 +50,7 @@ class Person(AbstractUser):
         verbose_name="directory",
         help_text="The directory the person signs in with; empty for a local account.",
     )
-    object_guid = models.UUIDField("objectGUID", null=True, blank=True, editable=False)
+    object_guid = models.UUIDField("objectGUID", null=True, blank=True, editable=False, db_index=True)
 
     class Meta:
         ordering = ("username",)
