@@ -16,13 +16,13 @@ from directory.connection import get_client
 from directory.ldap import And, BindResult, Client, Entry, Equals, Not, Scope, filetime_to_datetime
 from directory.models import DirectoryConnection
 from directory.password_policy import RESULTANT_POLICY, PolicyReader
-from keys import sign_in_limits
+from keys import sign_in_limits, standing
 from keys.models import FailedSignIn, Person
 
 SPARED_ATTEMPTS = 2
 """How many of the failures that the domain allows are left for the person's other devices."""
 
-_ATTRIBUTES = ("objectGUID", "sAMAccountName", "displayName", "name", RESULTANT_POLICY)
+_ATTRIBUTES = (*standing.ATTRIBUTES, "sAMAccountName", "displayName", "name", RESULTANT_POLICY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,4 +110,5 @@ def person_of(account: Account) -> Person:
                 other.save(update_fields=["username"])
             person.username, person.display_name = username, display_name
             person.save(update_fields=["username", "display_name"])
+        standing.note_sign_in(person, entry)
     return person

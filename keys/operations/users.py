@@ -18,6 +18,7 @@ from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Flag, render_timestamp
 from gateway.core.versions import version_of
 from keys import second_factor
+from keys.ending import end_all
 from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
 from keys.operations.refusals import invalid_member
@@ -166,6 +167,7 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
         if person.pk == call.person.id and not body.active:
             raise Conflict("Nobody can deactivate themselves.")
         person.is_active = body.active
+        person.left_directory_at = None  # an administrator has decided: signing in does not take it back
     if "password" in given:
         _set_password(person, body.password)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
@@ -173,7 +175,9 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     if permissions is not None:
         others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
         person.user_permissions.set([*permissions, *others])
-    if not person.is_active or "password" in given:
+    if not person.is_active:
+        end_all(person.pk)
+    elif "password" in given:
         revoke_tokens(person)
     return _record(find_person(id))
 
