@@ -26,7 +26,8 @@ from keys.sessions import digest_of_session
 from keys.standing import NotChecked, Standing, standing_of
 
 MAX_REASON = 500
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that let an approver read a text in another order than it has."""
 
 
 def identify_machine(request: HttpRequest) -> Call:

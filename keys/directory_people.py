@@ -18,6 +18,7 @@ from directory.models import DirectoryConnection
 from directory.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
 from keys import sign_in_limits, standing
 from keys.models import FailedSignIn, Person
+from keys.names import name_key, shown
 
 SPARED_ATTEMPTS = 2
 """How many of the failures that the domain allows are left for the person's other devices."""
@@ -113,8 +114,8 @@ def person_of(account: Account) -> Person:
     """The person who an account of the directory is; made on the first sign-in, without permissions."""
     connection, entry = account.connection, account.entry
     assert entry is not None
-    username = f"{connection.name}\\{entry.text('sAMAccountName')}"[:255]
-    display_name = (entry.text("displayName") or entry.text("name") or "")[:256]
+    username = shown(f"{connection.name}\\{entry.text('sAMAccountName')}")[:255]
+    display_name = shown(entry.text("displayName") or entry.text("name") or "")[:256]
     with transaction.atomic():
         person, is_new = Person.objects.get_or_create(
             connection=connection,
@@ -122,8 +123,12 @@ def person_of(account: Account) -> Person:
             defaults={"username": f"{connection.name}\\{entry.guid}", "password": make_password(None)},
         )
         if is_new or (person.username, person.display_name) != (username, display_name):
-            # The name may have been somebody else's before: they keep their person, not the name.
-            for other in Person.objects.filter(username=username).exclude(pk=person.pk):
+            # The name may have been somebody else's before: they keep their person, not the name. But who is only
+            # called like somebody else is to be told from them.
+            for other in Person.objects.filter(name_key=name_key(username)[:255]).exclude(pk=person.pk):
+                if other.username.casefold() != username.casefold():
+                    username = f"{connection.name}\\{entry.guid}"
+                    break
                 other.username = f"{connection.name}\\{other.object_guid}"
                 other.save(update_fields=["username"])
             person.username, person.display_name = username, display_name
