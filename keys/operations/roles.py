@@ -23,7 +23,7 @@ from keys.scopes import ScopeNotFound, ScopeNow, look_up, resolve
 
 _REST = frozenset({Surface.REST})
 
-Name = Annotated[str, AfterValidator(require_label), Field(min_length=1, max_length=100, pattern=r"\S")]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
 Description = Annotated[str, Field(max_length=2000)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 Scopes = Annotated[

@@ -31,7 +31,7 @@ from keys.sign_in import MAX_PASSWORD
 _REST = frozenset({Surface.REST})
 
 Username = Annotated[str, Field(min_length=1, max_length=150)]
-DisplayName = Annotated[str, AfterValidator(require_label), Field(max_length=256)]
+DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 
