@@ -38,6 +38,7 @@ from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, par
 from gateway.core.streams import RecordStream
 from gateway.core.versions import lock_record
 from gateway.recording import intent_of, record_refusal, shown, target_of, target_ref
+from keys import protected_people
 from keys.policy import call_for_key
 
 _Result = TypeVar("_Result")
@@ -271,6 +272,9 @@ def _require_version(operation: Operation, call: Call, id: UUID | None) -> None:
 def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Proposal, Assessment]:
     """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
     proposal: Proposal = operation.function(call, **accepted.given)
+    person = protected_people.why_protected(call, proposal)
+    if person is not None:
+        proposal = replace(proposal, protected=True)
     needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())
     if not needed <= call.permissions:
         raise Forbidden
@@ -283,7 +287,7 @@ def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Pro
         return attribute is not None and attribute.confidential
 
     def why() -> str | None:
-        return None if proposal.target.id is None else why_protected(client, proposal.target.id)
+        return person if person or proposal.target.id is None else why_protected(client, proposal.target.id)
 
     return proposal, supervision.risk_of(operation, proposal, is_confidential=is_confidential, why_protected=why)
 

@@ -21,6 +21,7 @@ from directory.rivals import find_recorded_outcome
 from directory.settle import find_created
 from gateway import pipeline
 from gateway.idempotency import forget_old_answers
+from keys import standing
 
 logger = structlog.get_logger(__name__)
 
@@ -51,6 +52,12 @@ def tell_people() -> None:
     """Tell approvers and requesters by e-mail what has happened to change requests."""
     notices.collect()
     mail.send_due()
+
+
+@shared_task(name="gateway.tasks.check_people")
+def check_people() -> None:
+    """Deactivate the people who have left their directory."""
+    standing.check_all()
 
 
 @shared_task(name="gateway.tasks.seal_log")

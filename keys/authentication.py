@@ -23,9 +23,11 @@ from keys.addresses import is_allowed
 from keys.models import AccessToken, Person
 from keys.policy import KeyFacts
 from keys.sessions import digest_of_session
+from keys.standing import NotChecked, Standing, standing_of
 
 MAX_REASON = 500
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that let an approver read a text in another order than it has."""
 
 
 def identify_machine(request: HttpRequest) -> Call:
@@ -52,6 +54,11 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     if reason := _why_key_is_refused(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
     assert key is not None
+    _require_standing(
+        request,
+        standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
+        lookup_id=secret.lookup_id,
+    )
     directory, refusal = policy.choose_link(key.links, request.headers.get("X-Client-Id"))
     usage.note(key.id, last_used_at=key.last_used_at, address=address)
     return policy.make_key_call(
@@ -95,8 +102,26 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     if reason := _why_token_is_refused(token, secret):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
     assert token is not None
+    person = token.person
+    _require_standing(
+        request,
+        standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at),
+        lookup_id=secret.lookup_id,
+    )
     credential = CredentialRef(kind=CredentialKind.PLATFORM_TOKEN, id=str(token.id), expires_at=token.expires_at)
-    return _call_of_person(request, token.person, token.connection, credential, Surface.API)
+    return _call_of_person(request, person, token.connection, credential, Surface.API)
+
+
+def _require_standing(request: HttpRequest, standing: Standing, *, lookup_id: str) -> None:
+    """Refuse the credential of somebody who has left their directory, or of whom that is not known for too long.
+
+    The latter is no fault of the credential: 401 would tell an integration to throw its key away, 503 to come back.
+    """
+    if standing is Standing.LEFT:
+        raise _refusal(request, "person has left the directory", lookup_id=lookup_id)
+    if standing is Standing.UNKNOWN:
+        security.refused("person not checked for too long", lookup_id=lookup_id, **_origin(request))
+        raise NotChecked
 
 
 def _why_token_is_refused(token: Any, secret: secrets.Secret) -> str | None:

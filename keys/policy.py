@@ -21,6 +21,7 @@ from gateway.core.prepared import PreparedQuery
 from gateway.core.shapes import parse_guid
 from keys.models import ApiKey, Person, Role
 from keys.permissions import APPS, GRANTABLE
+from keys.standing import NotChecked, Standing, standing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class KeyFacts:
     owner: PersonRef
     owner_is_active: bool
     owner_is_superuser: bool
+    owner_connection_id: UUID | None
+    owner_checked_at: datetime
     role_id: UUID
     role_scopes: list[dict[str, str]]
     links: tuple[LinkFacts, ...]
@@ -77,6 +80,8 @@ _JOINED_COLUMNS = (
     "owner__display_name",
     "owner__is_active",
     "owner__is_superuser",
+    "owner__connection_id",
+    "owner__directory_checked_at",
     "role_id",
     "role__scopes",
     "links__client_id",
@@ -108,15 +113,17 @@ def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
         return None
     own = len(_KEY_COLUMNS)
     row = rows[0]
-    owner_id, username, display_name, is_active, is_superuser, role_id, scopes = row[own : own + 7]
+    owner_id, username, display_name, is_active, is_superuser, home, checked_at, role_id, scopes = row[own : own + 9]
     return KeyFacts(
         **dict(zip(_KEY_COLUMNS, row, strict=False)),
         owner=PersonRef(id=owner_id, username=username, display_name=display_name or username),
         owner_is_active=is_active,
         owner_is_superuser=is_superuser,
+        owner_connection_id=home,
+        owner_checked_at=checked_at,
         role_id=role_id,
         role_scopes=scopes,
-        links=tuple(_link(*item[own + 7 :]) for item in rows if item[own + 7] is not None),
+        links=tuple(_link(*item[own + 9 :]) for item in rows if item[own + 9] is not None),
     )
 
 
@@ -234,11 +241,13 @@ def call_for_key(
     request_id: str,
     change_request_id: UUID | None = None,
 ) -> Call:
-    """A call for work done later under a key. All but address and level is checked anew; raises Forbidden."""
+    """A call for work done later under a key. All but address and level is checked anew; raises Forbidden,
+    or NotChecked while the owner's directory does not answer."""
     wanted = key_id if isinstance(key_id, UUID) else parse_guid(key_id)
     key = _facts_of(list(_key_rows().filter(pk=wanted))) if wanted else None
     if key is None or key.revoked_at is not None or key.is_expired or not key.owner_is_active:
         raise Forbidden
+    _require(standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at))
     link = next((link for link in key.links if link.directory.id == connection_id), None)
     if link is None or not link.enabled:
         raise Forbidden
@@ -265,6 +274,14 @@ def make_key_call(key: KeyFacts, permissions: frozenset[str], *, surface: Surfac
     )
 
 
+def _require(standing: Standing) -> None:
+    """Raise Forbidden when somebody has left their directory, NotChecked when that is not known for too long."""
+    if standing is Standing.UNKNOWN:
+        raise NotChecked
+    if standing is Standing.LEFT:
+        raise Forbidden
+
+
 def call_for_person(
     person_id: int,
     *,
@@ -278,6 +295,7 @@ def call_for_person(
     person = Person.objects.select_related("connection").filter(pk=person_id).first()
     if person is None or not person.is_active:
         raise Forbidden
+    _require(standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at))
     directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
     if directory is None:
         raise Forbidden

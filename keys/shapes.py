@@ -14,8 +14,9 @@ from gateway.core.versions import version_of
 from keys import lifecycle
 from keys.addresses import normalise_network
 from keys.models import ApiKey, Link
+from keys.names import require_label
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
 Addresses = Annotated[
     list[Annotated[str, AfterValidator(normalise_network)]],
     Field(max_length=200, description="Addresses and CIDR blocks that requests may come from; empty: from anywhere."),

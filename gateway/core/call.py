@@ -26,6 +26,8 @@ class CredentialKind(StrEnum):
     PLATFORM_TOKEN = "platformToken"  # noqa: S105 - a kind's name
     SESSION = "session"
     AGENT_TOKEN = "agentToken"  # noqa: S105 - a kind's name
+    GATEWAY = "gateway"
+    """None: the gateway does by itself what somebody has to answer for, such as deactivating who has left."""
 
 
 class SupervisionLevel(StrEnum):

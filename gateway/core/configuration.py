@@ -69,6 +69,10 @@ class ForwardedHeadersSection(Section):
 class DirectorySection(Section):
     ConnectSeconds: PositiveSeconds = Field(5, description="Time for connecting to a domain controller, TLS included.")
     OperationSeconds: PositiveSeconds = Field(20, description="Time for one answer of a domain controller.")
+    OwnerCheckGraceMinutes: Annotated[int, Field(ge=1, le=1440)] = Field(
+        15,
+        description="How long the people of a directory that does not answer, and their keys, go on unchecked.",
+    )
     PoolSize: Annotated[int, Field(ge=2)] = Field(
         8, description="LDAP connections per process and directory; at least 2, as a batch reads while it writes."
     )

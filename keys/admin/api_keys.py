@@ -24,6 +24,7 @@ from keys.addresses import normalise_networks
 from keys.admin.fields import LinesField, full_name, is_superuser, without_delete
 from keys.models import ApiKey, Level, Link, Person
 from keys.policy import effective_permissions, permissions_of_person
+from keys.standing import require_present
 
 _NEW_VALUES = "keys.new_values"
 """Where the session keeps, encrypted, the values that are to be shown on the next page, and only there."""
@@ -284,6 +285,8 @@ class ApiKeyAdmin(admin.ModelAdmin):
         if not form.is_valid():
             return self._confirm(request, keys, verb="Rotate", template="rotate", form=form)
         grace = timedelta(seconds=form.cleaned_data["grace"])
+        for key in keys:  # all of them before the first value is made, which would be lost
+            require_present(key.owner)
         rotated = [(key, lifecycle.rotate(key, grace=grace)) for key in keys]
         for key, _ in rotated:
             self.log_change(request, key, "Rotated.")

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from gateway.core.errors import Conflict
 from keys import second_factor
 from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
+from keys.ending import end_all
 from keys.models import Person
 from keys.permissions import APPS
 from keys.policy import permissions_of_person, reference_to
@@ -94,6 +95,13 @@ class PersonAdmin(UserAdmin):
                 permissions = permissions.filter(pk__in=[item.pk for item in permissions if full_name(item) in held])
             kwargs |= {"queryset": permissions, "form_class": PermissionsField}
         return super().formfield_for_manytomany(db_field, request, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if "is_active" in form.changed_data:
+            obj.left_directory_at = None  # an administrator has decided: signing in does not take it back
+        super().save_model(request, obj, form, change)
+        if not obj.is_active:
+            end_all(obj.pk)
 
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         person = self.get_object(request, id)
