@@ -40,7 +40,7 @@ ALLOWED_HOSTS = [host for host in os.environ.get("GATEWAY_ALLOWED_HOSTS", "*").s
 CSRF_TRUSTED_ORIGINS = [item for item in os.environ.get("GATEWAY_TRUSTED_ORIGINS", "").split(",") if item]
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "gateway.apps.BackOfficeConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
@@ -20,7 +21,7 @@ from django.utils.crypto import constant_time_compare
 from django_otp.oath import hotp
 
 from audit import security
-from gateway.core.call import PersonRef
+from gateway.core.call import Call, PersonRef
 from gateway.core.errors import Conflict
 from keys import sign_in_limits
 from keys.models import Person, RecoveryCode, SecondFactor
@@ -48,6 +49,11 @@ class Enrolment:
 def is_on(person: Person) -> bool:
     """Whether a code is asked for when the person signs in."""
     return _confirmed(person) is not None
+
+
+def is_missing(person: Person) -> bool:
+    """Whether a person has to set one up before they may do anything else (`SignIn:RequireSecondFactor`)."""
+    return settings.CONFIGURATION.SignIn.RequireSecondFactor and not is_on(person)
 
 
 def remaining_recovery_codes(person: Person) -> int:
@@ -85,7 +91,7 @@ def confirm(request: HttpRequest, person: Person, code: str) -> list[str]:
     return _make_recovery_codes(factor)
 
 
-def require_code(request: HttpRequest, person: Person, code: str | None) -> None:
+def require_code(request: HttpRequest | Call, person: Person, code: str | None) -> None:
     """Ask for a code where there is a second factor, of the authenticator or for recovery; raises SignInRefused."""
     factor = _confirmed(person)
     if factor is not None:
@@ -103,6 +109,8 @@ def replace_recovery_codes(request: HttpRequest, person: Person, code: str) -> l
 def remove(request: HttpRequest, person: Person, code: str) -> None:
     """Turn the own second factor off. Raises SignInRefused for a wrong code, Conflict without a second factor."""
     factor = _required(person)
+    if settings.CONFIGURATION.SignIn.RequireSecondFactor:
+        raise Conflict("Everybody needs a second factor here. Set up another one instead: an administrator resets it.")
     _try_code(request, factor, code, _is_any_code)
     factor.delete()
     _note(request, "second factor removed", person)
@@ -139,7 +147,7 @@ def _enrolment(person: Person, secret: str) -> Enrolment:
 
 
 def _try_code(
-    request: HttpRequest, factor: SecondFactor, code: str | None, accepts: Callable[[SecondFactor, str], bool]
+    request: HttpRequest | Call, factor: SecondFactor, code: str | None, accepts: Callable[[SecondFactor, str], bool]
 ) -> None:
     """Accept a code or raise SignInRefused. Wrong ones are counted: a million codes are soon tried."""
     code = re.sub(r"[\s-]", "", code or "").lower()
@@ -155,7 +163,7 @@ def _try_code(
     sign_in_limits.take_back(attempt)
 
 
-def _refusal(request: HttpRequest, factor: SecondFactor, reason: Reason) -> SignInRefused:
+def _refusal(request: HttpRequest | Call, factor: SecondFactor, reason: Reason) -> SignInRefused:
     refusal = SignInRefused(reason, person=factor.person.username)
     log_refusal(request, refusal)
     return refusal

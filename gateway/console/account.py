@@ -116,13 +116,13 @@ def password(visit: Visit) -> HttpResponseBase:
 # --- second factor
 
 
-@page("POST")
+@page("POST", may_lack_second_factor=True)
 def set_up_second_factor(visit: Visit) -> HttpResponseBase:
     second_factor.enrol(_person(visit))
     return visit.redirect("second-factor")
 
 
-@page()
+@page(may_lack_second_factor=True)
 def enrolment(visit: Visit) -> HttpResponseBase:
     """The secret for the authenticator, for its camera and for typing, until a first code confirms that it has it."""
     return _enrolment_page(visit)
@@ -130,14 +130,22 @@ def enrolment(visit: Visit) -> HttpResponseBase:
 
 def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
     found = second_factor.find_enrolment(_person(visit))
+    if found is None and second_factor.is_missing(_person(visit)):
+        return visit.render("account_second_factor_required.html")
     if found is None:
         return visit.redirect("account")
     image = segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000")
-    shown = {"image": image, "secret": re.findall(".{1,4}", found.secret), "address": found.address}
+    is_required = second_factor.is_missing(_person(visit))
+    shown = {
+        "is_required": is_required,
+        "image": image,
+        "secret": re.findall(".{1,4}", found.secret),
+        "address": found.address,
+    }
     return visit.render("account_second_factor.html", {**shown, **context}, status=status)
 
 
-@page("POST")
+@page("POST", may_lack_second_factor=True)
 def confirm_second_factor(visit: Visit) -> HttpResponseBase:
     try:
         codes = second_factor.confirm(visit.request, _person(visit), visit.form.get("code", ""))

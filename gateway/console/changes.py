@@ -88,7 +88,11 @@ def decide(visit: Visit, request_id: UUID, decision: str) -> HttpResponseBase:
     """Approve, reject or cancel, as the button pressed says; then on to the next one that waits."""
     comment = visit.form.get("comment", "").strip()
     bodies: Mapping[str, Any] = {
-        "approve": {"digest": visit.form.get("digest", ""), "comment": comment or None},
+        "approve": {
+            "digest": visit.form.get("digest", ""),
+            "comment": comment or None,
+            **({"code": code} if (code := visit.form.get("code", "").strip()) else {}),
+        },
         "reject": {"comment": comment},
         "cancel": None,
     }

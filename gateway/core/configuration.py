@@ -86,6 +86,17 @@ class ApprovalsSection(Section):
         24, description="After how many hours an approved change that no worker could apply ends as failed."
     )
     ProtectedNeedsTwo: bool = Field(False, description="Whether changes of protected objects need two approvers.")
+    AccessNeedsTwo: bool = Field(
+        False, description="Whether a second person has to agree before a key or a person may do more."
+    )
+    IssuerBarDays: Annotated[int, Field(ge=0, le=366)] = Field(
+        30,
+        description="For how many days whoever issued or widened a key, and whose account the requester made or "
+        "changed, does not decide its changes; 0 lets them.",
+    )
+    ConfirmSecondFactor: bool = Field(
+        False, description="Whether approving asks for the second factor again where the person has one."
+    )
     NotifyByEmail: bool = Field(
         True, description="Whether approvers and requesters who have an e-mail address are told by e-mail."
     )
@@ -93,6 +104,12 @@ class ApprovalsSection(Section):
         "",
         pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$",
         description="Where people reach the console, for links in e-mails.",
+    )
+
+
+class SignInSection(Section):
+    RequireSecondFactor: bool = Field(
+        False, description="Whether a person without a second factor can do nothing but set one up."
     )
 
 
@@ -130,6 +147,7 @@ class Configuration(BaseModel):
     Directory: DirectorySection = DirectorySection()
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
+    SignIn: SignInSection = SignInSection()
     Tokens: TokensSection = TokensSection()
     OperationsLog: OperationsLogSection = OperationsLogSection()
     Webhooks: WebhooksSection = WebhooksSection()

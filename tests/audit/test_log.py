@@ -84,7 +84,12 @@ def test_refusals_queued_changes_and_administration() -> None:
     )
     assert (queued.outcome, queued.change_request_id) == ("queued", change_request)
     role = uuid4()
-    done = log.record_administration(CALL, operation="roles.update", arguments={"id": str(role)})
+    done = log.record_administration(
+        CALL,
+        operation="roles.update",
+        target=log.TargetRef(id=role, kind="roles", distinguished_name="Help desk"),
+        changes=[{"attribute": "description", "before": [], "after": ["Reads"]}],
+    )
     assert (done.outcome, done.target_id, done.target_kind, done.target_dn) == ("succeeded", role, "roles", None)
 
 
