@@ -205,7 +205,8 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             raise Http404 from refusal
         except GatewayError as refusal:
             log.record_refusal(call, operation=operation, code=refusal.code)
-            messages.error(request, refusal.detail if refusal.detail.endswith(".") else f"{refusal.detail}.")
+            more = f" {refusal.detail}" if refusal.detail != refusal.title else ""
+            messages.error(request, f"{refusal.title}.{more}")
         else:
             messages.success(request, _DONE[Status(decided.status)])
         return HttpResponseRedirect(reverse("admin:approvals_changerequest_change", args=[request_id]))

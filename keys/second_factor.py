@@ -21,6 +21,7 @@ from django.utils.crypto import constant_time_compare
 from django_otp.oath import hotp
 
 from audit import security
+from audit.administration import recorded
 from gateway.core.call import Call, PersonRef
 from gateway.core.errors import Conflict
 from keys import sign_in_limits
@@ -77,7 +78,7 @@ def find_enrolment(person: Person) -> Enrolment | None:
     return _enrolment(person, factor.secret) if factor else None
 
 
-def confirm(request: HttpRequest, person: Person, code: str) -> list[str]:
+def confirm(call: Call, person: Person, code: str) -> list[str]:
     """Turn the second factor on by a first code; its recovery codes, which are not kept.
 
     Raises SignInRefused for a wrong code, Conflict when none is being set up.
@@ -85,10 +86,13 @@ def confirm(request: HttpRequest, person: Person, code: str) -> list[str]:
     factor = SecondFactor.objects.filter(person=person, confirmed_at__isnull=True).first()
     if factor is None:
         raise Conflict("No second factor is being set up.")
-    _try_code(request, factor, code, _is_next_code)
-    SecondFactor.objects.filter(pk=factor.pk).update(confirmed_at=timezone.now())
-    _note(request, "second factor set up", person)
-    return _make_recovery_codes(factor)
+    _try_code(call, factor, code, _is_next_code)
+    with recorded(call, operation="people.update") as administration:  # after the code: wrong ones stay counted
+        administration.watch_row(person)
+        SecondFactor.objects.filter(pk=factor.pk).update(confirmed_at=timezone.now())
+        codes = _make_recovery_codes(factor)
+    _note(call, "second factor set up", person)
+    return codes
 
 
 def require_code(request: HttpRequest | Call, person: Person, code: str | None) -> None:
@@ -98,22 +102,27 @@ def require_code(request: HttpRequest | Call, person: Person, code: str | None) 
         _try_code(request, factor, code, _is_any_code)
 
 
-def replace_recovery_codes(request: HttpRequest, person: Person, code: str) -> list[str]:
+def replace_recovery_codes(call: Call, person: Person, code: str) -> list[str]:
     """New recovery codes; those before are worthless. Raises SignInRefused for a wrong code, Conflict without any."""
     factor = _required(person)
-    _try_code(request, factor, code, _is_next_code)
-    _note(request, "recovery codes replaced", person)
-    return _make_recovery_codes(factor)
+    _try_code(call, factor, code, _is_next_code)
+    with recorded(call, operation="people.update") as administration:
+        administration.watch_row(person)
+        codes = _make_recovery_codes(factor)
+    _note(call, "recovery codes replaced", person)
+    return codes
 
 
-def remove(request: HttpRequest, person: Person, code: str) -> None:
+def remove(call: Call, person: Person, code: str) -> None:
     """Turn the own second factor off. Raises SignInRefused for a wrong code, Conflict without a second factor."""
     factor = _required(person)
     if settings.CONFIGURATION.SignIn.RequireSecondFactor:
         raise Conflict("Everybody needs a second factor here. Set up another one instead: an administrator resets it.")
-    _try_code(request, factor, code, _is_any_code)
-    factor.delete()
-    _note(request, "second factor removed", person)
+    _try_code(call, factor, code, _is_any_code)
+    with recorded(call, operation="people.update") as administration:
+        administration.watch_row(person)
+        factor.delete()
+    _note(call, "second factor removed", person)
 
 
 def reset(person: Person, *, by: PersonRef) -> bool:
@@ -204,6 +213,7 @@ def _digest(code: str) -> str:
     return hashlib.sha256(code.encode()).hexdigest()
 
 
-def _note(request: HttpRequest, event: str, person: Person) -> None:
-    request_id = getattr(request, "request_id", "")
-    security.noted(event, person=person.username, client_address=client_address(request) or None, request_id=request_id)
+def _note(call: Call, event: str, person: Person) -> None:
+    security.noted(
+        event, person=person.username, client_address=client_address(call) or None, request_id=call.request_id
+    )

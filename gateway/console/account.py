@@ -103,7 +103,7 @@ def password(visit: Visit) -> HttpResponseBase:
     if new != again:
         return _page(visit, status=InvalidRequest.status, told={"again": "This is not the same as the new password."})
     try:
-        change_own_password(visit.request, _person(visit), current=current, new=new)
+        change_own_password(visit.request, visit.call, _person(visit), current=current, new=new)
     except SignInRefused as refusal:
         text = _WRONG_PASSWORD.get(refusal.reason, "This is not your present password.")
         return _page(visit, status=InvalidRequest.status, told={"current": text})
@@ -148,7 +148,7 @@ def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpR
 @page("POST", may_lack_second_factor=True)
 def confirm_second_factor(visit: Visit) -> HttpResponseBase:
     try:
-        codes = second_factor.confirm(visit.request, _person(visit), visit.form.get("code", ""))
+        codes = second_factor.confirm(visit.call, _person(visit), visit.form.get("code", ""))
     except SignInRefused as refusal:
         return _enrolment_page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
     messages.success(visit.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
@@ -158,12 +158,12 @@ def confirm_second_factor(visit: Visit) -> HttpResponseBase:
 @page("POST")
 def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
     """New recovery codes, or turning it off; both take a code."""
-    request, person, code = visit.request, _person(visit), visit.form.get("code", "")
+    call, person, code = visit.call, _person(visit), visit.form.get("code", "")
     try:
         if change == "replace":
-            codes = second_factor.replace_recovery_codes(request, person, code)
+            codes = second_factor.replace_recovery_codes(call, person, code)
             return visit.render("account_recovery_codes.html", {"codes": codes})
-        second_factor.remove(request, person, code)
+        second_factor.remove(call, person, code)
     except SignInRefused as refusal:
         return _page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
     messages.success(visit.request, "The second factor is off. Your password alone signs you in.")

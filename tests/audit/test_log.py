@@ -90,7 +90,10 @@ def test_refusals_queued_changes_and_administration() -> None:
         target=log.TargetRef(id=role, kind="roles", distinguished_name="Help desk"),
         changes=[{"attribute": "description", "before": [], "after": ["Reads"]}],
     )
-    assert (done.outcome, done.target_id, done.target_kind, done.target_dn) == ("succeeded", role, "roles", None)
+    assert (done.outcome, done.target_id, done.target_kind, done.target_dn) == (
+        *("succeeded", role, "roles", "Help desk"),
+    )
+    assert done.raised_access is None
 
 
 @pytest.mark.django_db(transaction=True)
