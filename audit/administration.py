@@ -129,9 +129,10 @@ def _name_of(item: Changed, operation: str | None) -> str:
 
 
 def _thing_of(row: Model) -> OwnThing:
-    thing = thing_of(type(row))
+    model = row._meta.model  # `request.user` is only a stand-in for its row
+    thing = thing_of(model)
     if thing is None:
-        raise LookupError(f"{type(row).__name__} is not declared in own_things: its changes cannot be recorded")
+        raise LookupError(f"{model.__name__} is not declared in own_things: its changes cannot be recorded")
     return thing
 
 

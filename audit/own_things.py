@@ -64,6 +64,11 @@ class OwnThing:
     identifier: str
     rows: Callable[[], QuerySet[Any]]
 
+    @property
+    def gives_access(self) -> bool:
+        """Whether a change of one can let somebody do more."""
+        return self.raises is not _raises_nothing
+
     def id_of(self, row: Model) -> UUID:
         """The identifier by which the log knows a row."""
         value = getattr(row, self.identifier)

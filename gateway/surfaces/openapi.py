@@ -14,6 +14,7 @@ from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from pydantic import BaseModel, TypeAdapter
 from typing_extensions import NotRequired, TypedDict
 
+from audit.own_things import find_thing
 from audit.redact import ChangeJson
 from directory.runs import RunResult
 from gateway.core.call import Surface
@@ -255,6 +256,8 @@ class OperationSchema(_Described):
             self._describe_stream(operation, responses[success])
         if operation.effect is Effect.CHANGE:
             self._describe_change(operation, responses)
+        if operation.effect is Effect.ADMINISTER and find_thing(operation.noun).gives_access:
+            responses["202"] = self._waiting("More access waits for a second person (`Approvals:AccessNeedsTwo`).")
         responses |= {
             "400": self.problem("The request is not understood; `code` and `errors` say why."),
             "401": self.problem("No valid credential."),
@@ -305,10 +308,13 @@ class OperationSchema(_Described):
         if operation.output is RunResult:
             responses["207"] = self.json_response("Some accounts failed.", RunResult)
             queued = {"oneOf": [queued, self.refer(RunResult)]}
-        responses["202"] = {
-            "description": "Waits for approval, or still runs.",
+        responses["202"] = self._waiting("Waits for approval, or still runs.", queued)
+
+    def _waiting(self, description: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+        return {
+            "description": description,
             "headers": {"Location": {"schema": {"type": "string"}}},
-            "content": {"application/json": {"schema": queued}},
+            "content": {"application/json": {"schema": schema or self.refer(Queued)}},
         }
 
 
