@@ -74,19 +74,20 @@ def _makers_of(person_id: int, since: datetime) -> set[int]:
 
 
 def _targets_of(person_id: int) -> list[UUID]:
-    """What the log calls a person and the groups that give them permissions."""
+    """What the log calls a person, the groups that give them permissions, and the directory they sign in with."""
     person = Person.objects.filter(pk=person_id).first()
     if person is None:
         return []
     of_groups = find_thing("permission-groups").id_of
-    return [person.public_id, *(of_groups(group) for group in person.groups.all())]
+    directory = [person.connection_id] if person.connection_id else []
+    return [person.public_id, *directory, *(of_groups(group) for group in person.groups.all())]
 
 
 def _who_changed(targets: Iterable[UUID], since: datetime, *, by: frozenset[str]) -> set[int]:
     """Who made one of these things, let it do more, or changed what is named; their own account is everybody's."""
     records = OperationRecord.objects.filter(
         target_id__in=list(targets), id__gte=identifier_bounds(since)[0], outcome=Outcome.SUCCEEDED
-    ).filter(target_kind__in=("api-keys", "roles", "people", "permission-groups"))
+    ).filter(target_kind__in=("api-keys", "roles", "people", "permission-groups", "directories"))
     return {
         record.owner_id
         for record in records.only("owner_id", "operation", "changes", "raised_access")

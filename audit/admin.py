@@ -28,7 +28,18 @@ class OperationRecordAdmin(ReadOnlyAdmin):
         ("By whom", {"fields": ("owner", "key_name", "credential_id", "surface", "client_address", "request_id")}),
         (
             "What",
-            {"fields": ("directory", "target_kind", "target_dn", "target_id", "change_table", "reversible", "server")},
+            {
+                "fields": (
+                    "directory",
+                    "target_kind",
+                    "target_dn",
+                    "target_id",
+                    "change_table",
+                    "raised_access",
+                    "reversible",
+                    "server",
+                )
+            },
         ),
         ("Belongs to", {"fields": ("change_request_id", "approved_by", "run_id", "batch_index")}),
     )

@@ -97,11 +97,8 @@ def recorded(call: Call, *, operation: str | None = None, approved_by: str | Non
     """
     administration = Administration()
     with transaction.atomic():
-        token = _is_open.set(True)
-        try:
+        with keeps_own_records():
             yield administration
-        finally:
-            _is_open.reset(token)
         made = administration.made = administration.compare()
         if any(item.raises for item in made) and _waits(call):
             raise AccessNeedsTwo(made)
@@ -149,6 +146,16 @@ def _dependents(row: Model) -> Iterator[Model]:
         return
     for found in (*collector.data.values(), *collector.fast_deletes):
         yield from (item for item in found if item != row)
+
+
+@contextmanager
+def keeps_own_records() -> Iterator[None]:
+    """For what writes the records of its changes itself, whatever request it comes to light in."""
+    token = _is_open.set(True)
+    try:
+        yield
+    finally:
+        _is_open.reset(token)
 
 
 _WRITE = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)', re.IGNORECASE)

@@ -126,6 +126,11 @@ def thing_of(model: type[Model]) -> OwnThing | None:
     return next((thing for thing in _things.values() if thing.model is model), None)
 
 
+def names_of_changes() -> list[str]:
+    """The names under which changes of own things are recorded, beside those of operations."""
+    return [f"{noun}.{verb}" for noun in _things for verb in ("create", "update", "delete")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
     """One thing that became different. `before` is None for a new one, `after` for a deleted one."""

@@ -12,6 +12,8 @@ class ConnectionAccess:
     """What everybody who is linked to a connection reaches by it, and as whom."""
 
     enabled: bool
+    servers: tuple[str, ...]
+    authority: str
     base_dn: str
     bind_dn: str
 
@@ -23,6 +25,8 @@ def connection_raises(before: ConnectionAccess | None, after: ConnectionAccess) 
     reasons = []
     if not before.enabled:
         reasons.append("the directory is enabled for all who are linked to it")
+    if (before.servers, before.authority) != (after.servers, after.authority):
+        reasons.append("other servers say who the people of the directory are, and hold what keys reach")
     if before.base_dn != after.base_dn:
         reasons.append("the connection reaches another part of the directory")
     if before.bind_dn != after.bind_dn:
@@ -45,7 +49,13 @@ def describe_connection(row: DirectoryConnection) -> Facts:
             "enabled": ("true" if row.enabled else "false",),
             "clientId": (row.client_id,),
         },
-        access=ConnectionAccess(enabled=row.enabled, base_dn=row.base_dn, bind_dn=row.bind_dn),
+        access=ConnectionAccess(
+            enabled=row.enabled,
+            servers=tuple(row.urls),
+            authority=row.ca_certificate,
+            base_dn=row.base_dn,
+            bind_dn=row.bind_dn,
+        ),
     )
 
 
