@@ -68,14 +68,16 @@ class ReviewJson(TypedDict):
     """What a person has to know besides the change itself, and what they may do with it now.
 
     `summary` says in a sentence what the operation does; `riskReasons` why the change is no less dangerous.
-    `approvalsNeeded` is how many more people have to approve it. `secretUntil` is set while a generated password waits
-    for this person.
+    `approvalsNeeded` is how many more people have to approve it. `barred` says why this person must not decide it,
+    though they may decide others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of their
+    second factor. `secretUntil` is set while a generated password waits for this person. `directory` is null for a
+    change of the gateway's own keys, roles and people.
     """
 
     changeRequest: ChangeRequestJson
     summary: str
     riskReasons: list[str]
-    directory: str
+    directory: str | None
     targetKind: str
     clientAddress: str | None
     requestId: str
@@ -84,6 +86,9 @@ class ReviewJson(TypedDict):
     mayApprove: bool
     mayReject: bool
     mayCancel: bool
+    barred: str | None
+    deciders: list[str]
+    codeNeeded: bool
     secretUntil: str | None
 
 

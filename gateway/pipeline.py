@@ -12,10 +12,13 @@ from django.conf import settings
 from django.db import transaction
 
 from approvals import queue, secrets, supervision
+from approvals.access_requests import changed_by, hold_access, is_stale
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
+from audit.administration import AccessNeedsTwo, recorded
 from audit.models import OperationRecord
+from audit.own_things import Changed, find_thing
 from audit.redact import ChangeJson, redacted
 from directory import errors as directory_errors
 from directory import runs
@@ -31,7 +34,7 @@ from directory.rivals import await_recorded_outcome
 from directory.shapes.bags import Bags, check_limits
 from directory.visibility import sight_of
 from gateway import follow_ups, interrupted
-from gateway.core.call import Call, Surface
+from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavailable
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
@@ -39,7 +42,8 @@ from gateway.core.streams import RecordStream
 from gateway.core.versions import lock_record
 from gateway.recording import intent_of, record_refusal, shown, target_of, target_ref
 from keys import protected_people
-from keys.policy import call_for_key
+from keys.confirmation import ConfirmedBody, require_confirmation
+from keys.policy import call_for_key, call_for_person
 
 _Result = TypeVar("_Result")
 
@@ -248,11 +252,29 @@ def _perform(operation: Operation, call: Call, accepted: _Accepted) -> Answer:
         with transaction.atomic():
             _require_version(operation, call, accepted.given.get("id"))
         return Answer(operation.status, operation.function(call, **accepted.given))
-    with transaction.atomic():
-        _require_version(operation, call, accepted.given.get("id"))
-        result = operation.function(call, **accepted.given)
-        log.record_administration(call, operation=operation.name, arguments=accepted.arguments)
+    body = accepted.given.get("body")
+    if isinstance(body, ConfirmedBody):
+        require_confirmation(call, body.code)
+    try:
+        result, _ = _administer(operation, call, accepted)
+    except AccessNeedsTwo as refusal:
+        return _hold_access(operation, call, accepted, refusal)
     return Answer(operation.status, result)
+
+
+def _administer(
+    operation: Operation, call: Call, accepted: _Accepted, *, approved_by: str | None = None
+) -> tuple[Any, list[Changed]]:
+    """Change the gateway's own tables and record it, in one commit; the answer, and what became different."""
+    thing, id = find_thing(operation.noun), accepted.given.get("id")
+    with recorded(call, operation=operation.name, approved_by=approved_by) as administration:
+        if id is not None:
+            administration.watch(thing, id, with_dependents=operation.method == "DELETE")
+        _require_version(operation, call, id)
+        result = operation.function(call, **accepted.given)
+        if id is None:
+            administration.note_new(thing, UUID(result["id"]))
+    return result, administration.made
 
 
 def _require_version(operation: Operation, call: Call, id: UUID | None) -> None:
@@ -337,6 +359,29 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
             target=target_ref(proposal.target),
             changes=shown(proposal.changes),
             change_request_id=change_request.id,
+        )
+    return _queued(call, queue.queued_answer(change_request))
+
+
+def _hold_access(operation: Operation, call: Call, accepted: _Accepted, refusal: AccessNeedsTwo) -> Answer:
+    """More access waits for a second person, whoever asks for it."""
+    made = changed_by(operation, refusal.made)
+    with transaction.atomic():
+        change_request = hold_access(
+            call,
+            operation=operation,
+            arguments=accepted.arguments,
+            query=accepted.query,
+            document=accepted.document,
+            refusal=refusal,
+        )
+        log.record_queued(
+            call,
+            operation=operation.name,
+            target=log.TargetRef(id=change_request.target_id, kind=made.thing.noun, distinguished_name=made.name),
+            changes=made.changes,
+            change_request_id=change_request.id,
+            raised_access=refusal.reasons,
         )
     return _queued(call, queue.queued_answer(change_request))
 
@@ -473,6 +518,8 @@ def apply_change_request(change_request_id: UUID) -> None:
 def _apply(change_request: ChangeRequest) -> str:
     call = _call_of(change_request)
     operation, inputs = _asked(change_request, call)
+    if operation.effect is Effect.ADMINISTER:
+        return _apply_access(change_request, operation, call, inputs)
     try:
         call, accepted, proposal, _ = _propose_anew(operation, call, inputs)
         call = _with_reason(call, proposal)
@@ -488,6 +535,32 @@ def _apply(change_request: ChangeRequest) -> str:
     approved_by = change_request.approvers
     carry_out(Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by))
     return "applied"
+
+
+def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
+    """Give the access that was approved, if it still is the same from the same state."""
+    try:
+        with transaction.atomic():
+            made = _administer_anew(operation, call, inputs, approved_by=change_request.approvers)
+            if is_stale(change_request, made):
+                transaction.set_rollback(True)
+                return "stale"
+    except _TRY_AGAIN:
+        raise
+    except GatewayError as refusal:
+        record_refusal(operation, call, inputs.arguments, refusal.code)
+        raise
+    return "applied"
+
+
+def _administer_anew(
+    operation: Operation, call: Call, inputs: Inputs, *, approved_by: str | None = None
+) -> list[Changed]:
+    _require_admission(operation, call)
+    accepted, call = _validate(operation, call, inputs)
+    with directory_errors.translated():
+        _, made = _administer(operation, call, accepted, approved_by=approved_by)
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -509,6 +582,13 @@ def forecast(change_request: ChangeRequest) -> Forecast:
     try:
         call = _call_of(change_request)
         operation, inputs = _asked(change_request, call)
+        if operation.effect is Effect.ADMINISTER:
+            with transaction.atomic():
+                made = _administer_anew(operation, call, inputs)
+                transaction.set_rollback(True)
+            return Forecast(
+                stale=is_stale(change_request, made), changes=tuple(changed_by(operation, made).changes if made else ())
+            )
         _, _, proposal, _ = _propose_anew(operation, call, inputs)
         stale = _has_drifted(change_request, call, proposal)
     except GatewayError as refusal:
@@ -523,14 +603,20 @@ def forecast(change_request: ChangeRequest) -> Forecast:
 
 
 def _call_of(change_request: ChangeRequest) -> Call:
-    """The call under which a change request is applied: its key's, as the key is now; raises Forbidden."""
-    call = call_for_key(
-        change_request.key_id,
-        connection_id=change_request.directory_id,
-        surface=Surface.WORKER,
-        request_id=change_request.request_id,
-        change_request_id=change_request.id,
-    )
+    """The call under which a change request is applied: its key's, as the key is now; raises Forbidden.
+
+    Only access is asked for without a directory, by a person.
+    """
+    facts: dict[str, Any] = {
+        "surface": Surface.WORKER,
+        "request_id": change_request.request_id,
+        "change_request_id": change_request.id,
+    }
+    if change_request.directory_id is None:
+        credential = CredentialRef(kind=CredentialKind.SESSION, id=change_request.key_id)
+        call = call_for_person(change_request.requester_id, credential=credential, connection_id=None, **facts)
+    else:
+        call = call_for_key(change_request.key_id, connection_id=change_request.directory_id, **facts)
     if_match = frozenset(change_request.if_match) if change_request.if_match else None
     return replace(call, reason=change_request.reason, if_match=if_match)
 
@@ -543,8 +629,10 @@ def _asked(change_request: ChangeRequest, call: Call) -> tuple[Operation, Inputs
     kept = change_request.kept_input()
 
     def document() -> Any:
+        if not kept.get("references"):
+            return kept["document"]
         with directory_errors.translated():
-            return rename_input(client_of(call), kept["document"], kept.get("references", {}))
+            return rename_input(client_of(call), kept["document"], kept["references"])
 
     inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=document)
     return find_operation(change_request.operation), inputs

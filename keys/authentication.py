@@ -5,6 +5,7 @@ The true reason of a 401 goes to the security log. What a credential may do is `
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,7 +19,7 @@ from django.utils import timezone
 from audit import security
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import AmbiguousCredential, FieldError, Forbidden, InvalidRequest, Unauthorized
-from keys import policy, secrets, usage
+from keys import policy, second_factor, secrets, usage
 from keys.addresses import is_allowed
 from keys.models import AccessToken, Person
 from keys.policy import KeyFacts
@@ -134,15 +135,25 @@ def _why_token_is_refused(token: Any, secret: secrets.Secret) -> str | None:
         (token.expires_at <= timezone.now(), "token expired"),
         (not token.session_lives, "session of the token over"),
         (not token.person.is_active, "person deactivated"),
+        (second_factor.is_missing(token.person), "no second factor, which is required"),
     )
     return next((reason for applies, reason in reasons if applies), None)
 
 
-def identify_session(request: HttpRequest, *, check_csrf: bool = True, client_id: str | None = None) -> Call:
+class SecondFactorMissing(Forbidden):
+    """The person has to set up a second factor before anything else (`SignIn:RequireSecondFactor`)."""
+
+    title = "Set up a second factor in the console first"
+
+
+def identify_session(
+    request: HttpRequest, *, check_csrf: bool = True, client_id: str | None = None, may_lack_second_factor: bool = False
+) -> Call:
     """The call of a signed-in person on the browser surface; `client_id` names the directory in place of the header.
 
     Raises Unauthorized without a session, Forbidden for a request that changes something without its CSRF token. Only
-    signing in itself leaves that check out.
+    signing in itself leaves that check out. Without a second factor where one is required it raises
+    SecondFactorMissing; `may_lack_second_factor` is for the pages that set one up: then the call may do nothing.
     """
     # Not request.user: that was read when the request came in, and signing in has made another session since.
     person = get_user(request)
@@ -150,9 +161,13 @@ def identify_session(request: HttpRequest, *, check_csrf: bool = True, client_id
         raise _refusal(request, "no session")
     if check_csrf:
         _require_csrf_token(request)
+    lacks_second_factor = second_factor.is_missing(person)
+    if lacks_second_factor and not may_lack_second_factor:
+        raise SecondFactorMissing
     session_id = digest_of_session(request.session.session_key)
     credential = CredentialRef(kind=CredentialKind.SESSION, id=session_id, expires_at=request.session.get_expiry_date())
-    return _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
+    call = _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
+    return replace(call, permissions=frozenset()) if lacks_second_factor else call
 
 
 def _call_of_person(

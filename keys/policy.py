@@ -286,19 +286,24 @@ def call_for_person(
     person_id: int,
     *,
     credential: CredentialRef,
-    connection_id: UUID,
+    connection_id: UUID | None,
     surface: Surface,
     request_id: str,
     change_request_id: UUID | None = None,
 ) -> Call:
-    """A call for work done later for a person, whose session may be over by then; raises Forbidden."""
+    """A call for work done later for a person, whose session may be over by then; raises Forbidden.
+
+    Without a `connection_id` it is work that needs no directory.
+    """
     person = Person.objects.select_related("connection").filter(pk=person_id).first()
     if person is None or not person.is_active:
         raise Forbidden
     _require(standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at))
-    directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
-    if directory is None:
-        raise Forbidden
+    directory = None
+    if connection_id is not None:
+        directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
+        if directory is None:
+            raise Forbidden
     return Call(
         surface=surface,
         person=reference_to(person),

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from audit import security
 from directory.ldap import BindResult
 from directory.models import DirectoryConnection
+from gateway.core.call import Call
 from gateway.core.errors import GatewayError, Unauthorized
 from keys import directory_people, sign_in_limits
 from keys.models import FailedSignIn, Person
@@ -88,12 +89,12 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
     return person
 
 
-def client_address(request: HttpRequest | None) -> str:
-    """Where a request comes from."""
+def client_address(request: HttpRequest | Call | None) -> str:
+    """Where a request, or the call that was made of it, comes from."""
     return getattr(request, "client_address", None) or ""
 
 
-def log_refusal(request: HttpRequest | None, refusal: SignInRefused) -> None:
+def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> None:
     """Write down why somebody is not signed in."""
     security.refused(
         refusal.reason.value,

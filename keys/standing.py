@@ -25,6 +25,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from audit import log, security
+from audit.redact import ChangeJson
 from directory import errors as directory_errors
 from directory.access import is_within_any
 from directory.connection import get_client
@@ -229,7 +230,8 @@ def _deactivate(person: Person, reason: str, *, before: datetime) -> None:
         if not still.update(**left):
             return
         end_all(person.pk)
-        _record(person, "people.deactivate", reason)
+        changed: ChangeJson = {"attribute": "active", "before": ["true"], "after": ["false"]}
+        _record(person, "people.deactivate", reason, changed)
     security.noted("person deactivated", person=person.username, reason=reason)
 
 
@@ -257,7 +259,7 @@ def _compare_password(person: Person, account: Entry, *, fresh: datetime | None 
     person.refresh_from_db(fields=["password_set", "session_epoch", "directory_checked_at"])
 
 
-def _record(person: Person, operation: str, reason: str) -> None:
+def _record(person: Person, operation: str, reason: str, *changes: ChangeJson) -> None:
     """The record of what the gateway does by itself; it joins the caller's transaction."""
     call = Call(
         surface=Surface.WORKER,
@@ -266,7 +268,8 @@ def _record(person: Person, operation: str, reason: str) -> None:
         permissions=frozenset(),
         reason=f"{person.username}: {reason}",
     )
-    log.record_administration(call, operation=operation, arguments={"id": str(person.public_id)})
+    target = log.TargetRef(id=person.public_id, kind="people", distinguished_name=person.username)
+    log.record_administration(call, operation=operation, target=target, changes=changes)
 
 
 def _age(moment: datetime) -> timedelta:

@@ -10,6 +10,7 @@ from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field
 
 from approvals import decide, secrets, statistics
+from approvals.deciders import find_deciders, why_barred
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import (
     ChangeRequestJson,
@@ -26,6 +27,7 @@ from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
+from keys.confirmation import ConfirmedBody, is_needed
 
 REST_ONLY = frozenset({Surface.REST})
 DECIDE = "approvals.decide_change"
@@ -51,7 +53,7 @@ class SearchChangeRequests(PageQuery):
     target: Annotated[UUID | None, Field(description="Only changes of this object (objectGUID).")] = None
 
 
-class ApproveChangeRequest(Body):
+class ApproveChangeRequest(ConfirmedBody):
     """The decision to let a change be made."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"digest": "9f2c…", "comment": "Agreed with HR."}]})
@@ -181,9 +183,11 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     change_request = find_visible(call, id)
     own = change_request.requester_id == call.person.id
     is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
-    may_decide = is_open and not own and call.may(DECIDE)
+    barred = why_barred(call.person.id, change_request) if is_open and not own and call.may(DECIDE) else None
+    may_decide = is_open and not own and call.may(DECIDE) and barred is None
     approved_first = change_request.first_approved_by_id
     two = decide.needs_two(change_request)
+    may_approve = may_decide and not (two and approved_first == call.person.id)
     secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
     return {
         "changeRequest": _renderer_for(call)(change_request),
@@ -195,9 +199,12 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "requestId": change_request.request_id,
         "approvalsNeeded": (2 if two and approved_first is None else 1) if is_open else 0,
         "own": own,
-        "mayApprove": may_decide and not (two and approved_first == call.person.id),
+        "mayApprove": may_approve,
         "mayReject": may_decide,
         "mayCancel": is_open and own,
+        "barred": barred,
+        "deciders": find_deciders(change_request) if barred else [],
+        "codeNeeded": may_approve and is_needed(call.person.id),
         "secretUntil": render_timestamp(secret_until),
     }
 

@@ -36,6 +36,10 @@ class SearchOperations(PageQuery):
     outcome: Annotated[Outcome | None, Field(description="How it ended.")] = None
     request_id: Annotated[str | None, Field(description="X-Request-Id of the request.")] = None
     run_id: Annotated[Guid | None, Field(description="The run over an organizational unit's accounts.")] = None
+    raises_access: Annotated[
+        Flag | None,
+        Field(description="Only changes of the gateway's own tables that let somebody do more; false: only others."),
+    ] = None
     only_changes: Annotated[Flag, Field(description="Leave out the records of reads.")] = False
 
 
@@ -84,6 +88,8 @@ def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> Qu
         value: Any = getattr(query, parameter)
         if value is not None:
             records = records.filter(**{column: value})
+    if query.raises_access is not None:
+        records = records.filter(raised_access__isnull=not query.raises_access)
     if query.only_changes:
         records = statistics.only_changes(records)
     # An identifier holds its moment, so that a time range is a range of the key the list is read by.

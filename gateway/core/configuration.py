@@ -107,6 +107,17 @@ class ApprovalsSection(Section):
         24, description="After how many hours an approved change that no worker could apply ends as failed."
     )
     ProtectedNeedsTwo: bool = Field(False, description="Whether changes of protected objects need two approvers.")
+    AccessNeedsTwo: bool = Field(
+        False, description="Whether a second person has to agree before a key or a person may do more."
+    )
+    IssuerBarDays: Annotated[int, Field(ge=0, le=366)] = Field(
+        30,
+        description="For how many days whoever issued or widened a key, and whose account the requester made or "
+        "changed, does not decide its changes; 0 lets them.",
+    )
+    ConfirmSecondFactor: bool = Field(
+        False, description="Whether approving asks for the second factor again where the person has one."
+    )
     NotifyByEmail: bool = Field(
         True, description="Whether approvers and requesters who have an e-mail address are told by e-mail."
     )
@@ -125,6 +136,12 @@ class SupervisionSection(Section):
         (),
         description="Directory attributes whose change counts as a security change besides those the gateway knows: a"
         " site's own, or `mail` where people sign in by it.",
+    )
+
+
+class SignInSection(Section):
+    RequireSecondFactor: bool = Field(
+        False, description="Whether a person without a second factor can do nothing but set one up."
     )
 
 
@@ -164,6 +181,7 @@ class Configuration(BaseModel):
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
     Supervision: SupervisionSection = SupervisionSection()
+    SignIn: SignInSection = SignInSection()
     Tokens: TokensSection = TokensSection()
     OperationsLog: OperationsLogSection = OperationsLogSection()
     Webhooks: WebhooksSection = WebhooksSection()

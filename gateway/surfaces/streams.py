@@ -218,7 +218,7 @@ def _as_json(member: str) -> _Value:
 
 
 def _outer(member: str) -> _Value:
-    return lambda record: record[member]
+    return lambda record: record.get(member)
 
 
 def _inner(member: str, name: str) -> _Value:

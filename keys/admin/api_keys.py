@@ -17,6 +17,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 
+from audit.recorded_admin import RecordedAdmin
 from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.shapes import parse_guid
 from keys import lifecycle
@@ -127,7 +128,7 @@ def _may_change(request: HttpRequest, key: ApiKey) -> bool:
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(admin.ModelAdmin):
+class ApiKeyAdmin(RecordedAdmin):
     form = ApiKeyForm
     inlines = (LinkInline,)
     list_display = ("name", "owner", "role", "state", "level", "expires_at", "last_used_at", "last_used_address")
@@ -240,10 +241,16 @@ class ApiKeyAdmin(admin.ModelAdmin):
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         if not change:
             value = lifecycle.issue(obj, created_by_id=_person_id(request))
-            _keep_for_next_page(request, [(obj, value)])
+            request.issued_key = obj, value  # type: ignore[attr-defined]
         elif form.changed_data:
             # Only what was changed: a revocation or a rotation at the same moment is not written over.
             obj.save(update_fields=[name for name in form.changed_data if name in ApiKeyForm.Meta.fields])
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        response = super().changeform_view(request, *args, **kwargs)
+        if hasattr(request, "issued_key"):  # and now it is in the database to stay
+            _keep_for_next_page(request, [request.issued_key])
+        return response
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
         return HttpResponseRedirect(reverse("admin:keys_apikey_values"))
@@ -270,9 +277,10 @@ class ApiKeyAdmin(admin.ModelAdmin):
         keys = self._chosen(request)
         if request.method != "POST":
             return self._confirm(request, keys, verb="Revoke", template="revoke")
-        for key in keys:
-            if lifecycle.revoke(key, revoked_by_id=_person_id(request)):
-                self.log_change(request, key, "Revoked.")
+        with self.recorded(request, keys, verb="revoke"):
+            for key in keys:
+                if lifecycle.revoke(key, revoked_by_id=_person_id(request)):
+                    self.log_change(request, key, "Revoked.")
         messages.success(request, f"Revoked: {', '.join(key.name for key in keys)}")
         return HttpResponseRedirect(reverse("admin:keys_apikey_changelist"))
 
@@ -287,9 +295,10 @@ class ApiKeyAdmin(admin.ModelAdmin):
         grace = timedelta(seconds=form.cleaned_data["grace"])
         for key in keys:  # all of them before the first value is made, which would be lost
             require_present(key.owner)
-        rotated = [(key, lifecycle.rotate(key, grace=grace)) for key in keys]
-        for key, _ in rotated:
-            self.log_change(request, key, "Rotated.")
+        with self.recorded(request, keys, verb="rotate"):
+            rotated = [(key, lifecycle.rotate(key, grace=grace)) for key in keys]
+            for key, _ in rotated:
+                self.log_change(request, key, "Rotated.")
         _keep_for_next_page(request, rotated)
         return HttpResponseRedirect(reverse("admin:keys_apikey_values"))
 

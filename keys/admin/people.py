@@ -9,6 +9,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import ManyToManyField, QuerySet
 from django.http import HttpRequest, HttpResponse
 
+from audit.recorded_admin import RecordedAdmin
 from gateway.core.errors import Conflict
 from keys import second_factor
 from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
@@ -30,7 +31,7 @@ def _is_above(request: HttpRequest, person: Person) -> bool:
 
 
 @admin.register(Person)
-class PersonAdmin(UserAdmin):
+class PersonAdmin(RecordedAdmin, UserAdmin):
     list_display = ("username", "display_name", "directory", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser", "connection", "groups")
     list_select_related = ("connection",)
@@ -107,9 +108,12 @@ class PersonAdmin(UserAdmin):
         person = self.get_object(request, id)
         if person is not None and not person.is_local:
             raise PermissionDenied("The password of a person of a directory is the directory's to change.")
-        response = super().user_change_password(request, id, form_url)
-        if person is not None and request.method == "POST" and response.status_code == 302:
-            revoke_tokens(person)  # Django ends the sessions itself: they carry a digest of the password
+        if person is None or request.method != "POST":
+            return super().user_change_password(request, id, form_url)
+        with self.recorded(request, [person]):
+            response = super().user_change_password(request, id, form_url)
+            if response.status_code == 302:
+                revoke_tokens(person)  # Django ends the sessions itself: they carry a digest of the password
         return response
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -146,7 +150,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(Group)
-class PeopleGroupAdmin(GroupAdmin):
+class PeopleGroupAdmin(RecordedAdmin, GroupAdmin):
     """Groups give permissions to all their members, so only superusers change them."""
 
     def formfield_for_manytomany(

@@ -4,6 +4,7 @@ from inspect import cleandoc
 from typing import Any
 
 from approvals.queue import QueuedAnswer
+from audit.own_things import find_thing
 from directory.runs import RunResult
 from gateway.core.operation import SIGNED_IN, Effect, Operation
 from gateway.surfaces.openapi.components import Described
@@ -52,6 +53,9 @@ class OperationSchema(Described):
             self._describe_stream(operation, responses[success])
         if operation.effect is Effect.CHANGE:
             self._describe_change(operation, responses)
+        if operation.effect is Effect.ADMINISTER and find_thing(operation.noun).gives_access:
+            meaning = "More access waits for a second person (`Approvals:AccessNeedsTwo`)."
+            responses["202"] = self.json_response(meaning, QueuedAnswer, "Location", "Idempotency-Replayed")
         responses |= self.problems("400", "401", "403", "404", "406", "409", "411", "413", "414", "415", "429")
         responses |= self.problems("500", "503")
         if operation.method != "GET":

@@ -14,7 +14,7 @@ def seal(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("directory", "0004_run_requesters_and_times"),
+        ("directory", "0006_read_confidential"),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('directory', '0004_run_requesters_and_times'),
+        ('directory', '0005_bind_account'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('directory', '0005_seal_bind_passwords'),
+        ('directory', '0007_seal_bind_passwords'),
     ]
 
     operations = [
