@@ -35,7 +35,7 @@ test-clocks: install-test ## Run the tests in which the time matters under every
 lint: install-test ## Style, types and the layers' allowed imports
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/mypy .
+	GATEWAY_ENVIRONMENT=Development .venv/bin/mypy .
 	.venv/bin/lint-imports
 
 format: install-test ## Format the code and repair what can be repaired

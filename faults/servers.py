@@ -192,7 +192,7 @@ class Servers:
             "DJANGO_SETTINGS_MODULE": "gateway.settings",
             "DATABASE_URL": self.database_url,
             "REDIS_URL": f"unix://{self.redis_socket}",
-            "GATEWAY_DATA_DIR": str(self.directory),
+            "GATEWAY_DATA_DIR": str(self.directory / "data"),
             "GATEWAY_ENVIRONMENT": "Development",
             "GATEWAY_LOG_LEVEL": "INFO",
             "GATEWAY_SECRET_KEY": secrets.token_urlsafe(32),

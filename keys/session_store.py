@@ -4,9 +4,11 @@ Whoever reads the database, or a copy of it, finds no key there that could be se
 """
 
 import hashlib
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.contrib.sessions.backends import db
+from django.contrib.sessions.base_session import AbstractBaseSession
 from django.contrib.sessions.models import Session
 from django.http import HttpRequest
 from django.utils import timezone
@@ -39,8 +41,8 @@ class SessionStore(db.SessionStore):
     def exists(self, session_key: str) -> bool:
         return super().exists(stored_key(session_key))
 
-    def create_model_instance(self, data: dict[str, object]) -> Session:
-        instance: Session = super().create_model_instance(data)
+    def create_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
+        instance = super().create_model_instance(data)
         instance.session_key = stored_key(instance.session_key)
         return instance
 
@@ -48,7 +50,14 @@ class SessionStore(db.SessionStore):
         if key := session_key or self.session_key:
             super().delete(stored_key(key))
 
-    _aget_session_from_db = sync_to_async(_get_session_from_db)
-    aexists = sync_to_async(exists)
-    acreate_model_instance = sync_to_async(create_model_instance)
-    adelete = sync_to_async(delete)
+    async def _aget_session_from_db(self) -> Session | None:
+        return await sync_to_async(self._get_session_from_db)()
+
+    async def aexists(self, session_key: str) -> bool:
+        return await sync_to_async(self.exists)(session_key)
+
+    async def acreate_model_instance(self, data: dict[str, Any]) -> AbstractBaseSession:
+        return await sync_to_async(self.create_model_instance)(data)
+
+    async def adelete(self, session_key: str | None = None) -> None:
+        await sync_to_async(self.delete)(session_key)
