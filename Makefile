@@ -7,11 +7,14 @@ ARGS ?=
 # Test processes, each with servers of its own:
 # one more than processors, since a test waits for its servers about as long as it computes.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# The time at which the tests' processes begin, in the zone that TZ names: make test CLOCK="2028-02-29 23:59".
+CLOCK ?=
+AT_CLOCK := $(if $(CLOCK),scripts/at-clock "$(CLOCK)")
 # https://docs.astral.sh/uv/, needed by `make lock` alone.
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test lint format check bench faults screenshots reset lock install install-test
+.PHONY: help run manage test test-clocks lint format check bench faults screenshots reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,13 +26,16 @@ manage: install ## Run a management command on the demonstration's data (RUN="ve
 	@$(PYTHON) -m demo.manage $(RUN)
 
 test: install-test ## Run the whole suite on PostgreSQL, then the tests marked sqlite on SQLite
-	$(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
-	GATEWAY_TEST_DATABASE=sqlite $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m sqlite $(ARGS)
+	$(AT_CLOCK) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	GATEWAY_TEST_DATABASE=sqlite $(AT_CLOCK) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m sqlite $(ARGS)
+
+test-clocks: install-test ## Run the tests in which the time matters under every clock of scripts/clocks
+	scripts/clocks $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 lint: install-test ## Style, types and the layers' allowed imports
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
-	.venv/bin/mypy .
+	GATEWAY_ENVIRONMENT=Development .venv/bin/mypy .
 	.venv/bin/lint-imports
 
 format: install-test ## Format the code and repair what can be repaired
@@ -63,4 +69,4 @@ install:
 	@scripts/bootstrap run
 
 install-test:
-	@scripts/bootstrap test
+	@scripts/bootstrap test $(if $(CLOCK)$(filter test-clocks,$(MAKECMDGOALS)),clock)

@@ -8,7 +8,7 @@ import http.client
 import socket
 import ssl
 from datetime import datetime, timedelta
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_network
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from audit.webhook_models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from audit.webhooks import sign
+from gateway.core.address_rules import may_be_reached, parse
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -145,15 +146,8 @@ def _allowed_addresses(host: str, port: int) -> list[str]:
         found = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except OSError as error:
         raise Undeliverable(f"The host name {host} cannot be resolved: {error}") from error
-    allowed = sorted(address for address in found if _may_be_called(address))
+    networks = [ip_network(network) for network in settings.CONFIGURATION.Webhooks.AllowedNetworks]
+    allowed = sorted(address for address in found if may_be_reached(parse(address), networks))
     if not allowed:
         raise Undeliverable(f"The address of {host} is not allowed (Webhooks:AllowedNetworks).")
     return allowed
-
-
-def _may_be_called(text: str) -> bool:
-    address = ip_address(text.partition("%")[0])
-    mapped = getattr(address, "ipv4_mapped", None) or address
-    if any(mapped in ip_network(network) for network in settings.CONFIGURATION.Webhooks.AllowedNetworks):
-        return True
-    return bool(mapped.is_global) and not mapped.is_multicast

@@ -174,7 +174,7 @@ class DomainController:
             key_file=tls / "key.pem",
         )
 
-    def start(self, *, prepare: bool = True, timeout: float = 30) -> None:
+    def start(self, *, prepare: bool = True, timeout: float = 120) -> None:
         """Start the controller and wait until it answers; ``prepare=False`` keeps a certificate put there by a test."""
         if self.is_running:
             return
@@ -189,7 +189,7 @@ class DomainController:
             self.stop()
             raise
 
-    def wait_until_ready(self, *, timeout: float = 30) -> None:
+    def wait_until_ready(self, *, timeout: float = 120) -> None:
         """Wait for an answer over verified TLS; an anonymous read of the rootDSE needs no password."""
         deadline = time.monotonic() + timeout
         while True:

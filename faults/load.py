@@ -46,9 +46,14 @@ class LoadedClient(threading.Thread):
         self._undone = choices.sample(list(self._deeds), len(self._deeds))
 
     @property
+    def has_done_everything(self) -> bool:
+        """Whether it has asked for everything once."""
+        return not self._undone
+
+    @property
     def is_finished(self) -> bool:
         """Whether it has done everything once and heard of all that it asked for."""
-        return self._finishing.is_set() and not self._undone and not self._client.unfinished
+        return self._finishing.is_set() and self.has_done_everything and not self._client.unfinished
 
     def finish(self) -> None:
         """Ask for nothing new, once everything was done once."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from demo.processes import log_tail, start_process, stop_process
 from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
 from demo.supervisor import DELAYS, STEADY_AFTER
+from tests.support.clock import by_the_machines_clock
 from tests.support.domain import Domain, running_domain
 from tests.support.postgres import Postgres
 from tests.support.proxy import FaultyProxy
@@ -71,7 +72,7 @@ class Service:
             self._started_at = time.monotonic()
             self._process = start_process(self._command, environment=self._environment, directory=PROJECT, output=log)
 
-    def wait_until_ready(self, seconds: float = 60) -> None:
+    def wait_until_ready(self, seconds: float = 300) -> None:
         """Raises RuntimeError with the end of its log."""
         deadline = time.monotonic() + seconds
         while not self.is_ready():
@@ -131,7 +132,9 @@ class Servers:
         self.base_url = f"http://127.0.0.1:{port}"
         self.redis_socket = directory / "redis.sock"
         self.environment = self._make_environment()
-        self.redis = self._service("redis", redis_command(self.redis_socket), lambda: redis_answers(self.redis_socket))
+        self.redis = self._service(
+            "redis", by_the_machines_clock(redis_command(self.redis_socket)), lambda: redis_answers(self.redis_socket)
+        )
         self.web = self._service("web", web_command(host="127.0.0.1", port=port), self._is_healthy)
         self.worker = self._service("worker", worker_command(), lambda: len(self.worker.children) == WORKER_PROCESSES)
         self.services = (self.redis, self.web, self.worker)
@@ -189,7 +192,7 @@ class Servers:
             "DJANGO_SETTINGS_MODULE": "gateway.settings",
             "DATABASE_URL": self.database_url,
             "REDIS_URL": f"unix://{self.redis_socket}",
-            "GATEWAY_DATA_DIR": str(self.directory),
+            "GATEWAY_DATA_DIR": str(self.directory / "data"),
             "GATEWAY_ENVIRONMENT": "Development",
             "GATEWAY_LOG_LEVEL": "INFO",
             "GATEWAY_SECRET_KEY": secrets.token_urlsafe(32),

@@ -2,8 +2,14 @@
 
 from importlib import import_module
 
+import structlog
 from django.apps import AppConfig
+from django.conf import settings
 from django.contrib.admin import apps as admin
+
+from gateway.core.deployment import redis_warning
+
+_logger = structlog.stdlib.get_logger(__name__)
 
 
 class BackOfficeConfig(admin.AdminConfig):
@@ -18,5 +24,7 @@ class GatewayConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        """Declare the app's operations: importing their modules fills the registry."""
+        """Declare the app's operations: importing their modules fills the registry. Tell of what is careless."""
         import_module("gateway.operations")
+        if not settings.DEVELOPMENT and (careless := redis_warning(settings.REDIS_URL)):
+            _logger.warning(careless)

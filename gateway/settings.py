@@ -5,7 +5,15 @@ import sys
 from pathlib import Path
 
 from gateway.core.configuration import BadConfiguration, load_configuration
-from gateway.core.deployment import database_from, mail_from, secret_from
+from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from, secret_from
+from gateway.core.private_files import (
+    database_files,
+    make_private_by_default,
+    require_private,
+    require_private_directory,
+)
+
+make_private_by_default()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENVIRONMENT = os.environ.get("GATEWAY_ENVIRONMENT", "Production")
@@ -14,9 +22,17 @@ DATA_DIR = Path(os.environ.get("GATEWAY_DATA_DIR", BASE_DIR / "var"))
 try:
     if ENVIRONMENT not in ("Development", "Production"):
         raise BadConfiguration(f"GATEWAY_ENVIRONMENT: must be Development or Production, not {ENVIRONMENT!r}")
+    DEVELOPMENT = ENVIRONMENT == "Development"
     CONFIGURATION = load_configuration()
     DATABASES = {"default": database_from(os.environ.get("DATABASE_URL") or f"sqlite:///{DATA_DIR}/gateway.sqlite3")}
     _single = DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    if _single:
+        # Whoever reads these is as good as an administrator. With PostgreSQL no secret lies on this machine's disk.
+        require_private_directory(DATA_DIR)
+        _database = Path(DATABASES["default"]["NAME"])
+        _database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for _file in (*database_files(_database), *(DATA_DIR / name for name in ("secret-key", "encryption-keys"))):
+            require_private(_file)
     SECRET_KEY = secret_from(os.environ, "GATEWAY_SECRET_KEY", DATA_DIR / "secret-key", single_machine=_single)
     ENCRYPTION_KEYS = [
         key.strip()
@@ -26,17 +42,13 @@ try:
     ]
     # What the operations log is sealed with. The first key seals; each of them is good for verifying.
     LOG_KEYS = [key for key in os.environ.get("GATEWAY_LOG_KEYS", "").split(",") if key] or ENCRYPTION_KEYS
-    _mail = mail_from(os.environ, development=ENVIRONMENT == "Development")
+    REDIS_URL = redis_from(os.environ.get("REDIS_URL") or "redis://127.0.0.1:6379/0")
+    ALLOWED_HOSTS = hosts_from(os.environ, development=DEVELOPMENT)
+    _mail = mail_from(os.environ, development=DEVELOPMENT)
 except BadConfiguration as error:
     sys.exit(f"The gateway cannot start: {error}")
 
-if _single:
-    Path(DATABASES["default"]["NAME"]).parent.mkdir(parents=True, exist_ok=True)
-
-DEVELOPMENT = ENVIRONMENT == "Development"
-REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 DEBUG = False  # a debug page shows internals; Development publishes the API documents, nothing more
-ALLOWED_HOSTS = [host for host in os.environ.get("GATEWAY_ALLOWED_HOSTS", "*").split(",") if host]
 CSRF_TRUSTED_ORIGINS = [item for item in os.environ.get("GATEWAY_TRUSTED_ORIGINS", "").split(",") if item]
 
 INSTALLED_APPS = [
@@ -104,6 +116,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
+SESSION_ENGINE = "keys.session_store"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 8 * 3600
@@ -137,7 +150,7 @@ CACHES = {
     }
 }
 
-CELERY_BROKER_URL = REDIS_URL.replace("unix://", "redis+socket://", 1)  # kombu's spelling of a Unix socket
+CELERY_BROKER_URL = broker_from(REDIS_URL)
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1

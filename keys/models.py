@@ -289,7 +289,10 @@ class Link(models.Model):
 
 
 class AccessToken(models.Model):
-    """A platform token: short-lived, issued to a signed-in person for tools run by hand. It ends with its session."""
+    """A platform token: short-lived, issued to a signed-in person for tools run by hand. It ends with its session.
+
+    `session_key` is the digest under which that is stored.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
     lookup_id = models.CharField(max_length=12, unique=True)
@@ -312,7 +315,7 @@ class AccessToken(models.Model):
 class PersonSession(models.Model):
     """Where a person is signed in, for them to look through and to end. It lives as long as Django's session does.
 
-    `session_key` is what the browser's cookie holds; it never leaves the database.
+    `session_key` is the digest under which Django's session is stored (`session_store`), not what the cookie holds.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)

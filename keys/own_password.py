@@ -12,6 +12,7 @@ from gateway.core.errors import Conflict, FieldError, InvalidRequest
 from keys import sessions
 from keys.models import Person, PersonSession
 from keys.policy import reference_to
+from keys.session_store import stored_key_of
 from keys.sign_in import client_address, verify
 
 
@@ -38,9 +39,9 @@ def change_own_password(request: HttpRequest, call: Call, person: Person, *, cur
     sessions.end_others(request, reference_to(person))
     sessions.revoke_tokens(person)
     # This session goes on, but Django gives it another key.
-    before = request.session.session_key
+    before = stored_key_of(request)
     update_session_auth_hash(request, person)
-    PersonSession.objects.filter(session_key=before).update(session_key=request.session.session_key)
+    PersonSession.objects.filter(session_key=before).update(session_key=stored_key_of(request))
     security.noted(
         "password changed",
         person=person.username,

@@ -22,6 +22,7 @@ from gateway.core.call import Call, PersonRef
 from gateway.core.errors import Forbidden, NotFound
 from keys import second_factor, secrets
 from keys.models import AccessToken, Person, PersonSession
+from keys.session_store import stored_key_of
 from keys.sign_in import Reason, SignInRefused, client_address, verify
 from keys.standing import Standing, readmit, standing_of
 
@@ -98,7 +99,7 @@ def sign_out(request: HttpRequest) -> None:
     person = get_user(request)
     if isinstance(person, Person):
         _note(request, "signed out", person)
-    session_key = request.session.session_key or ""
+    session_key = stored_key_of(request)
     logout(request)
     _revoke_tokens_of([session_key])
     PersonSession.objects.filter(session_key=session_key).delete()
@@ -116,7 +117,7 @@ def end(request: HttpRequest, person: PersonRef, id: UUID) -> None:
     session = sessions_of(person.id).filter(pk=id).first()
     if session is None:
         raise NotFound
-    if session.session_key == request.session.session_key:
+    if session.session_key == stored_key_of(request):
         sign_out(request)
     else:
         _end([session])
@@ -125,7 +126,7 @@ def end(request: HttpRequest, person: PersonRef, id: UUID) -> None:
 
 def end_others(request: HttpRequest, person: PersonRef) -> int:
     """End all of the person's sessions but this one, with their platform tokens; how many there were."""
-    others = list(sessions_of(person.id).exclude(session_key=request.session.session_key))
+    others = list(sessions_of(person.id).exclude(session_key=stored_key_of(request)))
     _end(others)
     _note(request, "sessions ended from another", person, sessions=len(others))
     return len(others)
@@ -133,8 +134,8 @@ def end_others(request: HttpRequest, person: PersonRef) -> int:
 
 def note_seen(request: HttpRequest) -> None:
     """Note that the request's session is in use, at most once a minute."""
-    session_key, person_id = request.session.session_key, request.session.get(SESSION_KEY)
-    if session_key is None or person_id is None:
+    person_id, session_key = request.session.get(SESSION_KEY), stored_key_of(request)
+    if not session_key or person_id is None:
         return
     now = time.monotonic()
     if now - _noted.get(session_key, -SEEN_EVERY.total_seconds()) < SEEN_EVERY.total_seconds():
@@ -165,7 +166,7 @@ def issue_access_token(request: HttpRequest, call: Call) -> tuple[str, datetime]
         lookup_id=secret.lookup_id,
         digest=secret.digest,
         person=person,
-        session_key=request.session.session_key or "",
+        session_key=stored_key_of(request),
         connection_id=person.connection_id,
         expires_at=expires_at,
     )
@@ -179,7 +180,7 @@ def revoke_tokens(person: Person) -> None:
 
 def _remember(request: HttpRequest, person_id: int) -> None:
     PersonSession.objects.update_or_create(
-        session_key=request.session.session_key,
+        session_key=stored_key_of(request),
         defaults={
             "person_id": person_id,
             "address": client_address(request),

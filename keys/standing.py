@@ -142,7 +142,8 @@ def readmit(person: Person) -> bool:
         left = Person.objects.filter(pk=person.pk, is_active=False, left_directory_at__isnull=False)
         if not left.update(is_active=True, left_directory_at=None, directory_checked_at=timezone.now()):
             return False
-        _record(person, "people.activate", "The account can sign in to the directory again.")
+        changed: ChangeJson = {"attribute": "active", "before": ["false"], "after": ["true"]}
+        _record(person, "people.activate", "The account can sign in to the directory again.", changed)
     person.is_active, person.left_directory_at = True, None
     security.noted("person activated", person=person.username, reason="the directory lets them sign in again")
     return True

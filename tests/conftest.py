@@ -18,6 +18,7 @@ from playwright.sync_api import Browser
 from redis import Redis
 
 from tests.support.browser import running_browser
+from tests.support.clock import stay_within_a_day
 from tests.support.configuration import Configure
 from tests.support.database import live_database_url, prepare_flush, use_file_for_sqlite
 from tests.support.directory import Directory, random_name
@@ -91,6 +92,12 @@ class _ClientOfKnownSchema(Client):
             return self._schema
         self._known[domain] = super()._load_schema()
         return self._known[domain]
+
+
+@pytest.fixture
+def within_a_day() -> None:
+    """The test does not run over midnight (UTC): it tells days apart."""
+    stay_within_a_day()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from gateway.core.errors import InvalidRequest
 from keys import second_factor, sessions
 from keys.models import Person
 from keys.own_password import change_own_password
+from keys.session_store import stored_key_of
 from keys.sign_in import Reason, SignInRefused
 
 _APPS = {
@@ -57,7 +58,7 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
     person = _person(visit)
     found = visit.perform("permissions.search", query={"pageSize": "1000"})["items"]
     held = [item for item in found if item["name"] in visit.call.permissions]
-    own = visit.request.session.session_key
+    own = stored_key_of(visit.request)
     living = list(sessions.sessions_of(person.pk)[:_MOST_SESSIONS])
     return visit.render(
         "account.html",

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.http import HttpResponseBase
 from django.urls import path
-from django.utils.http import url_has_allowed_host_and_scheme
 
 from approvals.models import Status
 from gateway.console.chain import chain_state
 from gateway.console.charts import chart_of_days, chart_of_keys
+from gateway.console.own_address import own_path
 from gateway.console.visit import CHOSEN_DIRECTORY, Visit, page
 
 _PERIODS = (14, 30, 90)
@@ -99,10 +99,8 @@ def health(visit: Visit) -> HttpResponseBase:
 @page("POST")
 def choose_directory(visit: Visit) -> HttpResponseBase:
     visit.request.session[CHOSEN_DIRECTORY] = visit.form.get("clientId", "")
-    there = visit.form.get("next", "")
-    if not url_has_allowed_host_and_scheme(there, {visit.request.get_host()}):
-        return visit.redirect("home")
-    return visit.redirect_to(there)
+    there = own_path(visit.request, visit.form.get("next", ""))
+    return visit.redirect_to(there) if there else visit.redirect("home")
 
 
 urls = [

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 
 from gateway.console.object_changes import Change, Question, ask
 from gateway.console.objects import Record, find, frame_of, may_change, noun_of, require
+from gateway.console.own_address import own_path
 from gateway.console.visit import Visit, page
 from gateway.core.errors import GatewayError
 from gateway.core.shapes import parse_guid
@@ -91,9 +91,8 @@ def change_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
     record = find(visit, object_id)
     form = visit.request.POST
     body = {name: form.getlist(name) for name in ("add", "remove")}
-    back = form.get("back", "")
-    if not url_has_allowed_host_and_scheme(back, {visit.request.get_host()}):
-        back = reverse("console:object-members", kwargs={"object_id": object_id})
+    members = reverse("console:object-members", kwargs={"object_id": object_id})
+    back = own_path(visit.request, form.get("back", "")) or members
     question = Question(
         title=f"Change the members of {record['name']}?",
         confirm="Change the members",

@@ -5,11 +5,11 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
-from django.utils.http import url_has_allowed_host_and_scheme
 
 from gateway.console.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
 from gateway.console.downloads import FORMATS, download
 from gateway.console.lists import PAGE_SIZES, USUAL, find_fault, given_in
+from gateway.console.own_address import own_path
 from gateway.console.tree import Node, find_container, open_down_to
 from gateway.console.visit import Visit, page
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
@@ -125,7 +125,7 @@ def result(visit: Visit, form: str) -> HttpResponseBase:
 @page("POST")
 def choose_columns(visit: Visit) -> HttpResponseBase:
     """Keep the columns chosen for a kind, after a look whether the directory knows and shows them."""
-    noun, there = visit.form.get("kind", ""), visit.form.get("next", "")
+    noun, there = visit.form.get("kind", ""), own_path(visit.request, visit.form.get("next", ""))
     if noun not in NOUNS:
         raise InvalidRequest
     typed = visit.form.get("more", "").replace(",", " ").split()
@@ -135,9 +135,7 @@ def choose_columns(visit: Visit) -> HttpResponseBase:
         keep_columns(visit, noun, names)
     except GatewayError as refusal:
         messages.error(visit.request, refusal.detail)
-    if not url_has_allowed_host_and_scheme(there, {visit.request.get_host()}):
-        return visit.redirect("tree")
-    return visit.redirect_to(there)
+    return visit.redirect_to(there) if there else visit.redirect("tree")
 
 
 @page(get="schema.list-attributes")

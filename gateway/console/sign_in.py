@@ -10,11 +10,11 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path, reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from directory.models import DirectoryConnection
+from gateway.console.own_address import own_path
 from gateway.console.visit import Visit, page
 from gateway.core.errors import Forbidden, GatewayError
 from keys import second_factor, sessions
@@ -120,15 +120,14 @@ def sign_in_to_admin(request: HttpRequest) -> HttpResponse:
         return HttpResponseRedirect(reverse("console:second-factor"))
     if request.user.is_authenticated and not admin.site.has_permission(request):
         raise PermissionDenied
-    there = request.GET.get("next", reverse("admin:index"))
+    there = own_path(request, request.GET.get("next", "")) or reverse("admin:index")
     return HttpResponseRedirect(f"{reverse('console:sign-in')}?{urlencode({'next': there})}")
 
 
 def _way_on(request: HttpRequest) -> str:
     """Where to after signing in: a page of this gateway and of no other."""
     there = request.POST.get("next") or request.GET.get("next") or ""
-    is_own = url_has_allowed_host_and_scheme(there, {request.get_host()}, require_https=request.is_secure())
-    return there if is_own else reverse("console:home")
+    return own_path(request, there) or reverse("console:home")
 
 
 urls = [

@@ -10,13 +10,13 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
-from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from gateway.console.menu import MENU, Entry, entries_for
+from gateway.console.own_address import own_path
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, Unauthorized
 from gateway.core.operation import SIGNED_IN, Effect, find_operation
@@ -203,9 +203,7 @@ def refusal_page(request: HttpRequest, visit: Visit | None, error: GatewayError)
 def _send_to_sign_in(request: HttpRequest) -> HttpResponse:
     is_partial = "HX-Request" in request.headers
     # A form that was sent is lost with its session; the way back leads to the page that had it.
-    there = request.headers.get("HX-Current-URL", "") if is_partial else request.get_full_path()
-    if is_partial and not url_has_allowed_host_and_scheme(there, {request.get_host()}):
-        there = ""
+    there = own_path(request, request.headers.get("HX-Current-URL", "") if is_partial else request.get_full_path())
     return _send_to(
         request, f"{reverse('console:sign-in')}?{urlencode({'next': there})}" if there else reverse("console:sign-in")
     )

@@ -3,9 +3,10 @@
 import os
 import secrets
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from cryptography.fernet import Fernet
 
@@ -42,7 +43,69 @@ def database_from(url: str) -> dict[str, Any]:
             "CONN_MAX_AGE": 600,
             "CONN_HEALTH_CHECKS": True,
         }
-    raise BadConfiguration(f"DATABASE_URL: {parts.scheme or url!r} is neither sqlite nor postgresql")
+    # Not the URL: it may have the password in it, at a place where it is not looked for.
+    raise BadConfiguration("DATABASE_URL: begins neither with sqlite:// nor with postgresql://")
+
+
+def redis_from(url: str) -> str:
+    """A URL of Redis that every client of it understands: `redis://[[user]:password@]host:port/0`, `unix:///socket`.
+
+    Raises BadConfiguration, which does not show the URL: it may have a password in it.
+    """
+    try:
+        parts = urlsplit(url)
+        usable = parts.port != 0 and (bool(parts.hostname) if parts.scheme in ("redis", "rediss") else bool(parts.path))
+    except ValueError:
+        usable = False
+    if not usable or parts.scheme not in ("redis", "rediss", "unix") or parts.fragment:
+        raise BadConfiguration(
+            "REDIS_URL: must be redis://host:port/number, rediss://… or unix:///socket; "
+            "in its password /, ?, #, @, : and % are percent-encoded"
+        )
+    return url
+
+
+def broker_from(url: str) -> str:
+    """The same for Celery, which writes Unix sockets in its own way."""
+    parts = urlsplit(url)
+    if parts.scheme != "unix":
+        return url
+    query = dict(parse_qsl(parts.query))
+    number, password = query.pop("db", "0"), query.pop("password", None)
+    credentials = parts.netloc if password is None else f"{parts.netloc.partition(':')[0]}:{quote(password, safe='')}@"
+    return f"redis+socket://{credentials}{parts.path}?{urlencode({'virtual_host': number, **query})}"
+
+
+def redis_warning(url: str) -> str | None:
+    """What is careless about this Redis: that others reach it, and need no password."""
+    parts = urlsplit(url)
+    if parts.password or dict(parse_qsl(parts.query)).get("password"):
+        return None
+    if parts.scheme == "unix":
+        path = Path(unquote(parts.path))
+        is_open = path.exists() and path.stat().st_mode & 0o002
+        return f"Redis asks for no password, and every account may use its socket {path}" if is_open else None
+    return None if _is_loopback(parts.hostname or "") else f"Redis at {parts.hostname} asks for no password"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def hosts_from(environment: Mapping[str, str], *, development: bool) -> list[str]:
+    """The host names that the gateway answers to; every one in Development, unless some are named."""
+    hosts = [host.strip() for host in environment.get("GATEWAY_ALLOWED_HOSTS", "").split(",") if host.strip()]
+    if development:
+        return hosts or ["*"]
+    if not hosts or any(not host.strip(".*") for host in hosts):
+        raise BadConfiguration(
+            "GATEWAY_ALLOWED_HOSTS: in Production it must name the hosts at which the gateway is reached, separated by "
+            "commas (gateway.example.com; .example.com for all below), and not *"
+        )
+    return hosts
 
 
 def mail_from(environment: Mapping[str, str], *, development: bool) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
 from keys import sessions
 from keys.authentication import identify_session
+from keys.session_store import stored_key_of
 
 
 class SignIn(Body):
@@ -144,7 +145,7 @@ class SessionsViewSet(ViewSet):
         raw = request._request
         call = identify_session(raw)
         query = load_query(PageQuery, read_query(raw))
-        own = raw.session.session_key
+        own = stored_key_of(raw)
 
         def render(session: Any) -> PersonSessionRecord:
             return {

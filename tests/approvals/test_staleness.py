@@ -257,7 +257,7 @@ def test_two_hundred_double_approvals(
 
     def work(approver: Console) -> None:
         for request in requests:
-            together.wait(timeout=30)
+            together.wait(timeout=300)
             answer = approver.post(f"/rest/change-requests/{request.id}/approve", {"digest": request.digest})
             statuses[request.id].append(answer.status)
         for request in requests:

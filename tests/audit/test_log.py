@@ -153,7 +153,7 @@ def test_an_outcome_that_cannot_be_written_is_written_when_the_database_is_back(
     record = log.record_intent(CALL, log.Intent(operation="users.update"))
     with database_away():
         assert not log.complete(record.id, outcome="succeeded", server="dc1")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while record.outcome == "pending" and time.monotonic() < deadline:
         time.sleep(0.05)
         record.refresh_from_db()
@@ -211,11 +211,12 @@ class TestSettling:
 
     def test_what_cannot_be_known_is_tried_again(self) -> None:
         record = self.overdue()
+        begun = timezone.now()
         assert log.settle_pending(lambda _: None) == 0
         record.refresh_from_db()
         assert (record.outcome, record.code) == ("unknown", "AD.Directory.OutcomeUnknown")
         assert record.settle_at is not None
-        assert timezone.now() < record.settle_at < timezone.now() + timedelta(seconds=30)
+        assert begun < record.settle_at < timezone.now() + timedelta(seconds=30)
         assert log.settle_pending(lambda _: True) == 0, "not before its time"
         OperationRecord.objects.filter(id=record.id).update(settle_at=timezone.now())
         assert log.settle_pending(lambda _: True) == 1

@@ -222,6 +222,7 @@ def test_what_is_no_month(month: str) -> None:
         call_command("expire_operations_log", f"--before={month}")
 
 
+@pytest.mark.usefixtures("within_a_day")
 def test_the_present_month_is_kept(now_is: In) -> None:
     now = timezone.now()
     now_is(now)

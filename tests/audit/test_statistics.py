@@ -24,16 +24,17 @@ NONE = {"succeeded": 0, "failed": 0, "queued": 0, "pending": 0, "unknown": 0}
 
 
 @pytest.fixture
-def console() -> Console:
-    return Console(make_person(may=["audit.read_log"]))
-
-
-@pytest.fixture
-def noon(monkeypatch: pytest.MonkeyPatch) -> datetime:
+def noon(within_a_day: None, monkeypatch: pytest.MonkeyPatch) -> datetime:
     """It is noon, so that no test runs over midnight; the log's own clock goes on."""
     moment = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
     monkeypatch.setattr(timezone, "now", lambda: moment)
     return moment
+
+
+@pytest.fixture
+def console(noon: datetime) -> Console:
+    """Signed in at noon, for a session of another hour may be over by then."""
+    return Console(make_person(may=["audit.read_log"]))
 
 
 def logged(call: Call = CALL, *, at: datetime, operation: str = "users.update", dn: str = "", **facts: Any) -> None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from hashlib import sha256
 from hmac import digest
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from django.utils import timezone
 from audit import log, sealing, webhook_delivery, webhooks
 from audit.models import WebhookDelivery, WebhookEndpoint
 from demo.certificates import CertificateAuthority
+from gateway.core.address_rules import may_be_reached, parse
 from gateway.core.configuration import WebhooksSection
 from keys.models import Person
 from tests.audit.calls import CALL
@@ -198,13 +200,41 @@ def test_a_server_that_is_away(endpoint: WebhookEndpoint, receiver: Receiver) ->
     assert "No connection" in WebhookDelivery.objects.get().error
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "10.1.2.3", "169.254.1.1"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "10.1.2.3", "169.254.1.1", "[::]", "0.0.0.1"),
+        *("[64:ff9b::127.0.0.1]", "[64:ff9b::a01:203]", "[64:ff9b:1::808:808]", "[2002:7f00:1::]", "[2002:a01:203::1]"),
+        *("[::127.0.0.1]", "[::8.8.8.8]", "[fec0::1]", "[fe80::1]", "[fd00::1]", "[2001:0:808:808::80fe:fdfc]"),
+        *("[2001:4860::5efe:10.1.2.3]", "[2001:4860::200:5efe:10.1.2.3]", "[ff0e::1]", "[2001:db8::1]", "[100::1]"),
+        *("[5f00::1]", "[4000::1]", "224.0.0.1", "100.64.0.1", "192.0.2.1", "198.18.0.1", "240.0.0.1", "2130706433"),
+    ],
+)
 def test_private_addresses_are_refused(host: str) -> None:
     endpoint = WebhookEndpoint.objects.create(name="inside", url=f"https://{host}:1/", events=["changes"])
     write_change()
     sealing.seal_records()
     webhook_delivery.deliver_due()
     assert "not allowed (Webhooks:AllowedNetworks)" in WebhookDelivery.objects.get(endpoint=endpoint).error
+
+
+@pytest.mark.parametrize(
+    ("address", "networks", "allowed"),
+    [
+        ("8.8.8.8", [], True),
+        ("2606:4700::1111", [], True),
+        ("::ffff:8.8.8.8", [], True),
+        ("64:ff9b::8.8.8.8", [], True),  # what DNS64 makes of a public one, where there is IPv6 alone
+        ("10.1.2.3", ["10.0.0.0/8"], True),
+        ("64:ff9b::10.1.2.3", ["10.0.0.0/8"], True),
+        ("64:ff9b::10.1.2.3", ["192.168.0.0/16"], False),
+        ("fd00::1", ["fd00::/8"], True),
+        ("fe80::1%2", ["fe80::/10"], True),
+        ("64:ff9b:1::a01:203", ["10.0.0.0/8"], False),
+    ],
+)
+def test_addresses_that_may_be_reached(address: str, networks: list[str], allowed: bool) -> None:
+    assert may_be_reached(parse(address), map(ip_network, networks)) is allowed
 
 
 def test_plain_http_is_refused() -> None:

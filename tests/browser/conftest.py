@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from keys.models import Person
 from tests.support.cast import PASSWORD
@@ -12,6 +12,8 @@ from tests.support.gateway import LiveGateway
 
 REFUSED = re.compile(r"the server responded with a status of (400|403|409|412|422) ")
 """A form that was refused is a page like any other; Chromium reports its status all the same."""
+
+expect.set_options(timeout=120_000)  # milliseconds; what is there already is not waited for
 
 SignIn = Callable[..., Page]
 """Takes a person, or None for somebody unknown, and the page to begin with if it is not the console's first."""
@@ -49,7 +51,7 @@ def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None)
 
     def start(person: Person | None, place: str = "/console/") -> Page:
         context = browser.new_context(base_url=live_gateway.base_url)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(120_000)
         context.grant_permissions(["clipboard-read", "clipboard-write"])
         context.on("console", on_console)
         context.on("weberror", lambda error: complaints.append(f"script: {error.error}"))

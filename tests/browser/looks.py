@@ -37,7 +37,7 @@ def _told(violations: list[dict]) -> list[tuple[str, str]]:
 
 def expect_on_reload(page: Page, sight: Locator) -> None:
     """Reload until it is there: the worker applies a change, and a buffer writes reads, a moment later."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 120
     while not sight.is_visible() and time.monotonic() < deadline:
         time.sleep(0.3)
         page.reload()

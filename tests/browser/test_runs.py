@@ -249,7 +249,7 @@ def test_without_a_worker_the_page_says_so_until_one_is_there(
         expect_good_looks(administrator, "run-without-worker")
     finally:
         live_gateway.start_worker()
-    expect(page.locator("#run")).to_contain_text("Every account is disabled.", timeout=30_000)
+    expect(page.locator("#run")).to_contain_text("Every account is disabled.")
     assert not unit.directory.is_enabled(user)
 
 

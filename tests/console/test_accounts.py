@@ -42,6 +42,7 @@ def test_every_state_has_its_page(console: Console) -> None:
     assert console.get(f"{PATH}nonsense").status == 404
 
 
+@pytest.mark.usefixtures("within_a_day")
 def test_the_evidence_is_told_in_words(console: Console, directory: Directory, organizational_unit: str) -> None:
     user = directory.add_user("Expired", parent=organizational_unit, password=PASSWORD)
     directory.modify(user, accountExpires=filetime(-3 * DAY))

@@ -118,7 +118,7 @@ def test_runs_are_looked_at_less_often_while_there_are_none(connection: Director
 
 def test_keys_to_look_at() -> None:
     soon, idle = make_integration(None, may=[]).key, make_integration(None, may=[]).key
-    soon.expires_at = timezone.now() + timedelta(days=3, minutes=1)
+    soon.expires_at = timezone.now() + timedelta(days=3, hours=1)
     idle.last_used_at = timezone.now() - timedelta(days=120)
     for key in (soon, idle):
         key.save()
@@ -134,6 +134,7 @@ def columns(part: str) -> list[str]:
     return re.findall(r'<rect class="(\w+)" x="[\d.]+%" y="([\d.]+%)" width="[\d.]+%" height="([\d.]+%)"', part)
 
 
+@pytest.mark.usefixtures("within_a_day")
 def test_changes_per_day_as_chart_and_as_table() -> None:
     console = Console(make_person(may=["audit.read_log"]))
     for _ in range(3):

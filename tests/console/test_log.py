@@ -169,6 +169,7 @@ def test_what_was_recorded_is_text(console: Console) -> None:
         assert evil not in console.get(path).body.decode()
 
 
+@pytest.mark.usefixtures("within_a_day")
 def test_all_of_it_as_ndjson(console: Console) -> None:
     records = [make_change(operation=f"n.{number}") for number in range(3)]
     text, headers = exported(console, f"{PATH}export.ndjson?owner=ada")
@@ -201,7 +202,7 @@ def test_the_chain(console: Console) -> None:
 
 
 def test_a_chain_that_nobody_makes_longer(console: Console) -> None:
-    logged(at=timezone.now() - timedelta(seconds=55))
+    logged(at=timezone.now() - timedelta(seconds=15))
     assert "New records are not being sealed." not in text_of(console.get(PATH))
     logged(at=timezone.now() - timedelta(seconds=65))
     assert "New records are not being sealed." in text_of(console.get(PATH))

@@ -71,15 +71,6 @@ def test_whoever_knew_the_password_hears_that_they_are_deactivated(client: Clien
     assert "switched off" in told(sign_in(client, "ada"))
 
 
-@pytest.mark.parametrize(
-    "there",
-    ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "http:evil.example", ""],
-)
-def test_the_way_on_stays_here(there: str, client: Client, ada: Person) -> None:
-    assert sign_in(client, "ada", next=there)["Location"] == "/console/"
-    assert client.get("/console/sign-in", {"next": there})["Location"] == "/console/"
-
-
 def test_a_form_needs_its_token(ada: Person) -> None:
     client = Client(enforce_csrf_checks=True)
     assert sign_in(client, "ada").status_code == 403

@@ -12,12 +12,12 @@ from gateway.templatetags import console
 @pytest.mark.parametrize(
     ("ago", "said"),
     [
-        (timedelta(seconds=5), "just now"),
+        (timedelta(seconds=0), "just now"),
         (timedelta(seconds=61), "1 minute ago"),
         (timedelta(hours=3), "3 hours ago"),
         (timedelta(days=1), "1 day ago"),
-        (timedelta(days=-7, seconds=2), "in 7 days"),
-        (timedelta(seconds=-20), "in a moment"),
+        (timedelta(days=-7, hours=-1), "in 7 days"),
+        (timedelta(seconds=-50), "in a moment"),
         (timedelta(days=800), "2 years ago"),
     ],
 )

@@ -30,7 +30,7 @@ def result(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Result
         if not kept.exists():
             directory = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
             directory.chmod(0o755)
-            plan = Plan(FAULTS, DATABASE, seed=1, clients=3, pace=0.6, patience=10)
+            plan = Plan(FAULTS, DATABASE, 1, clients=3, pace=0.6, patience=10, back_within=300, settled_within=600)
             kept.write_bytes(pickle.dumps(run_campaign(plan, directory, say=lambda _: None)))
             shutil.rmtree(directory, ignore_errors=True)
     result: Result = pickle.loads(kept.read_bytes())  # noqa: S301 - our own, of a moment ago

@@ -14,7 +14,7 @@ from redis import Redis
 
 from directory.models import DirectoryConnection
 from gateway import workers
-from gateway.readiness import ANSWER_WITHIN, readiness
+from gateway.readiness import readiness
 from tests.support.cast import Console, make_connection, make_integration, make_person
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
@@ -24,8 +24,9 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the checks have database
 
 
 @pytest.fixture(autouse=True)
-def nothing_kept() -> None:
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     readiness.__init__()
+    monkeypatch.setattr("gateway.readiness.ANSWER_WITHIN", 60.0)  # what answers at all does so on a busy machine too
 
 
 @pytest.fixture
@@ -96,18 +97,22 @@ def test_directory_away(client: Client) -> None:
 
 def test_what_does_not_answer_is_waited_for_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.readiness.KEEP", 0.0)
+    monkeypatch.setattr("gateway.readiness.ANSWER_WITHIN", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         connect_to(f"ldaps://127.0.0.1:{silent.getsockname()[1]}")
-        for most in (ANSWER_WITHIN + 1, 0.5):
-            began = time.monotonic()
+        asked = []
+        for _ in range(2):
             status, body = ready(client)
-            assert time.monotonic() - began < most
             assert status == 503
             assert body["checks"][-1]["detail"] == "no answer within 3 s"
+            asked.append(readiness._running["directory nowhere"])
+        assert asked[0] is asked[1]
+        assert asked[0].deadline < time.monotonic()
 
 
 def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
     make_connection(domain, name="corp")
+    given = timezone.now() - timedelta(milliseconds=1)
     workers.give_sign("celery@here")
     body = console.get("/rest/health").body
     assert body["status"] == "ok"
@@ -116,7 +121,7 @@ def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
     ]
     (worker,) = body["workers"]
     assert worker["name"] == "celery@here"
-    assert timezone.now() - datetime.fromisoformat(worker["seenAt"]) < timedelta(seconds=5)
+    assert given <= datetime.fromisoformat(worker["seenAt"]) <= timezone.now()
 
 
 def test_without_a_worker(console: Console, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,6 +160,7 @@ def test_roles_and_people_are_filtered(console: Console) -> None:
 # --- use
 
 
+@pytest.mark.usefixtures("within_a_day")
 def test_use_is_counted_by_key(console: Console) -> None:
     integration, other = make_integration(None), make_integration(None)
     ApiKey.objects.filter(pk=other.key.pk).update(name=integration.key.name)  # a name is no identity

@@ -200,7 +200,7 @@ def test_the_last_use_is_written_once_a_minute(integration: Integration) -> None
         return ApiKey.objects.values_list("last_used_at", "last_used_address").get(pk=integration.key.pk)
 
     integration.get("/api/me")
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while last_used()[0] is None and time.monotonic() < deadline:
         time.sleep(0.02)
     first = last_used()

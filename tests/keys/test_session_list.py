@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from keys import sessions
 from keys.models import Person, PersonSession
+from keys.session_store import stored_key
 from tests.support.cast import PASSWORD, Answer, make_person, send
 
 pytestmark = pytest.mark.sqlite
@@ -138,7 +139,9 @@ def test_the_list_is_a_page_like_any_other(ada: Person) -> None:
 
 def test_a_session_that_is_over_is_not_listed(ada: Person) -> None:
     here, gone = Browser(), Browser()
-    Session.objects.filter(session_key=gone.client.cookies["sessionid"].value).update(expire_date=timezone.now())
+    Session.objects.filter(session_key=stored_key(gone.client.cookies["sessionid"].value)).update(
+        expire_date=timezone.now()
+    )
     assert len(here.list()) == 1
     Browser()
     assert PersonSession.objects.count() == 2  # its row goes with the next sign-in

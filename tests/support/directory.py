@@ -285,8 +285,8 @@ def _open(url: str, ca_file: str) -> ldap.ldapobject.SimpleLDAPObject:
     connection.set_option(ldap.OPT_X_TLS_REQUIRE_CERT, ldap.OPT_X_TLS_DEMAND)
     connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)
     connection.set_option(ldap.OPT_REFERRALS, 0)
-    connection.set_option(ldap.OPT_NETWORK_TIMEOUT, 10)
-    connection.set_option(ldap.OPT_TIMEOUT, 30)
+    connection.set_option(ldap.OPT_NETWORK_TIMEOUT, 60)
+    connection.set_option(ldap.OPT_TIMEOUT, 600)
     return connection
 
 

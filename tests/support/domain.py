@@ -2,8 +2,10 @@
 
 import fcntl
 import hashlib
+import os
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,10 @@ from demo import domain_controller as recipe
 from demo.domain_controller import ADMINISTRATOR_DN, BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
 from tests.support.directory import Directory
 
-TEMPLATES = Path(__file__).resolve().parents[2] / "var" / "tests"
+CLOCK = os.environ.get("FAKETIME", "")
+TEMPLATES = Path(__file__).resolve().parents[2] / "var" / "tests" / ("clock" if CLOCK else "")
+FOUR_WEEKS = 28 * 86_400
+"""How long a template is used at most: the administrator's password expires after 42 days."""
 ADMINISTRATOR_PASSWORD = "Administrator-1"
 SERVICE_PASSWORD = "Gateway-Service-1"
 
@@ -68,9 +73,13 @@ def running_domain(directory: Path, *, recycle_bin: bool = True) -> Iterator[Dom
 
 
 def _template(*, recycle_bin: bool) -> Path:
-    """A provisioned domain kept between test runs (4 s saved in each), made anew when its recipe changes."""
+    """A provisioned domain kept between test runs (4 s saved in each), made anew when its recipe or the clock changes.
+
+    What was made at another time has certificates that are not valid yet, or objects that come from the future.
+    """
     sources = [Path(recipe.__file__), Path(recipe.__file__).with_name("domain_setup.py"), Path(__file__)]
-    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    era = f"{CLOCK} {time.time() // FOUR_WEEKS}".encode()
+    digest = hashlib.sha256(b"".join([*(source.read_bytes() for source in sources), era])).hexdigest()[:12]
     kind = "recycle-bin" if recycle_bin else "tombstones"
     template = TEMPLATES / f"domain-{kind}-{digest}"
     TEMPLATES.mkdir(parents=True, exist_ok=True)

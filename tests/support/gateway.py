@@ -80,7 +80,7 @@ class LiveGateway:
         """One request as a client with nothing but HTTP makes it: status, headers (lower case) and the JSON body."""
         data = None if body is None else json.dumps(body).encode()
         given = {"Content-Type": "application/json"} if data is not None else {}
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
         with contextlib.closing(connection):
             connection.request(method, path, body=data, headers={**given, **(headers or {})})
             answer = connection.getresponse()
@@ -93,7 +93,7 @@ class LiveGateway:
             return start_process(command, environment=self._environment, directory=PROJECT, output=log)
 
     def _wait(self, process: subprocess.Popen[bytes], log_file: Path, is_ready: Any) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while not is_ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()

@@ -48,7 +48,7 @@ class Postgres:
                 user=self._user,
                 directory=self.directory,
             )
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         ready = [self._binaries / "pg_isready", "-q", "-h", self.directory]
         while subprocess.run(ready, check=False).returncode != 0:
             if self._process.poll() is not None or time.monotonic() > deadline:

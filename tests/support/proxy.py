@@ -98,7 +98,7 @@ class FaultyProxy:
                 client.close()
                 continue
             try:
-                server = socket.create_connection(self._target, timeout=5)
+                server = socket.create_connection(self._target, timeout=60)
             except OSError:
                 client.close()
                 continue

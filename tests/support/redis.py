@@ -7,6 +7,7 @@ from pathlib import Path
 
 from demo.processes import signal_group, start_process, stop_process
 from demo.services import redis_answers, redis_command
+from tests.support.clock import by_the_machines_clock
 
 
 class RedisServer:
@@ -19,8 +20,8 @@ class RedisServer:
 
     def start(self) -> None:
         """Start the server and wait for it."""
-        self._process = start_process(redis_command(self._socket_file))
-        deadline = time.monotonic() + 10
+        self._process = start_process(by_the_machines_clock(redis_command(self._socket_file)))
+        deadline = time.monotonic() + 120
         while not redis_answers(self._socket_file):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()

@@ -11,7 +11,7 @@ from tests.support.directory import Directory
 from tests.support.gateway import LiveGateway
 
 
-def completed(integration: Integration, started: Answer, *, seconds: float = 60) -> dict:
+def completed(integration: Integration, started: Answer, *, seconds: float = 300) -> dict:
     """The run a 202 speaks of, when it is completed."""
     assert started.status == 202, started
     deadline = time.monotonic() + seconds

@@ -46,7 +46,7 @@ class Server:
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def send(self, request: bytes, *, hang_up: bool = False, wait: float = 30) -> tuple[int, bytes]:
+    def send(self, request: bytes, *, hang_up: bool = False, wait: float = 120) -> tuple[int, bytes]:
         """Send these bytes, then read one answer: its status and body."""
         with socket.create_connection((ADDRESS, self.port), timeout=wait) as connection:
             connection.sendall(request)
@@ -85,7 +85,7 @@ def serving(**environment: str) -> Iterator[Server]:
     process = subprocess.Popen(command, env=os.environ | environment, cwd=django_settings.BASE_DIR)
     server = Server(port)
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while True:
             try:
                 server.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -97,7 +97,7 @@ def serving(**environment: str) -> Iterator[Server]:
         yield server
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)
 
 
 @pytest.fixture(scope="module")

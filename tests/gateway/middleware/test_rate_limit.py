@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from redis import Redis
 
-from gateway.limits import _counters
+from gateway.limits import TIMEOUT, _counters
 from tests.support.redis import RedisServer
 
 
@@ -82,14 +82,15 @@ def test_category_is_counted_beside_global(client_with) -> None:
     assert client.head("/api/ad/users").status_code == 429
 
 
-def test_window_ends_when_the_headers_say(client_with) -> None:
-    client = client_with(**limits(window=3, DirectorySearch=1))
+def test_window_ends_when_the_headers_say(client_with, redis_server: RedisServer) -> None:
+    client = client_with(**limits(window=600, DirectorySearch=1))
     assert client.get("/api/ad/users").status_code == 200
-    time.sleep(1.5)
+    (counter,) = Redis.from_url(redis_server.url).scan_iter("gateway:limit:*DirectorySearch*")
+    Redis.from_url(redis_server.url).expire(counter, 300)  # half of the window has passed
     refused = client.get("/api/ad/users")  # which does not begin the window anew
     assert refused.status_code == 429
-    assert refused["Retry-After"] == "2"
-    time.sleep(2)
+    assert 100 < int(refused["Retry-After"]) <= 300
+    Redis.from_url(redis_server.url).expire(counter, 0)
     assert client.get("/api/ad/users").status_code == 200
 
 
@@ -167,11 +168,11 @@ def test_frozen_redis_costs_one_timeout_and_recovers(client_with, redis_server: 
     try:
         started = time.monotonic()
         assert [client.get("/api/echo").status_code for _ in range(5)] == [200] * 5
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 5 * TIMEOUT
         assert reset(client).status_code == 503
     finally:
         redis_server.resume()
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 60
     while reset(client).status_code != 204:
         assert time.monotonic() < deadline
         time.sleep(0.1)
