@@ -33,6 +33,10 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class WebSection(Section):
+    Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
+
+
 class RequestLimitsSection(Section):
     MaxBodyBytes: PositiveInt = Field(1_048_576, description="Largest request body of every route but the batches.")
     MaxBatchBodyBytes: PositiveInt = Field(10_485_760, description="Largest request body of the twelve batch routes.")
@@ -124,6 +128,7 @@ class Configuration(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    Web: WebSection = WebSection()
     RequestLimits: RequestLimitsSection = RequestLimitsSection()
     RateLimiting: RateLimitingSection = RateLimitingSection()
     ForwardedHeaders: ForwardedHeadersSection = ForwardedHeadersSection()

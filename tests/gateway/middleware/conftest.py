@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
+from demo.services import web_command
 from gateway.core.configuration import Configuration
 from tests.support.redis import RedisServer
 
@@ -77,11 +77,9 @@ def serving(**environment: str) -> Iterator[Server]:
     """Run the server on a free port of this host until the end of the block."""
     with socket.create_server((ADDRESS, 0)) as free:
         port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "granian", "tests.gateway.middleware.served:application", "--interface", "wsgi"),
-        *("--host", ADDRESS, "--port", str(port), "--workers", "1", "--blocking-threads", "4", "--backpressure", "64"),
-        "--no-ws",
-    ]
+    command = web_command(
+        host=ADDRESS, port=port, application="tests.gateway.middleware.served:application", workers=1
+    )
     process = subprocess.Popen(command, env=os.environ | environment, cwd=django_settings.BASE_DIR)
     server = Server(port)
     try:
