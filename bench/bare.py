@@ -12,7 +12,7 @@ from typing import Any
 import django
 import ldap
 
-ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
+from bench.measuring import ATTRIBUTES
 
 _own = threading.local()
 
@@ -40,4 +40,4 @@ def _read(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterab
 django.setup()
 from gateway.server.front import Front  # noqa: E402 - after Django is set up, for the limits of bodies
 
-application = Front(_read, threads=8, room=1 << 20)
+application = Front(_read)

@@ -27,9 +27,7 @@ def redis_answers(socket_file: Path) -> bool:
             return False
 
 
-def web_command(
-    *, host: str, port: int, application: str = "gateway.asgi:application", workers: int = 2
-) -> list[str]:
+def web_command(*, host: str, port: int, application: str = "gateway.asgi:application", workers: int = 2) -> list[str]:
     """Granian: two processes, replaced when lost, each with connections for 1024 clients, who may be slow.
 
     Beyond them it holds back. A client has 20 s for its headers, which may have 64 KB. HTTP/2, which the proxy in front

@@ -2,9 +2,7 @@
 
 import resource
 
-from gateway.wsgi import application as django  # first: it sets Django up
-
-from django.conf import settings  # isort: skip
+from gateway.wsgi import application as django  # sets Django up
 
 from gateway.server.front import Front  # isort: skip
 
@@ -12,8 +10,4 @@ from gateway.server.front import Front  # isort: skip
 _, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
 
-application = Front(
-    django,
-    threads=settings.CONFIGURATION.Web.Threads,
-    room=16 * settings.CONFIGURATION.RequestLimits.MaxBatchBodyBytes,
-)
+application = Front(django)

@@ -40,6 +40,9 @@ class WebSection(Section):
 class RequestLimitsSection(Section):
     MaxBodyBytes: PositiveInt = Field(1_048_576, description="Largest request body of every route but the batches.")
     MaxBatchBodyBytes: PositiveInt = Field(10_485_760, description="Largest request body of the twelve batch routes.")
+    BodySeconds: PositiveSeconds = Field(
+        20, description="Time for a request body to arrive, and a second more for each 64 KiB of it that have."
+    )
 
 
 class RateLimit(Section):

@@ -1,4 +1,4 @@
-"""Bodies on their way in: as much as a request may bring, in as much time as it may take, in as much memory as there is.
+"""Bodies on their way in: as much as a request may bring, in as much time as it may take, within so much memory.
 
 While a body arrives nothing is held for it but its connection and what has come. What is wrong with a body is noted in
 the environment for the middleware, so that the refusal is counted, logged and rendered like any other.
@@ -15,9 +15,8 @@ from gateway.server.environ import Environ
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
-SECONDS = 20.0
-"""Within this time a body must have arrived, and a large one within a second more for each `RATE` bytes that have."""
 RATE = 65_536
+"""Bytes. For so many that have arrived, a body has a second more to arrive whole."""
 DISCARD_SECONDS = 5.0
 """So long the rest of a refused body is taken, for the client's sake."""
 PAUSE_SECONDS = 0.25
@@ -29,19 +28,20 @@ class BodyNotReceived(GatewayError):
 
 
 class Bodies:
-    """All bodies of this process. `room` is how many bytes of them it keeps at once.
+    """All bodies of this process. Each has `seconds` to arrive; `room` is how many bytes of them are kept at once.
 
     When there is no more room, the one that has been arriving longest gives way: who sends slowly to fill the memory
     only takes it from themselves.
     """
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, *, seconds: float, room: int) -> None:
+        self._seconds = seconds
         self._room = room
         self._kept = 0
-        self._arriving: dict[asyncio.Timeout, None] = {}
+        self._arriving: dict[asyncio.Timeout, int] = {}  # in their order, with the bytes that have come
 
     async def receive(self, environ: Environ, receive: Receive) -> int:
-        """Let the body arrive and put it into the environment; the bytes to be given to `release` later."""
+        """Let the body arrive and put it into the environment; how many bytes are to be given to `release` later."""
         body = environ["wsgi.input"] = BytesIO()
         try:
             expected = expected_body(environ)
@@ -53,47 +53,50 @@ class Bodies:
         if expected is None:
             return 0
         try:
-            is_whole = await self._receive(body, expected, receive)
+            is_whole, kept = await self._receive(body, expected, receive)
         except TimeoutError:
             environ[NOT_RECEIVED] = BodyNotReceived(headers={"Connection": "close"})
-        else:
-            if not is_whole and body.tell() > expected.limit:
-                await _discard(environ, receive)
-            elif not is_whole:
-                environ[NOT_RECEIVED] = MalformedRequest("The body ended before it was complete.")
-        size = body.tell()
+            environ["wsgi.input"] = BytesIO()
+            return 0
+        if not is_whole and body.tell() > expected.limit:
+            await _discard(environ, receive)
+        elif not is_whole:
+            environ[NOT_RECEIVED] = MalformedRequest("The body ended before it was complete.")
         body.seek(0)
-        return size
+        return kept
 
     def release(self, size: int) -> None:
         """The bodies of so many bytes are needed no longer."""
         self._kept -= size
 
-    async def _receive(self, body: BytesIO, expected: ExpectedBody, receive: Receive) -> bool:
-        """Whether it came to its end. Raises TimeoutError when it takes too long."""
+    async def _receive(self, body: BytesIO, expected: ExpectedBody, receive: Receive) -> tuple[bool, int]:
+        """Whether it came to its end, and the bytes that are kept of it. Raises TimeoutError when it takes too long."""
         began = asyncio.get_running_loop().time()
-        async with asyncio.timeout(SECONDS) as clock:
-            self._arriving[clock] = None
+        async with asyncio.timeout(self._seconds) as clock:
+            self._arriving[clock] = 0
             try:
-                while body.tell() <= expected.limit:
+                is_whole = False
+                while not is_whole and body.tell() <= expected.limit:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        return False
-                    self._keep(body, message["body"])
-                    if clock in self._arriving:
-                        clock.reschedule(began + SECONDS + body.tell() / RATE)
-                    if not message["more_body"] or body.tell() == expected.length:
-                        return True
-            finally:
-                self._arriving.pop(clock, None)
-        return False
+                        break
+                    body.write(message["body"])
+                    is_whole = not message["more_body"] or body.tell() == expected.length
+                    if clock in self._arriving:  # it has not given way
+                        clock.reschedule(began + self._seconds + body.tell() / RATE)
+                        self._keep(clock, len(message["body"]))
+            except BaseException:
+                self._kept -= self._arriving.pop(clock, 0)
+                raise
+            return is_whole, self._arriving.pop(clock, 0)
+        raise AssertionError("unreachable")
 
-    def _keep(self, body: BytesIO, part: bytes) -> None:
-        body.write(part)
-        self._kept += len(part)
-        if self._kept > self._room and self._arriving:
+    def _keep(self, clock: asyncio.Timeout, size: int) -> None:
+        self._kept += size
+        self._arriving[clock] += size
+        while self._kept > self._room and self._arriving:
             oldest = next(iter(self._arriving))
-            del self._arriving[oldest]
+            self._kept -= self._arriving.pop(oldest)
             if not oldest.expired():
                 oldest.reschedule(0)
 

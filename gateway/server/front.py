@@ -11,6 +11,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
+from django.conf import settings
+
 from gateway.middleware.request_id import ARRIVED_AT
 from gateway.server.answers import Answer, WsgiApplication, answer
 from gateway.server.bodies import Bodies, Receive
@@ -20,16 +22,21 @@ from gateway.server.threads import Threads
 ALIVE: Final = "/health"
 """Is answered by a thread of its own: when all others are busy, the process is still alive."""
 
+LARGEST_BODIES: Final = 16
+"""So many of the largest bodies are kept at once, or as many smaller ones as take the same memory."""
+
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Front:
-    """Serves one WSGI application with `threads` threads, and bodies of at most `room` bytes at once."""
+    """Serves one WSGI application, with threads and limits as configured."""
 
-    def __init__(self, application: WsgiApplication, *, threads: int, room: int) -> None:
+    def __init__(self, application: WsgiApplication) -> None:
+        configuration = settings.CONFIGURATION
+        limits = configuration.RequestLimits
         self._application = application
-        self._bodies = Bodies(room)
-        self._threads = Threads(threads, "request")
+        self._bodies = Bodies(seconds=limits.BodySeconds, room=LARGEST_BODIES * limits.MaxBatchBodyBytes)
+        self._threads = Threads(configuration.Web.Threads, "request")
         self._alive = Threads(1, "health")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -181,7 +181,7 @@ def _parameters(operation: Operation, describe: _Described) -> list[dict[str, An
             _header(
                 "X-Change-Reason",
                 "Why: kept in the log and shown to the approver (at most 500 characters). "
-                "Percent-encode what is not ASCII.",
+                "In UTF-8, or percent-encoded.",
             )
         )
     if operation.effect is not Effect.READ:

@@ -43,45 +43,54 @@ def client(client_with: Callable[..., Client]) -> Client:
 class Server:
     """A granian process with the options of production, spoken to in bytes."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
         self.port = port
+        self.process = process
+
+    def connect(self, wait: float = 30) -> socket.socket:
+        """A connection to it, whose every step may take so many seconds."""
+        return socket.create_connection((ADDRESS, self.port), timeout=wait)
 
     def send(self, request: bytes, *, hang_up: bool = False, wait: float = 30) -> tuple[int, bytes]:
         """Send these bytes, then read one answer: its status and body."""
-        with socket.create_connection((ADDRESS, self.port), timeout=wait) as connection:
+        with self.connect(wait) as connection:
             connection.sendall(request)
             if hang_up:
                 connection.shutdown(socket.SHUT_WR)
-            answer = b""
-            while b"\r\n\r\n" not in answer:
-                answer += self._receive(connection)
-            head, _, body = answer.partition(b"\r\n\r\n")
-            (length,) = (
-                int(line.partition(b":")[2])
-                for line in head.lower().split(b"\r\n")
-                if line.startswith(b"content-length:")
-            )
-            while len(body) < length:
-                body += self._receive(connection)
+            head, body = read_answer(connection)
         return int(head.split(b" ", 2)[1]), body
 
-    @staticmethod
-    def _receive(connection: socket.socket) -> bytes:
-        if not (part := connection.recv(65536)):
-            raise ConnectionError("closed before the answer was complete")
-        return part
+
+def read_answer(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The head and the body of one answer that has a length."""
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += _receive(connection, 65_536)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    (length,) = (
+        int(line.partition(b":")[2]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+    )
+    while len(body) < length:
+        body += _receive(connection, length - len(body))
+    return head, body
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    if not (part := connection.recv(size)):
+        raise ConnectionError("closed before the answer was complete")
+    return part
 
 
 @contextmanager
-def serving(**environment: str) -> Iterator[Server]:
-    """Run the server on a free port of this host until the end of the block."""
+def serving(application: str = "tests.gateway.middleware.served:application", **environment: str) -> Iterator[Server]:
+    """Run the server on a free port of this host until the end of the block; one process of four threads."""
     with socket.create_server((ADDRESS, 0)) as free:
         port = free.getsockname()[1]
-    command = web_command(
-        host=ADDRESS, port=port, application="tests.gateway.middleware.served:application", workers=1
+    command = web_command(host=ADDRESS, port=port, application=application, workers=1)
+    process = subprocess.Popen(
+        command, env=os.environ | {"Web__Threads": "4"} | environment, cwd=django_settings.BASE_DIR
     )
-    process = subprocess.Popen(command, env=os.environ | environment, cwd=django_settings.BASE_DIR)
-    server = Server(port)
+    server = Server(port, process)
     try:
         deadline = time.monotonic() + 30
         while True:

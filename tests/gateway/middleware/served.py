@@ -12,4 +12,4 @@ settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
 
 from gateway.server.front import Front  # noqa: E402 - after Django is set up
 
-application = Front(WSGIHandler(), threads=4, room=160 * 1024 * 1024)
+application = Front(WSGIHandler())
