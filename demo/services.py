@@ -30,14 +30,14 @@ def redis_answers(socket_file: Path) -> bool:
 def web_command(*, host: str, port: int, application: str = "gateway.asgi:application", workers: int = 2) -> list[str]:
     """Granian: two processes, replaced when lost, each with connections for 1024 clients, who may be slow.
 
-    Beyond them it holds back. A client has 20 s for its headers, which may have 64 KB. HTTP/2, which the proxy in front
-    need not speak to us, has other ways of being slow.
+    Beyond them it holds back. The head of a request may have 64 KB. HTTP/2, which no proxy in front has to speak to us,
+    would let one client have many slow requests.
     """
     return [
         *(sys.executable, "-m", "granian", application, "--interface", "asginl", "--loop", "uvloop"),
         *("--host", host, "--port", str(port), "--workers", str(workers)),
         *("--backpressure", "1024", "--http", "1", "--no-ws"),
-        *("--http1-header-read-timeout", "20000", "--http1-buffer-size", "65536"),
+        *("--http1-buffer-size", "65536"),
         *("--respawn-failed-workers", "--respawn-interval", "1", "--workers-kill-timeout", "10"),
     ]
 

@@ -35,6 +35,9 @@ class Section(BaseModel):
 
 class WebSection(Section):
     Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
+    SendSeconds: PositiveSeconds = Field(
+        60, description="A client that takes nothing of its answer for so long is disconnected."
+    )
 
 
 class RequestLimitsSection(Section):

@@ -17,6 +17,7 @@ from gateway.middleware.request_id import ARRIVED_AT
 from gateway.server.answers import Answer, WsgiApplication, answer
 from gateway.server.bodies import Bodies, Receive
 from gateway.server.environ import Scope, environ_of
+from gateway.server.sockets import limit_sending
 from gateway.server.threads import Threads
 
 ALIVE: Final = "/health"
@@ -38,10 +39,15 @@ class Front:
         self._bodies = Bodies(seconds=limits.BodySeconds, room=LARGEST_BODIES * limits.MaxBatchBodyBytes)
         self._threads = Threads(configuration.Web.Threads, "request")
         self._alive = Threads(1, "health")
+        self._send_seconds: float = configuration.Web.SendSeconds
+        self._limits_sending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        if not self._limits_sending:  # granian listens only after it has loaded its application
+            self._limits_sending = True
+            limit_sending(self._send_seconds)
         environ = environ_of(scope)
         environ[ARRIVED_AT] = perf_counter()
         size = await self._bodies.receive(environ, receive)

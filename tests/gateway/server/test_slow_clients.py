@@ -17,7 +17,7 @@ HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 READ = b"GET /api/echo HTTP/1.1\r\nHost: x\r\n\r\n"
 WRITE = b"POST /api/echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 BEFORE_THE_SLOW = 15
-"""Seconds: others do not wait until a slow client's time is over, which it is after 20 s for headers and 120 here for
+"""Seconds: others do not wait until a slow client's time is over, which it is after 30 s for headers and 120 here for
 bodies."""
 
 
@@ -62,9 +62,13 @@ def test_others_are_served_meanwhile(server: Server, count: int, sent: bytes) ->
 
 @pytest.fixture(scope="module")
 def hasty_server(redis_server: RedisServer) -> Iterator[Server]:
-    """A server that gives bodies two seconds, and addresses three requests."""
-    limit = '{"Requests": 3, "WindowSeconds": 600}'
-    environment = {"RateLimiting__Enabled": "true", "RateLimiting__Global": limit, "RequestLimits__BodySeconds": "2"}
+    """A server that gives bodies and readers two seconds, and addresses three requests."""
+    environment = {
+        "RateLimiting__Enabled": "true",
+        "RateLimiting__Global": '{"Requests": 3, "WindowSeconds": 600}',
+        "RequestLimits__BodySeconds": "2",
+        "Web__SendSeconds": "2",
+    }
     with serving_slow_clients(**environment) as server:
         yield server
 
@@ -146,23 +150,20 @@ def test_health_answers_while_all_threads_are_busy(server: Server, tmp_path: Pat
 
 def test_who_goes_away_before_their_turn_takes_none(server: Server, tmp_path: Path) -> None:
     with all_threads_busy(server, tmp_path):
-        before = open_files(server)
-        with holding(server, 5 * THREADS, hold(tmp_path)):
-            wait_until(lambda: open_files(server) == before + 5 * THREADS)
-        wait_until(lambda: open_files(server) == before)
-        time.sleep(0.2)
+        with holding(server, 5 * THREADS, hold(tmp_path)) as waiting:
+            ports = {connection.getsockname()[1] for connection in waiting}
+            time.sleep(0.5)  # let some of them be read
+        wait_until(lambda: not ports & clients_of(server))
+        time.sleep(0.5)  # from the connection's end to the request's
     assert server.send(READ)[0] == 200
     assert len(list(tmp_path.iterdir())) == THREADS + 1  # and `go`
 
 
-def answering_process(server: Server) -> Path:
-    """The process that answers, below `/proc`."""
-    pid = server.process.pid
-    return Path("/proc", Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[-1])
-
-
-def open_files(server: Server) -> int:
-    return len(list((answering_process(server) / "fd").iterdir()))
+def clients_of(server: Server) -> set[int]:
+    """The ports of the clients whose connections the server has not closed (proc_pid_net(5))."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    ports = [(int(row[1].partition(":")[2], 16), int(row[2].partition(":")[2], 16), row[3]) for row in rows]
+    return {theirs for ours, theirs, state in ports if ours == server.port and state in ("01", "08")}
 
 
 def seen(server: Server) -> dict[str, int]:
@@ -188,6 +189,15 @@ def test_stream_is_made_as_it_is_read(server: Server) -> None:
     wait_until(lambda: seen(server)["closed"] == before["closed"] + 1)  # and it ends with its reader
 
 
+@pytest.mark.parametrize("path", [b"/api/stream/10000", b"/file/50000000"])
+def test_client_that_never_reads_is_disconnected(hasty_server: Server, path: bytes) -> None:
+    asked = from_address(b"192.0.2.79", b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    with holding(hasty_server, 1, asked) as (connection,):
+        port = connection.getsockname()[1]
+        assert port in clients_of(hasty_server)
+        wait_until(lambda: port not in clients_of(hasty_server))
+
+
 def test_memory_does_not_grow_with_a_stream(server: Server) -> None:
     before = resident(server)
     with server.connect() as connection:
@@ -200,7 +210,9 @@ def test_memory_does_not_grow_with_a_stream(server: Server) -> None:
 
 def resident(server: Server) -> float:
     """Megabytes of the process that answers."""
-    return int((answering_process(server) / "statm").read_text().split()[1]) * 4096 / 1e6
+    pid = server.process.pid
+    answering = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[-1]
+    return int(Path(f"/proc/{answering}/statm").read_text().split()[1]) * 4096 / 1e6
 
 
 def test_requests_that_have_arrived_are_answered_before_the_end(tmp_path: Path) -> None:
