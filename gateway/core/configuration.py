@@ -33,9 +33,19 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class WebSection(Section):
+    Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
+    SendSeconds: PositiveSeconds = Field(
+        60, description="A client that takes nothing of its answer for so long is disconnected."
+    )
+
+
 class RequestLimitsSection(Section):
     MaxBodyBytes: PositiveInt = Field(1_048_576, description="Largest request body of every route but the batches.")
     MaxBatchBodyBytes: PositiveInt = Field(10_485_760, description="Largest request body of the twelve batch routes.")
+    BodySeconds: PositiveSeconds = Field(
+        20, description="Time for a request body to arrive, and a second more for each 64 KiB of it that have."
+    )
 
 
 class RateLimit(Section):
@@ -173,6 +183,7 @@ class Configuration(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    Web: WebSection = WebSection()
     RequestLimits: RequestLimitsSection = RequestLimitsSection()
     RateLimiting: RateLimitingSection = RateLimitingSection()
     ForwardedHeaders: ForwardedHeadersSection = ForwardedHeadersSection()

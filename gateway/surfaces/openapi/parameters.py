@@ -23,7 +23,7 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
         found.append(
             _header(
                 "X-Change-Reason",
-                "Why: kept in the log and shown to the approver. Percent-encode what is not ASCII.",
+                "Why: kept in the log and shown to the approver. In UTF-8, or percent-encoded.",
                 minLength=1,
                 maxLength=9 * MAX_REASON,  # a character takes up to nine when it is percent-encoded
             )
