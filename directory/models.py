@@ -109,6 +109,12 @@ class DirectoryConnection(models.Model):
         help_text="The SID of the account that the bind DN stood for when it was last looked up.",
     )
     bind_account_learnt_for = models.CharField(max_length=1000, blank=True, default="", db_default="", editable=False)
+    protection_changes = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="Grows with every change by the gateway that may change which other objects are protected.",
+    )
     bind_password = EncryptedTextField("bind password", help_text="Encrypted in the database and never shown again.")
     bind_seal = EncryptedTextField(blank=True, default="", db_default="", editable=False)
     pending_bind_password = EncryptedTextField(blank=True, default="", db_default="", editable=False)

@@ -3,13 +3,14 @@
 It fails closed: a stage that cannot be done ends the call, and no argument switches one off.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from approvals import queue, secrets, supervision
 from approvals.access_requests import changed_by, hold_access, is_stale
@@ -23,11 +24,13 @@ from audit.redact import ChangeJson, redacted
 from directory import errors as directory_errors
 from directory import runs
 from directory.access import client_of
+from directory.connection import count_protection_change
 from directory.identities import described
 from directory.input_references import ReferenceChanged, rename_input, resolve_input
-from directory.ldap import Delete, Write, by_identity
-from directory.proposal import Proposal, TakenBack
+from directory.ldap import Client, Delete, Write, by_identity
+from directory.proposal import Proposal, TakenBack, Target
 from directory.protection import why_protected
+from directory.protection_state import may_change_protection, show_nothing_before
 from directory.reading import await_answer
 from directory.references import references_of
 from directory.rivals import await_recorded_outcome
@@ -44,6 +47,8 @@ from gateway.recording import intent_of, record_refusal, shown, target_of, targe
 from keys import protected_people
 from keys.confirmation import ConfirmedBody, require_confirmation
 from keys.policy import call_for_key, call_for_person
+
+logger = structlog.get_logger(__name__)
 
 _Result = TypeVar("_Result")
 
@@ -430,6 +435,8 @@ def _write(change: Change) -> Answer:
         log.complete_many([completion_of(record, told), *follow_ups.given_up(following, told.code)])
         raise told from refusal.__cause__
     follow_ups.carry_out(client, proposal.follow_ups, following)
+    writes = [(change.write, proposal.target), *((each.write, each.target) for each in proposal.follow_ups)]
+    _tell_of_protection(change.call, client, writes)
     try:
         taken_back = None if proposal.look_back is None else await_answer(proposal.look_back)
         body = await_answer(proposal.answer) if taken_back is None else None
@@ -444,11 +451,25 @@ def _write(change: Change) -> Answer:
     return Answer(operation.status, body if operation.output is not None else None)
 
 
+def _tell_of_protection(call: Call, client: Client, writes: Iterable[tuple[Write, Target]]) -> None:
+    """Let nobody be shown any more who was protected before these writes, in whichever process."""
+    directory = call.directory
+    if directory is None or not any(may_change_protection(write, target.kind) for write, target in writes):
+        return
+    try:
+        show_nothing_before(client, count_protection_change(directory.id))
+    except DatabaseError:  # the change is made, and its record is closed when the database is back
+        logger.warning("other processes may show for two seconds who was protected before", directory=directory.name)
+
+
 def _take_back(change: Change, taken_back: TakenBack) -> GatewayError:
     """Undo the write that was just made, with a record of its own; what the caller is told."""
     call = replace(change.call, reason=f"Taken back: {taken_back.refusal.detail}")
     records = follow_ups.record(call, [taken_back.change], approved_by=change.approved_by)
-    if follow_ups.carry_out(client_of(call), [taken_back.change], records):
+    client = client_of(call)
+    is_undone = follow_ups.carry_out(client, [taken_back.change], records)
+    _tell_of_protection(call, client, [(taken_back.change.write, taken_back.change.target)])
+    if is_undone:
         return taken_back.refusal
     return directory_errors.OutcomeUnknown(f"The change could not be taken back: {taken_back.refusal.detail}")
 
