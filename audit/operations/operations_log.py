@@ -32,7 +32,9 @@ class SearchOperations(PageQuery):
     owner: Annotated[str | None, Field(description="User name of the person the credential acts as.")] = None
     key_name: Annotated[str | None, Field(description="Name of the API key or agent.")] = None
     operation: Annotated[str | None, Field(description="An operation's name, such as `users.update`.")] = None
-    target: Annotated[Guid | None, Field(description="objectGUID of the object concerned.")] = None
+    target: Annotated[
+        Guid | None, Field(description="objectGUID of the object concerned, or the id of a key, role, person ….")
+    ] = None
     outcome: Annotated[Outcome | None, Field(description="How it ended.")] = None
     request_id: Annotated[str | None, Field(description="X-Request-Id of the request.")] = None
     run_id: Annotated[Guid | None, Field(description="The run over an organizational unit's accounts.")] = None

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db.models import Model
 
 from audit.administration import recorded
-from audit.command_line import call_of_command
+from audit.unattended import call_of_command
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Link, Person, Role
 from keys.permissions import GRANTABLE, find_permissions
