@@ -74,6 +74,10 @@ def require_certificates(pem: str) -> None:
         raise ValidationError("This is not a certificate in PEM form.", code="invalid") from None
 
 
+# What the gateway writes by itself while others have the row in hand to change it.
+_LEARNT = frozenset({"bind_account", "bind_account_learnt_for", "protection_changes"})
+
+
 class DirectoryConnection(models.Model):
     """How the gateway reaches one Active Directory domain, and as whom.
 
@@ -212,8 +216,10 @@ class DirectoryConnection(models.Model):
                 kwargs["update_fields"] = {*kwargs["update_fields"], *changed}
         if not self._state.adding:
             self.revision = F("revision") + 1
-            if kwargs.get("update_fields") is not None:
-                kwargs["update_fields"] = {*kwargs["update_fields"], "revision", "changed_at"}
+            given = kwargs.get("update_fields")
+            if given is None:
+                given = {field.name for field in self._meta.concrete_fields if not field.primary_key} - _LEARNT
+            kwargs["update_fields"] = {*given, "revision", "changed_at"}
         super().save(*args, **kwargs)
         self.refresh_from_db(fields=["revision"])
         self._kept_password, self.bind_password_given = self.bind_password, False

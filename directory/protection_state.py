@@ -30,6 +30,7 @@ from directory.read_ahead import current_look
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 
 _NAMES_IN_ONE_FILTER = 100
+_IS_GROUP = Equals("objectClass", "group")  # Samba has an index for it, but none for memberOf
 _DOMAINS_OWN = (
     UserAccountControl.SERVER_TRUST_ACCOUNT
     | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
@@ -184,15 +185,15 @@ def _read(client: Client, accounts: Iterable[bytes]) -> ProtectionState:
     wanted = sorted(administrative_groups(places.domain_sid).union(holders(client)))
     names: set[str] = set()
     sids: set[bytes] = set(wanted)
-    groups = _search_any(client, [Equals("objectSid", sid) for sid in wanted])
-    level = {group.dn: group.texts("member") for group in groups}
-    for sid in sids.difference(*(group.values("objectSid") for group in groups)):
+    found = _find(client, [Equals("objectSid", sid) for sid in wanted])
+    level = {each.dn: each.texts("member") for each in found}  # accounts too, which nobody is a member of
+    for sid in sids.difference(*(each.values("objectSid") for each in found)):
         # No filter finds a group that cannot be read, but its name may be had.
         if (hidden := client.find(f"<SID={sid_to_text(sid)}>", ())) is not None:
             level[hidden.dn] = []
     while level:
         names.update(level)
-        groups = _search_any(client, [Equals("memberOf", name) for name in level])
+        groups = _find(client, [Equals("memberOf", name) for name in level], _IS_GROUP)
         sids.update(*(group.values("objectSid") for group in groups))
         inner = {group.dn: group.texts("member") for group in groups}
         listed = {name for members in level.values() for name in members if name not in inner}
@@ -206,13 +207,14 @@ def _read(client: Client, accounts: Iterable[bytes]) -> ProtectionState:
     )
 
 
-def _search_any(client: Client, conditions: Sequence[Filter]) -> list[Entry]:
-    """The groups that fulfil one of the conditions. (Samba has an index for their class, but none for memberOf.)"""
-    is_group, attributes = Equals("objectClass", "group"), ("objectSid", "member")
+def _find(client: Client, conditions: Sequence[Filter], *always: Filter) -> list[Entry]:
+    """What fulfils one of the conditions, and those that hold for all."""
     return [
-        group
+        entry
         for some in _chunks(conditions)
-        for group in client.search(client.default_naming_context, Scope.SUBTREE, And(is_group, Or(*some)), attributes)
+        for entry in client.search(
+            client.default_naming_context, Scope.SUBTREE, And(*always, Or(*some)), ("objectSid", "member")
+        )
     ]
 
 
