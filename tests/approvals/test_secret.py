@@ -184,14 +184,14 @@ def test_nothing_is_written_that_cannot_be_kept(
 ) -> None:
     held = ask(careful, ada)
     approve(approver, held)
-    propose = pipeline._propose
+    propose = approved.propose
 
     def settled_meanwhile(*args: Any) -> Any:
         proposed = propose(*args)
         ChangeRequest.objects.update(status="failed")
         return proposed
 
-    monkeypatch.setattr(pipeline, "_propose", settled_meanwhile)
+    monkeypatch.setattr(approved, "propose", settled_meanwhile)
     pipeline.apply_change_request(UUID(held))
     assert directory.can_sign_in(ada, PASSWORD)
     assert ChangeRequest.objects.get().secret == ""
