@@ -17,6 +17,7 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
+from gateway.pipeline import approved
 from keys.models import Person
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
