@@ -8,7 +8,6 @@ from uuid import UUID
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.db.models import Case, QuerySet, Value, When
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -20,12 +19,15 @@ from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST
 
 from approvals import decide, secrets
+from approvals.deciders import find_deciders, why_barred
 from approvals.models import ChangeRequest, Status
 from audit import log
+from audit.administration import recorded
+from audit.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
 from directory.shapes.explained import explained
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import find_operation
-from keys.authentication import identify_session
+from keys.confirmation import is_needed, require_confirmation
 
 DECIDE = "approvals.decide_change"
 
@@ -47,30 +49,26 @@ class DecisionForm(forms.Form):
         widget=forms.Textarea(attrs={"rows": 3, "cols": 60}),
         help_text="The requester reads it. A rejection needs one.",
     )
+    code = forms.CharField(
+        required=False,
+        max_length=64,
+        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "inputmode": "numeric"}),
+        help_text="Approving asks for your second factor again.",
+    )
 
 
 @admin.register(ChangeRequest)
-class ChangeRequestAdmin(admin.ModelAdmin):
+class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
     list_display = ("what", "state", "asked", "expires")
     list_filter = ("status", "risk", "operation", "requester", "directory")
     search_fields = ("target_dn", "requester", "key_name", "operation", "=id", "=target_id", "=request_id")
     list_per_page = 50
-    actions = None
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return request.user.has_perm(DECIDE)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(DECIDE)
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ChangeRequest]:
         return super().get_queryset(request).defer("input", "secret")
@@ -131,6 +129,7 @@ class ChangeRequestAdmin(admin.ModelAdmin):
         generated_password: str | None = None,
     ) -> TemplateResponse:
         is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
+        barred = why_barred(request.user.pk, change_request) if is_open else None
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,
@@ -141,8 +140,14 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             "needs_two": decide.needs_two(change_request),
             "approved_first": change_request.first_approved_by_id == request.user.pk,
             "changes": [_side_by_side(item) for item in change_request.changes],
+            "references": {
+                each["id"]: each for item in change_request.changes for each in item.get("references", ())
+            }.values(),
             "is_own": change_request.requester_id == request.user.pk,
             "is_open": is_open,
+            "barred": barred,
+            "deciders": find_deciders(change_request) if barred else [],
+            "code_needed": is_needed(request.user.pk),
             "has_secret": secrets.may_take(request.user.pk, change_request),
             "generated_password": generated_password,
             "form": form,
@@ -160,14 +165,14 @@ class ChangeRequestAdmin(admin.ModelAdmin):
     @method_decorator(require_POST)
     def secret_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
         """Show the generated password in this answer alone, as the operation does, with the same record."""
-        call = identify_session(request, check_csrf=False)  # as below
+        call = call_of(request)
         operation = "change-requests.reveal-secret"
         try:
             if not call.may(DECIDE):
                 raise Forbidden
-            with transaction.atomic():
+            with recorded(call, operation=operation) as administration:
+                administration.watch(self.thing, request_id)
                 password = secrets.take(call.person, request_id)
-                log.record_administration(call, operation=operation, arguments={"id": str(request_id)})
         except GatewayError as refusal:
             log.record_refusal(call, operation=operation, code=refusal.code)
             messages.error(request, refusal.detail)
@@ -177,7 +182,7 @@ class ChangeRequestAdmin(admin.ModelAdmin):
 
     def _decide(self, request: HttpRequest, request_id: UUID, decision: str) -> HttpResponse:
         """Decide as the operation of the same name does, with the same record in the operations log."""
-        call = identify_session(request, check_csrf=False)  # Django's middleware has checked it for every admin page
+        call = call_of(request)
         operation = f"change-requests.{decision}"
         if not call.may(DECIDE):
             log.record_refusal(call, operation=operation, code="Auth.Forbidden")
@@ -189,19 +194,22 @@ class ChangeRequestAdmin(admin.ModelAdmin):
             if not form.is_valid():
                 return self._page(request, decide.find_request(request_id), form)
             given = form.cleaned_data
-            with transaction.atomic():
+            if decision == "approve":
+                require_confirmation(call, given["code"].strip() or None)
+            with recorded(call, operation=operation) as administration:
+                administration.watch(self.thing, request_id)
                 if decision == "approve":
                     decided = decide.approve(
                         call.person, request_id, digest=given["digest"], comment=given["comment"].strip() or None
                     )
                 else:
                     decided = decide.reject(call.person, request_id, comment=given["comment"])
-                log.record_administration(call, operation=operation, arguments={"id": str(request_id)})
         except NotFound as refusal:
             raise Http404 from refusal
         except GatewayError as refusal:
             log.record_refusal(call, operation=operation, code=refusal.code)
-            messages.error(request, f"{refusal.title}.")
+            more = f" {refusal.detail}" if refusal.detail != refusal.title else ""
+            messages.error(request, f"{refusal.title}.{more}")
         else:
             messages.success(request, _DONE[Status(decided.status)])
         return HttpResponseRedirect(reverse("admin:approvals_changerequest_change", args=[request_id]))

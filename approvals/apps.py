@@ -10,5 +10,6 @@ class ApprovalsConfig(AppConfig):
     verbose_name = "Approvals"
 
     def ready(self) -> None:
-        """Declare the app's operations: importing their modules fills the registry."""
+        """Declare the app's operations and own things: importing their modules fills the registries."""
         import_module("approvals.operations")
+        import_module("approvals.own_things")

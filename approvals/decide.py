@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from approvals.deciders import why_barred
 from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest
 from approvals.models import ChangeRequest, Status
 from approvals.queue import nudge
@@ -84,6 +85,8 @@ def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:
     change_request = find_request(request_id)
     if change_request.requester_id == person.id:
         raise OwnRequest
+    if why := why_barred(person.id, change_request):
+        raise OwnRequest(why)
     _require_pending(change_request)
     return change_request
 

@@ -43,6 +43,10 @@ class ChangeRequest(models.Model):
     for it. `secret` is a password generated while
     it was applied, encrypted, for the approver to take before `secret_until` (`approvals.secrets`).
 
+    A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
+    directory, its target is one of the gateway's own things by the noun of its operations, and a person without a key
+    may have asked for it: `key_id` is their session's then.
+
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notices`' notes of what people are
     still to be told.
@@ -64,8 +68,8 @@ class ChangeRequest(models.Model):
     client_address = models.CharField(max_length=64, null=True)
     request_id = models.CharField(max_length=128)
     reason = models.CharField(max_length=REASON_LENGTH, null=True)
-    directory_id = models.UUIDField()
-    directory = models.CharField(max_length=255)
+    directory_id = models.UUIDField(null=True)
+    directory = models.CharField(max_length=255, null=True)
     changes = models.JSONField()
     input = EncryptedTextField(blank=True)
     digest = models.CharField(max_length=64)
@@ -113,6 +117,7 @@ class ChangeRequest(models.Model):
     def kept_input(self) -> dict[str, Any]:
         """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).
 
+        `references` are the objectGUIDs of the objects that names in the document meant, null for one that meant none.
         `versions` are those of attributes whose values cannot be seen, by attid (`approvals.queue.has_drifted`).
         """
         kept: dict[str, Any] = json.loads(self.input)

@@ -12,6 +12,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
+from approvals.deciders import why_barred
 from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.states import ANNOUNCED
 from keys.models import Person
@@ -95,6 +96,6 @@ def _tell(change_request: ChangeRequest, audience: Audience, people: Iterable[in
     notices = [
         Notice(person_id=person, change_request=change_request, audience=audience, due_at=due_at)
         for person in people
-        if audience is Audience.REQUESTER or person not in uninvolved
+        if audience is Audience.REQUESTER or (person not in uninvolved and why_barred(person, change_request) is None)
     ]
     return len(Notice.objects.bulk_create(notices))

@@ -4,9 +4,10 @@ The table is the queue; a nudge only saves waiting. Deciding is `approvals.decid
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -25,10 +26,10 @@ from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
 from audit.log import NOT_APPLIED
 from audit.models import OperationRecord, Outcome
-from audit.redact import ChangeJson, redacted
+from audit.redact import ChangeJson, ReferenceJson, redacted
 from directory.errors import Unavailable
-from directory.ldap import fold
-from directory.proposal import SECRET, Proposal
+from directory.ldap import DistinguishedName, fold
+from directory.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden, ServiceUnavailable
@@ -45,6 +46,8 @@ TRY_AGAIN = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPLIED})
 """Codes of a record that say that nothing was written, and nothing of the change itself."""
 SWEEP_AFTER = timedelta(seconds=5)
 """After this an approved change that nobody claimed had its nudge lost."""
+
+NONE_KEPT: Final[Mapping[str, str | None]] = MappingProxyType({})
 
 
 class QueuedJson(TypedDict):
@@ -72,10 +75,14 @@ def hold(
     document: Any,
     proposal: Proposal,
     assessment: Assessment,
+    references: Mapping[str, str | None] = NONE_KEPT,
+    references_in_changes: Sequence[list[ReferenceJson]] = (),
 ) -> ChangeRequest:
     """Keep a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
 
     `arguments` are those of the path as text, `document` the parsed body: what the pipeline needs to begin anew.
+    `references` are the objectGUIDs of the objects that names in the body mean (`directory.input_references`), and
+    `references_in_changes` what each of the proposal's changes refers to, in their order (`directory.identities`).
     """
     if call.directory is None:
         raise Forbidden
@@ -98,12 +105,13 @@ def hold(
         reason=call.reason,
         directory_id=call.directory.id,
         directory=call.directory.name,
-        changes=redacted(change.as_json() for change in proposal.changes),
+        changes=_with_references(redacted(change.as_json() for change in proposal.changes), references_in_changes),
         input=json.dumps(
             {
                 "arguments": dict(arguments),
                 "query": dict(query),
                 "document": document,
+                "references": dict(references),
                 "versions": _versions_of_secrets(proposal),
             }
         ),
@@ -185,14 +193,33 @@ def fail_late(request_id: UUID | None = None) -> int:
     return len(failed)
 
 
-def has_drifted(change_request: ChangeRequest, proposal: Proposal) -> bool:
+def _with_references(changes: list[ChangeJson], of_each: Sequence[list[ReferenceJson]]) -> list[ChangeJson]:
+    for change, references in zip(changes, of_each, strict=False):
+        if references:
+            change["references"] = references
+    return changes
+
+
+def has_drifted(
+    change_request: ChangeRequest,
+    proposal: Proposal,
+    references_of: Callable[[AttributeChange], Iterable[str]] = lambda _: (),
+) -> bool:
     """Whether the attributes concerned have changed since the request: then it is not what was approved any more.
 
-    It is not either when its target has become one whose changes two people approve.
+    It is not either when its target has become one whose changes two people approve. `references_of` gives the names
+    of objects in a change: an object with another name is the same, and another object with the name is not.
     """
-    now = redacted(change.as_json() for change in proposal.changes)
-    seen = _seen(change_request.changes, place=change_request.target_dn)
-    if _seen(now, place=proposal.target.distinguished_name) != seen:
+    held = [
+        (item, {each["name"]: each["id"] for each in item.get("references", ())}) for item in change_request.changes
+    ]
+    now = [
+        (item, {name: str(proposal.identities[name]) for name in references_of(change) if name in proposal.identities})
+        for item, change in zip(
+            redacted(change.as_json() for change in proposal.changes), proposal.changes, strict=True
+        )
+    ]
+    if _seen(now, place=proposal.target.distinguished_name) != _seen(held, place=change_request.target_dn):
         return True
     if proposal.protected and not change_request.protected and settings.CONFIGURATION.Approvals.ProtectedNeedsTwo:
         return True
@@ -211,25 +238,48 @@ _NOT_CONCERNED = frozenset({"lastlogontimestamp", "memberof", "admincount"})
 """Shown with a deletion, but kept by the directory: a sign-in or the renaming of a group does not change what goes."""
 
 
-def _seen(changes: list[ChangeJson], *, place: str) -> dict[str, tuple[list[str], list[str]]]:
-    """By attribute the values before and after; the directory gives no order to the values of an attribute.
+def _seen(
+    changes: Sequence[tuple[ChangeJson, Mapping[str, str]]], *, place: str
+) -> dict[str, tuple[list[str], list[str]]]:
+    """By attribute the values before and after, with the objectGUIDs of what they refer to in the place of its names.
 
-    The target may be moved or renamed meanwhile, and what is below it with it: unless the change is about its place,
-    names count as they are relative to it.
+    The directory gives no order to the values of an attribute. The target may be moved or renamed meanwhile, and what
+    is below it with it: unless the change is about its place, names count as they are relative to it.
     """
-    seen = {item["attribute"].lower(): (item["before"], item["after"]) for item in changes}
-    _, new_name = seen.get("distinguishedname", ([], []))
-    if new_name:
-        place = ""
-    elif "distinguishedname" in seen:
-        seen = {name: values for name, values in seen.items() if name not in _NOT_CONCERNED}
-    return {
-        _relative(name, place): (
-            sorted(_relative(value, place) for value in before),
-            sorted(_relative(value, place) for value in after),
+    by_name = {item["attribute"].lower(): (item, known) for item, known in changes}
+    seen: dict[str, tuple[list[str], list[str]]] = {}
+    if "distinguishedname" in by_name:
+        item, known = by_name.pop("distinguishedname")
+        if item["after"]:  # its parent is an object like others; what it is called itself is the matter
+            place = ""
+            seen["distinguishedname"] = (item["before"], [_below_identity(name, known) for name in item["after"]])
+        else:
+            seen["distinguishedname"] = (sorted(_identity(name, known, place) for name in item["before"]), [])
+            by_name = {name: each for name, each in by_name.items() if name not in _NOT_CONCERNED}
+    return seen | {
+        _identity(item["attribute"], known, place).lower(): (  # of a run the account, by its name
+            sorted(_identity(value, known, place) for value in item["before"]),
+            sorted(_identity(value, known, place) for value in item["after"]),
         )
-        for name, (before, after) in seen.items()
+        for item, known in by_name.values()
     }
+
+
+def _identity(value: str, known: Mapping[str, str], place: str) -> str:
+    """A value with the objectGUID of the object that it names, if it names one of those known."""
+    if value in known:
+        return f"<GUID={known[value]}>"
+    for name in sorted(known, key=len, reverse=True):  # in the middle of a value, as links to policies have them
+        if name in value:
+            return value.replace(name, f"<GUID={known[name]}>")
+    return _relative(value, place)
+
+
+def _below_identity(name: str, known: Mapping[str, str]) -> str:
+    """A name by its first component and the objectGUID of its parent."""
+    parsed = DistinguishedName.parse(name)
+    parent = known.get(str(parsed.parent))
+    return name if parent is None else f"{parsed.rdn},<GUID={parent}>"
 
 
 def _relative(text: str, place: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest
+from audit.redact import ReferenceJson
 from gateway.core.shapes import render_timestamp
 
 
@@ -22,6 +23,15 @@ class ProposedChangeJson(TypedDict):
     attribute: str
     current: list[str]
     proposed: list[str]
+
+
+class ProposedReferenceJson(ReferenceJson):
+    """An object that values of an attribute refer to: a member, a manager, a parent.
+
+    What is applied goes to this object, whatever it is called by then, and to no other that has its name.
+    """
+
+    attribute: str
 
 
 class FirstApprovalJson(TypedDict):
@@ -43,6 +53,7 @@ class ChangeRequestJson(TypedDict):
     requestedBy: RequestedByJson
     reason: str | None
     changes: list[ProposedChangeJson]
+    references: list[ProposedReferenceJson]
     digest: str
     createdAt: str | None
     expiresAt: str | None
@@ -57,14 +68,16 @@ class ReviewJson(TypedDict):
     """What a person has to know besides the change itself, and what they may do with it now.
 
     `summary` says in a sentence what the operation does; `riskReasons` why the change is no less dangerous.
-    `approvalsNeeded` is how many more people have to approve it. `secretUntil` is set while a generated password waits
-    for this person.
+    `approvalsNeeded` is how many more people have to approve it. `barred` says why this person must not decide it,
+    though they may decide others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of their
+    second factor. `secretUntil` is set while a generated password waits for this person. `directory` is null for a
+    change of the gateway's own keys, roles and people.
     """
 
     changeRequest: ChangeRequestJson
     summary: str
     riskReasons: list[str]
-    directory: str
+    directory: str | None
     targetKind: str
     clientAddress: str | None
     requestId: str
@@ -73,6 +86,9 @@ class ReviewJson(TypedDict):
     mayApprove: bool
     mayReject: bool
     mayCancel: bool
+    barred: str | None
+    deciders: list[str]
+    codeNeeded: bool
     secretUntil: str | None
 
 
@@ -130,6 +146,17 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         "changes": [
             {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}
             for item in change_request.changes
+        ],
+        "references": [
+            {
+                "attribute": item["attribute"],
+                "name": reference["name"],
+                "id": reference["id"],
+                "kind": reference["kind"],
+                "accountName": reference["accountName"],
+            }
+            for item in change_request.changes
+            for reference in item.get("references", ())
         ],
         "digest": change_request.digest,
         "createdAt": render_timestamp(change_request.created_at),

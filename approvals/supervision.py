@@ -43,9 +43,9 @@ def risk_of(
     """
     grounds = list(_grounds(operation, proposal, is_confidential, why_protected))
     greatest = max((risk for risk, _ in grounds), key=_ORDER.index, default=Risk.ORDINARY)
-    return Assessment(
-        greatest, tuple(f"This is a {risk} change: {ground}." for risk, ground in grounds if risk is greatest)
-    )
+    reasons = [f"This is a {risk} change: {ground}." for risk, ground in grounds if risk is greatest]
+    lesser = [f"It is also a {risk} change: {ground}." for risk, ground in grounds if risk is not greatest]
+    return Assessment(greatest, (*reasons, *lesser))
 
 
 def _grounds(
@@ -61,6 +61,8 @@ def _grounds(
     if proposal.protected:
         detail = why_protected()
         yield Risk.SECURITY, "the target is a protected object" + (f" ({detail})" if detail else "")
+    for effect in proposal.sign_in_effects:
+        yield effect.risk, effect.reason
     for name in sorted(proposal.attributes):
         if meaning := meaning_of(name):
             yield Risk.SECURITY, f"it writes {name}, {meaning}"

@@ -10,10 +10,11 @@ from django.utils.safestring import SafeString
 
 from audit import webhook_admin  # noqa: F401 - registers itself
 from audit.models import OperationRecord
+from audit.recorded_admin import ReadOnlyAdmin
 
 
 @admin.register(OperationRecord)
-class OperationRecordAdmin(admin.ModelAdmin):
+class OperationRecordAdmin(ReadOnlyAdmin):
     list_display = ("at", "what", "ended", "who", "directory")
     list_filter = ("outcome", "surface", "directory", "reversible")
     search_fields = ("owner", "key_name", "operation", "target_dn", "=target_id", "=request_id", "=run_id", "code")
@@ -22,13 +23,23 @@ class OperationRecordAdmin(admin.ModelAdmin):
     ordering = ("-id",)
     list_per_page = 50
     show_full_result_count = False
-    actions = None
     fieldsets = (
         (None, {"fields": ("at", "completed_at", "operation", "outcome", "code", "reason")}),
         ("By whom", {"fields": ("owner", "key_name", "credential_id", "surface", "client_address", "request_id")}),
         (
             "What",
-            {"fields": ("directory", "target_kind", "target_dn", "target_id", "change_table", "reversible", "server")},
+            {
+                "fields": (
+                    "directory",
+                    "target_kind",
+                    "target_dn",
+                    "target_id",
+                    "change_table",
+                    "raised_access",
+                    "reversible",
+                    "server",
+                )
+            },
         ),
         ("Belongs to", {"fields": ("change_request_id", "approved_by", "run_id", "batch_index")}),
     )
@@ -38,15 +49,6 @@ class OperationRecordAdmin(admin.ModelAdmin):
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("audit.read_log")
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
 
     @admin.display(description="operation", ordering="operation")
     def what(self, record: OperationRecord) -> SafeString:

@@ -27,6 +27,8 @@ _COLUMNS: Final = tuple(field.attname for field in OperationRecord._meta.concret
 _DEFAULTS: Final = {field.attname: field.get_default() for field in OperationRecord._meta.concrete_fields}
 _AT_FIRST: Final = tuple(name for name in _COLUMNS if name not in _LATER)
 _AT_LAST: Final = (*_COLUMNS, "mac")
+_ADDED: Final = frozenset({"raised_access"})
+"""Columns that came later: while one holds nothing, it is left out, as it was of the records from before."""
 
 OPEN, FINAL, REMOVED = b"o", b"f", b"r"
 """Whether an entry of a seal holds a record that was open, by its code, one that is complete, by all of it, or says
@@ -145,7 +147,7 @@ def _seal_content(seal: LogSeal, previous: LogSeal | None) -> bytes:
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
     """The same bytes for what was written and for what the database gives back."""
-    return _encode(content).encode()
+    return _encode({name: value for name, value in content.items() if value is not None or name not in _ADDED}).encode()
 
 
 def _text(value: Any) -> str:

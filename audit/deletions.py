@@ -1,21 +1,12 @@
-"""What the operations log keeps of a deleted object: the attributes it had, from which a restore is refilled."""
+"""Where the operations log keeps what a deleted object was like: the record of its deletion."""
 
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from audit.models import OperationRecord, Outcome
-from audit.redact import SECRET
 
 CLOCKS_DIFFER_BY = timedelta(minutes=5)
 """The clocks of a domain may differ by so much (Kerberos' default); so may ours and the domain controller's."""
-
-
-def last_image(directory_id: UUID, target: UUID, *, deleted_at: datetime) -> dict[str, list[str]] | None:
-    """The values an object had when it was deleted at that time, by attribute; None when somebody else deleted it."""
-    record = last_deletion(directory_id, target, deleted_at=deleted_at)
-    if record is None:
-        return None
-    return {change["attribute"]: change["before"] for change in record.changes if SECRET not in change["before"]}
 
 
 def last_deletion(directory_id: UUID, target: UUID, *, deleted_at: datetime) -> OperationRecord | None:

@@ -24,7 +24,6 @@ from audit.redact import redacted
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
 from gateway.core.prepared import PreparedInsert, execute_each
-from gateway.core.shapes import parse_guid
 
 _logger = structlog.stdlib.get_logger(__name__)
 _prepared: Final = PreparedInsert(OperationRecord)
@@ -224,6 +223,7 @@ def record_queued(
     target: TargetRef,
     changes: Changes,
     change_request_id: UUID,
+    raised_access: Sequence[str] = (),
 ) -> OperationRecord:
     """Record a change that waits for a person; raises NotRecorded.
 
@@ -236,20 +236,35 @@ def record_queued(
         outcome=Outcome.QUEUED,
         changes=redacted(changes),
         change_request_id=change_request_id,
+        raised_access=list(raised_access) or None,
     )
     _insert_with(record)
     return record
 
 
-def record_administration(call: Call, *, operation: str, arguments: Mapping[str, str]) -> OperationRecord:
+def record_administration(
+    call: Call,
+    *,
+    operation: str,
+    target: TargetRef,
+    changes: Changes,
+    raised_access: Sequence[str] = (),
+    approved_by: str | None = None,
+) -> OperationRecord:
     """Record a change of the gateway's own tables; raises NotRecorded.
 
-    Joins the caller's transaction: change and record stand together.
-    `arguments` are the path's: their `id` names the role, key or request that was changed.
+    Joins the caller's transaction: change and record stand together. `raised_access` says in words what somebody may
+    do from now on and could not do before. Who changes tables comes here by `audit.administration`.
     """
-    changed = parse_guid(arguments.get("id", ""))
-    target = TargetRef(id=changed, kind=operation.partition(".")[0], distinguished_name="") if changed else None
-    record = _new_record(call, operation=operation, target=target, outcome=Outcome.SUCCEEDED)
+    record = _new_record(
+        call,
+        operation=operation,
+        target=target,
+        outcome=Outcome.SUCCEEDED,
+        changes=redacted(changes),
+        raised_access=list(raised_access) or None,
+        approved_by=approved_by,
+    )
     _insert_with(record)
     return record
 

@@ -60,6 +60,8 @@ class OperationRecord(models.Model):
     """One operation: who did what to which object, when, and how it ended (contract section 8).
 
     No foreign keys: a record outlives the persons, keys, directories and change requests it names.
+    `raised_access` says in sentences what a change of the gateway's own tables lets somebody do that they could not do
+    before; None where it does not.
     `evidence` tells a settler how to find out later whether the write was applied. `settle_at` is when a settler may
     take the record up (next): a deadline for the writer, then a lease of the settler. Neither leaves the gateway.
     `mac`, `seal` and `sealed_as` show tampering (see `audit.chain`); `seal` is the number of the last seal it is in.
@@ -91,6 +93,7 @@ class OperationRecord(models.Model):
     reason = models.CharField(max_length=REASON_LENGTH, null=True)
     server = models.CharField(max_length=255, null=True)
     reversible = models.CharField(max_length=16, choices=Reversible, default=Reversible.NONE)
+    raised_access = models.JSONField(null=True)
     evidence = models.JSONField(null=True)
     settle_at = models.DateTimeField(null=True)
     settle_attempts = models.PositiveIntegerField(default=0)
@@ -119,6 +122,7 @@ class OperationRecord(models.Model):
                 name="audit_by_change_request",
                 condition=Q(change_request_id__isnull=False),
             ),
+            models.Index(fields=["id"], name="audit_by_raised_access", condition=Q(raised_access__isnull=False)),
             models.Index(fields=["settle_at"], name="audit_to_settle", condition=Q(outcome__in=OPEN_OUTCOMES)),
             models.Index(
                 fields=["id"], name="audit_to_seal", condition=Q(sealed_as__isnull=True) | Q(sealed_as=SealedAs.OPEN)

@@ -3,15 +3,27 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
 
 
+class ReferenceJson(TypedDict):
+    """An object that values name, as it was when the change was held; `name` is as they spell it."""
+
+    name: str
+    id: str
+    kind: str | None
+    accountName: str | None
+
+
 class ChangeJson(TypedDict):
+    """The values of an attribute before and after; a change that waits keeps with them what they refer to."""
+
     attribute: str
     before: list[str]
     after: list[str]
+    references: NotRequired[list[ReferenceJson]]
 
 
 CREDENTIAL_ATTRIBUTES = frozenset(

@@ -1,6 +1,6 @@
 """How a record of the operations log is answered (contract section 8)."""
 
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
 from audit.models import OperationRecord, Outcome, Reversible
 from audit.redact import ChangeJson
@@ -14,6 +14,9 @@ class RecordTargetJson(TypedDict):
 
 
 class RecordJson(TypedDict):
+    """`raisesAccess` is there only for a change of the gateway's own tables that lets somebody do more than before: it
+    says in words what."""
+
     id: str
     at: str
     completedAt: str | None
@@ -36,10 +39,11 @@ class RecordJson(TypedDict):
     reason: str | None
     server: str | None
     reversible: str
+    raisesAccess: NotRequired[list[str]]
 
 
 def record_as_json(record: OperationRecord) -> RecordJson:
-    return {
+    answer: RecordJson = {
         "id": str(record.id),
         "at": render_timestamp(record.at) or "",
         "completedAt": render_timestamp(record.completed_at),
@@ -63,6 +67,9 @@ def record_as_json(record: OperationRecord) -> RecordJson:
         "server": record.server,
         "reversible": record.reversible if record.outcome == Outcome.SUCCEEDED else Reversible.NONE.value,
     }
+    if record.raised_access:
+        answer["raisesAccess"] = record.raised_access
+    return answer
 
 
 def _target_as_json(record: OperationRecord) -> RecordTargetJson | None:

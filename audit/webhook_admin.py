@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from audit.recorded_admin import RecordedAdmin
 from audit.webhook_delivery import send_again
 from audit.webhook_models import DeliveryState, EventGroup, WebhookDelivery, WebhookEndpoint, new_secret
 
@@ -21,7 +22,7 @@ class EndpointForm(forms.ModelForm):
 
 
 @admin.register(WebhookEndpoint)
-class WebhookEndpointAdmin(admin.ModelAdmin):
+class WebhookEndpointAdmin(RecordedAdmin):
     form = EndpointForm
     list_display = ("name", "url", "events_asked_for", "enabled", "waiting", "given_up")
     list_filter = ("enabled",)
@@ -60,7 +61,7 @@ class WebhookEndpointAdmin(admin.ModelAdmin):
 
 
 @admin.register(WebhookDelivery)
-class WebhookDeliveryAdmin(admin.ModelAdmin):
+class WebhookDeliveryAdmin(RecordedAdmin):
     list_display = ("created_at", "event", "endpoint", "state", "attempts", "next_at", "error")
     list_filter = ("state", "endpoint", "event")
     search_fields = ("=id", "error")

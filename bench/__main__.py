@@ -5,9 +5,8 @@ import uuid
 
 import ldap
 
-from bench.bare import ATTRIBUTES
 from bench.batch import ITEMS, measure_batch
-from bench.measuring import Gateway, add_users, in_threads, row, seconds
+from bench.measuring import ATTRIBUTES, Gateway, add_users, in_threads, row, seconds
 from bench.membership import MEMBERS, measure_membership
 from bench.passwords import measure_resets
 from bench.search import print_search

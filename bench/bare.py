@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import django
 import ldap
 
-ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
+from bench.measuring import ATTRIBUTES
 
 _own = threading.local()
 
@@ -27,10 +28,16 @@ def _connection() -> ldap.ldapobject.SimpleLDAPObject:
     return _own.connection
 
 
-def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+def _read(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """`GET …/<objectGUID>`: the attributes of the object."""
     guid = environ["PATH_INFO"].rpartition("/")[2]
     _, values = _connection().search_ext_s(f"<GUID={guid}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)[0]
     body = json.dumps({name: [value.decode() for value in found] for name, found in values.items()}).encode()
     start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
     return [body]
+
+
+django.setup()
+from gateway.server.front import Front  # noqa: E402 - after Django is set up, for the limits of bodies
+
+application = Front(_read)

@@ -13,6 +13,9 @@ import ldap
 
 from bench.stack import Stack
 
+ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
+"""What is read of a user."""
+
 
 class Gateway:
     """One keep-alive connection to the gateway, on a bare socket: a client library would be measured, too."""

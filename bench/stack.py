@@ -136,8 +136,7 @@ def running_stack(address: str = "127.0.41.1", *, with_company: bool = False, du
         )
         stack.callback(stop_process, worker)
         bare_port = _free_port()
-        bare_command = web_command(host="127.0.0.1", port=bare_port)
-        bare_command[bare_command.index("gateway.wsgi:application")] = "bench.bare:application"
+        bare_command = web_command(host="127.0.0.1", port=bare_port, application="bench.bare:application")
         bare = start_process(
             bare_command,
             environment={

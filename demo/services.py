@@ -27,13 +27,18 @@ def redis_answers(socket_file: Path) -> bool:
             return False
 
 
-def web_command(*, host: str, port: int) -> list[str]:
-    """Granian: two processes of eight threads, replaced when lost; beyond 64 waiting requests it holds back."""
+def web_command(*, host: str, port: int, application: str = "gateway.asgi:application", workers: int = 2) -> list[str]:
+    """Granian: two processes, replaced when lost, each with connections for 1024 clients, who may be slow.
+
+    Beyond them it holds back. The head of a request may have 64 KB. HTTP/2, which no proxy in front has to speak to us,
+    would let one client have many slow requests.
+    """
     return [
-        *(sys.executable, "-m", "granian", "gateway.wsgi:application", "--interface", "wsgi"),
-        *("--host", host, "--port", str(port), "--workers", "2", "--blocking-threads", "8", "--backpressure", "64"),
+        *(sys.executable, "-m", "granian", application, "--interface", "asginl", "--loop", "uvloop"),
+        *("--host", host, "--port", str(port), "--workers", str(workers)),
+        *("--backpressure", "1024", "--http", "1", "--no-ws"),
+        *("--http1-buffer-size", "65536"),
         *("--respawn-failed-workers", "--respawn-interval", "1", "--workers-kill-timeout", "10"),
-        "--no-ws",
     ]
 
 

@@ -217,7 +217,7 @@ def search_for(client: Client, state: AccountState, *, kinds: Collection[Kind], 
         condition=And(accounts_of(client, kinds), wanted.condition(at)),
         needs=tuple(wanted.evidence),
         accept=None if accept is None else partial(accept, at),
-        extend=lambda entry: {"evidence": _evidence(wanted, at, entry)},
+        extend=lambda entry, seen: {"evidence": _evidence(wanted, at, entry, seen)},
     )
 
 
@@ -231,7 +231,7 @@ def _time_of(client: Client) -> int:
     return datetime_to_filetime(moment)
 
 
-def _evidence(state: _State, at: AsOf, entry: Entry) -> list[Evidence]:
+def _evidence(state: _State, at: AsOf, entry: Entry, seen: Entry) -> list[Evidence]:
     shown: list[Evidence] = []
     for name, limit in state.evidence.items():
         attribute = at.client.schema.attribute(name)
@@ -239,7 +239,7 @@ def _evidence(state: _State, at: AsOf, entry: Entry) -> list[Evidence]:
         shown.append(
             {
                 "attribute": name,
-                "value": next(iter(decode(attribute, entry.values(name)[:1])), None),
+                "value": next(iter(decode(attribute, seen.values(name)[:1])), None),
                 "threshold": None if threshold is None else decode(attribute, [str(threshold).encode()])[0],
             }
         )

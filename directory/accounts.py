@@ -6,7 +6,7 @@ from directory.access import client_of, find_object
 from directory.ldap import Modify
 from directory.ldap.dn import guid_reference
 from directory.ldap.flags import UserAccountControl
-from directory.policy import is_protected
+from directory.policy import is_protected, require_may_write
 from directory.proposal import Proposal
 from directory.reading import read_changed
 from directory.settle import evidence_of
@@ -31,6 +31,7 @@ def _propose(call: Call, noun: str, id: UUID, bits: dict[str, int] | None) -> Pr
     client = client_of(call)
     schema = client.schema
     entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
+    protected = require_may_write(call, protected=is_protected(client, entry))
     delta = Delta()
     if bits is not None:
         change_control(delta, schema, entry, **bits)
@@ -42,6 +43,6 @@ def _propose(call: Call, noun: str, id: UUID, bits: dict[str, int] | None) -> Pr
         changes=tuple(delta.changes),
         write=write,
         answer=lambda: read_changed(call, entry.guid),
-        protected=is_protected(client, entry),
+        protected=protected,
         evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
     )

@@ -12,6 +12,7 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
+from audit.recorded_admin import RecordedAdmin
 from directory.connection import functional_level_name, try_connection
 from directory.models import DirectoryConnection
 from directory.saved_filter_models import SavedFilter
@@ -44,7 +45,8 @@ class DirectoryConnectionForm(forms.ModelForm):
         required=False,
         strip=False,
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
-        help_text="Encrypted in the database and never shown again. Leave empty to keep the present one.",
+        help_text="Encrypted in the database and never shown again. Leave empty to keep the present one, "
+        "unless the servers, their authority, StartTLS or the bind DN change.",
     )
 
     class Meta:
@@ -53,6 +55,7 @@ class DirectoryConnectionForm(forms.ModelForm):
 
     def clean_bind_password(self) -> str:
         given: str = self.cleaned_data["bind_password"]
+        self.instance.bind_password_given = bool(given)
         if given:
             return given
         if self.instance._state.adding:
@@ -62,7 +65,7 @@ class DirectoryConnectionForm(forms.ModelForm):
 
 
 @admin.register(DirectoryConnection)
-class DirectoryConnectionAdmin(admin.ModelAdmin):
+class DirectoryConnectionAdmin(RecordedAdmin):
     form = DirectoryConnectionForm
     list_display = ("name", "servers", "base_dn", "enabled", "changed_at")
     list_filter = ("enabled",)
@@ -132,7 +135,7 @@ class DirectoryConnectionAdmin(admin.ModelAdmin):
 
 
 @admin.register(SavedFilter)
-class SavedFilterAdmin(admin.ModelAdmin):
+class SavedFilterAdmin(RecordedAdmin):
     """To look at and to tidy up. They are made where they can be tried: over `/rest` and `/api`.
 
     A person sees what they see there, their own and shared ones; a superuser sees all, to remove what others left.

@@ -6,6 +6,7 @@ and tokenGroups knows neither distribution groups nor, on Samba, the groups of a
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -44,6 +45,18 @@ class Unreadable(NamedTuple):
     elsewhere: bool
 
 
+@dataclass(slots=True)
+class Alongside:
+    """Other objects to be read by the first search for groups, which costs less than a search of their own.
+
+    `entries` are those found; None when no search for groups was needed.
+    """
+
+    names: tuple[str, ...]
+    attributes: tuple[str, ...]
+    entries: list[Entry] | None = field(default=None)
+
+
 def groups_above(client: Client, entry: Entry) -> Iterator[Above]:
     """The groups an entry, read with ABOVE_ATTRIBUTES, belongs to, and all above these: each once, nearest first.
 
@@ -52,13 +65,13 @@ def groups_above(client: Client, entry: Entry) -> Iterator[Above]:
     return (step for step in ways_up(client, entry) if isinstance(step, Above))
 
 
-def ways_up(client: Client, entry: Entry) -> Iterator[Above | Unreadable]:
+def ways_up(client: Client, entry: Entry, *, alongside: Alongside | None = None) -> Iterator[Above | Unreadable]:
     """The same, with the groups that cannot be read.
 
     What is above a group seldom changes: where it was found before, it is asked for in the same search, which then is
     the only one. That a group is above another is said by what was just read, never by what is remembered.
     """
-    groups = _Groups(client)
+    groups = _Groups(client, alongside)
     level: dict[Key, tuple[str, ...]] = dict.fromkeys(group_keys(entry), ())
     reached: set[Key] = set()
     while level:
@@ -129,17 +142,18 @@ def is_deleted(client: Client, key: Key) -> bool:
 class _Groups:
     """Groups by their names and SIDs, read when they are needed, and with them those that were above them before."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, alongside: Alongside | None = None) -> None:
         self.found: dict[Key, Entry] = {}
         self._client = client
         self._memory = _memory_of(client)
+        self._alongside = alongside
 
     def read(self, keys: Iterable[Key]) -> list[str]:
         """Read those not found yet; gives the names of groups that were named here in another spelling."""
         missing = [key for key in keys if key not in self.found]
         asked = _with_those_above(missing, self._memory) if missing else {}
         spelled_otherwise = []
-        for group in _search(self._client, asked):
+        for group in self._search(asked):
             if not _is_readable(group):
                 continue
             found: tuple[Key, ...] = (group.dn, *group.values("objectSid"))
@@ -148,6 +162,21 @@ class _Groups:
             if asked.keys().isdisjoint(found):
                 spelled_otherwise.append(group.dn)
         return spelled_otherwise
+
+    def _search(self, asked: Iterable[Key]) -> Iterator[Entry]:
+        besides, self._alongside = self._alongside, None
+        keys = list(asked)
+        if besides is None or not keys:
+            self._alongside = besides
+            yield from _search(self._client, keys, NESTING_ATTRIBUTES)
+            return
+        besides.entries = []
+        names = {name.lower() for name in besides.names}
+        for entry in _search(self._client, [*keys, *besides.names], (*NESTING_ATTRIBUTES, *besides.attributes)):
+            if entry.dn.lower() in names:
+                besides.entries.append(entry)
+            else:
+                yield entry
 
 
 def _is_readable(group: Entry) -> bool:
@@ -193,11 +222,11 @@ def _with_those_above(keys: Iterable[Key], memory: Mapping[Key, tuple[str, ...]]
     return asked
 
 
-def _search(client: Client, keys: Iterable[Key]) -> Iterator[Entry]:
+def _search(client: Client, keys: Iterable[Key], attributes: tuple[str, ...]) -> Iterator[Entry]:
     conditions = [Equals("objectSid" if isinstance(key, bytes) else "distinguishedName", key) for key in keys]
     for start in range(0, len(conditions), _NAMES_IN_ONE_FILTER):
         some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
-        yield from client.search(client.default_naming_context, Scope.SUBTREE, some, NESTING_ATTRIBUTES)
+        yield from client.search(client.default_naming_context, Scope.SUBTREE, some, attributes)
 
 
 _lock = Lock()

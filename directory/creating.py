@@ -1,11 +1,11 @@
 """Proposals to create an object: one Add that holds everything, the password of an account included."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from directory import errors
-from directory.access import Reference, client_of, find_parent, require_inside_scopes
+from directory.access import Reference, client_of, find_parent
 from directory.foreseen import (
     refuse_primary_group_of_new,
     require_attributes_of,
@@ -18,10 +18,10 @@ from directory.ldap.dn import DistinguishedName
 from directory.ldap.flags import GroupType, UserAccountControl
 from directory.password_policy import PolicyReader
 from directory.passwords import explain_refusal, require_acceptable
-from directory.policy import protects_its_content
-from directory.proposal import SECRET, AttributeChange, Proposal, Target
+from directory.policy import protects_its_content, require_may_write
+from directory.proposal import SECRET, AttributeChange, Proposal, Target, shown_values
 from directory.reading import read_created
-from directory.references import require_new_members_allowed, require_references
+from directory.references import parent_of, require_new_members_allowed, resolve_references
 from directory.settle import evidence_of
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
 from directory.shapes.bags import Bags, pointer
@@ -129,9 +129,9 @@ def propose_create(
     why_risky = _risk_of_account(new, kind, account)
 
     container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
-    require_references(call, steps)
-    require_inside_scopes(call, *_members(steps))
-    require_new_members_allowed(client, new.values)
+    protected = require_may_write(call, protected=protects_its_content(client, container))
+    identities = resolve_references(call, steps, _changes_of_values(schema, new.values))
+    require_new_members_allowed(call, new.values, identities)
     dn = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
     require_possible_parent(schema, classes, container, "#/parent")
     require_attributes_of(schema, classes, steps)
@@ -149,15 +149,16 @@ def propose_create(
     written = named | (new.values.keys() - _OF_CREATIONS)
     return Proposal(
         target=Target(id=None, kind=kind, distinguished_name=str(dn)),
-        changes=tuple(_changes(schema, write)),
+        changes=(AttributeChange("distinguishedName", (), (write.dn,)), *_changes_of_values(schema, write.attributes)),
         write=write,
         answer=lambda: read_created(call, str(dn)),
         requires=permissions_for_attributes(frozenset(map(str.lower, written))) | {permission_for("create", kind)},
         attributes=written,
-        protected=protects_its_content(client, container),
+        protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
         evidence=evidence_of(write),
+        identities={**identities, parent_of(write.dn): container.guid},
         explain=partial(explain_refusal, policy),
     )
 
@@ -242,12 +243,7 @@ def _add_group(new: _Attributes, name: str, group: NewGroup) -> None:
         new.set("sAMAccountName", replace_bad_characters(name).encode(), "name")
 
 
-def _members(steps: Iterable[Step]) -> list[str]:
-    return [value.decode() for step in steps if step.name == "member" for value in step.values]
-
-
-def _changes(schema: Schema, write: Add) -> Iterable[AttributeChange]:
-    yield AttributeChange("distinguishedName", (), (write.dn,))
-    for name, values in write.attributes.items():
-        secret = name == "unicodePwd"
-        yield AttributeChange(name, (), (SECRET,) if secret else tuple(decode(schema.attribute(name), values)))
+def _changes_of_values(schema: Schema, values: Mapping[str, Sequence[bytes]]) -> Iterable[AttributeChange]:
+    for name, encoded in values.items():
+        attribute, secret = schema.attribute(name), name == "unicodePwd"
+        yield AttributeChange(name, (), (SECRET,) if secret else shown_values(attribute, decode(attribute, encoded)))

@@ -5,7 +5,8 @@ again when it is done: of all changes that close a cycle the last one sees it, a
 both do. Groups alone are looked at: a change of other members costs nothing more.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from uuid import UUID
 
 from directory.ancestry import NESTING_ATTRIBUTES
 from directory.errors import GroupCycle
@@ -16,7 +17,13 @@ from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of
 
 
 def look_for_cycle(
-    client: Client, target: Target, added: Collection[Entry], write: Modify | None, changes: Sequence[AttributeChange]
+    client: Client,
+    target: Target,
+    added: Collection[Entry],
+    write: Modify | None,
+    changes: Sequence[AttributeChange],
+    *,
+    identities: Mapping[str, UUID],
 ) -> Callable[[], TakenBack | None] | None:
     """The look back of a change that adds members to a group (`Proposal.look_back`); None where it needs none."""
     nested = [member for member in added if is_group(member)]
@@ -37,7 +44,8 @@ def look_for_cycle(
                 target=target,
                 changes=tuple(AttributeChange(each.attribute, each.after, each.before) for each in changes),
                 write=undoing,
-                evidence=evidence_of(undoing, entry=group, schema=client.schema, linked=nested),
+                evidence=evidence_of(undoing, entry=group, schema=client.schema, identities=identities),
+                identities=identities,
             )
             return TakenBack(change, refusal)
         return None

@@ -30,6 +30,7 @@ from directory.ldap.sddl import MalformedSddl, parse_sddl
 from directory.principals import domain_sid
 from directory.shapes.access_control import DelegatedTask, Delegation, Delegations, Source
 from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.visibility import Sight, sight_of
 from gateway.core.call import Call
 
 # Stand for whoever creates an object, and are replaced in what the object gets ([MS-DTYP] 2.5.3.4.3).
@@ -57,9 +58,10 @@ def find_delegations(call: Call, id: UUID, *, inherited: bool) -> Delegations:
     for item in granted:
         if item.grant.rights and item.grant.ace.sid is not None:
             by_principal[item.grant.ace.sid].append(item)
+    sight = sight_of(call)
     names = Names.of(client, by_principal)
     items: list[Delegation] = [
-        {"principal": names.principals[sid], "tasks": _tasks(some, names)} for sid, some in by_principal.items()
+        {"principal": names.principals[sid], "tasks": _tasks(some, names, sight)} for sid, some in by_principal.items()
     ]
     return {"items": items}
 
@@ -156,7 +158,11 @@ def _ancestors(client: Client, unit: _Place) -> Iterator[_Place]:
         name = name.parent
 
 
-def _tasks(granted: Sequence[_Granted], names: Names) -> list[DelegatedTask]:
+def _source(place: _Place | None, sight: Sight) -> Source | None:
+    return place.source if place is not None and sight.holds(place.entry.dn) else None
+
+
+def _tasks(granted: Sequence[_Granted], names: Names, sight: Sight) -> list[DelegatedTask]:
     """One principal's tasks: what was granted and what denied, by the object it was done on."""
     groups: dict[object, list[_Granted]] = defaultdict(list)
     for item in granted:
@@ -165,7 +171,7 @@ def _tasks(granted: Sequence[_Granted], names: Names) -> list[DelegatedTask]:
         {
             "name": name,
             "type": "deny" if some[0].grant.ace.denies else "allow",
-            "source": some[0].place.source if some[0].place else None,
+            "source": _source(some[0].place, sight),
             "entries": [names.entry(ace) for ace in aces],
         }
         for some in groups.values()

@@ -24,11 +24,13 @@ from directory.ldap import (
     make_rdn,
 )
 from directory.ldap.dn import MANGLED
-from directory.policy import SHOWN_AGE, is_protected
+from directory.policy import is_protected
+from directory.protection_state import SHOWN_AGE
 from directory.searches import Search
 from directory.shapes.deleted import DeletedObject, Deletion
 from directory.shapes.kinds import Kind
 from directory.shapes.record import renderer_for
+from directory.visibility import may_see_confidential, sight_of
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden
 
@@ -50,7 +52,7 @@ def deleted_search(call: Call) -> Search:
         # The container itself carries the mark too.
         condition=And(Equals("isDeleted", "TRUE"), Not(AnyGuid(container.values("objectGUID")))),
         needs=DELETION_ATTRIBUTES,
-        extend=lambda entry: _deletion(entry, schema, recycle_bin=recycle_bin),
+        extend=lambda entry, _: _deletion(entry, schema, recycle_bin=recycle_bin),
         show_deleted=True,
         base=container.dn,
     )
@@ -64,38 +66,47 @@ def deleted_objects_container(client: Client) -> Entry:
         raise errors.DirectoryDenied("The gateway's own account may not list the deleted objects.") from None
 
 
-def find_deleted(call: Call, id: UUID, attributes: Collection[str] = ()) -> Entry:
-    """The deleted object with the attributes asked for and DELETION_ATTRIBUTES.
+def find_deleted(call: Call, id: UUID, attributes: Collection[str] = (), *, identities: bool = False) -> Entry:
+    """The deleted object with the attributes asked for and DELETION_ATTRIBUTES, and `identities` as `Client.read` has.
 
     Raises ObjectNotFound for an object that is not there or is not deleted, Forbidden when its last known parent is, or
     was before it was deleted itself, outside the caller's scopes.
     """
     client = client_of(call)
-    entry = client.find(id, tuple(dict.fromkeys((*attributes, *DELETION_ATTRIBUTES, "objectGUID"))), deleted=True)
+    wanted = tuple(dict.fromkeys((*attributes, *DELETION_ATTRIBUTES, "objectGUID")))
+    entry = client.find(id, wanted, deleted=True, identities=identities)
     if entry is None or not entry.boolean("isDeleted"):
         raise errors.ObjectNotFound
     container = deleted_objects_container(client)
     if entry.guid == container.guid or not is_within_any(entry.dn, (container.dn,)):
         raise errors.ObjectNotFound
-    last_parent = entry.text(LAST_KNOWN_PARENT)
-    if last_parent is None:
+    parent = former_parent(client, entry)
+    if parent is None:
         if call.scopes:
             raise Forbidden
         return entry
-    parent = former_place(last_parent, container.dn, above_by_reading(client))
     if not is_within_any(parent, (client.settings.base_dn,)):
         raise errors.ObjectNotFound
     require_inside_scopes(call, parent)
     return entry
 
 
+def former_parent(client: Client, entry: Entry) -> str | None:
+    """Where a deleted object was: the name of its last known parent, or the one that had before it was deleted too."""
+    last_parent = entry.text(LAST_KNOWN_PARENT)
+    if last_parent is None:
+        return None
+    return former_place(last_parent, deleted_objects_container(client).dn, above_by_reading(client))
+
+
 def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) -> DeletedObject:
     """The record of a deleted object; raises as `find_deleted` and `select`."""
     client = client_of(call)
     schema = client.schema
-    renderer = renderer_for(schema, attributes, frozenset(Kind))
+    renderer = renderer_for(schema, attributes, frozenset(Kind), confidential=may_see_confidential(call))
     entry = find_deleted(call, id, renderer.selection.to_read)
-    record = renderer.render_whole(entry, protected=is_protected(client, entry, max_age=SHOWN_AGE))
+    protected = is_protected(client, entry, max_age=SHOWN_AGE)
+    record = renderer.render_whole(sight_of(call).confined(entry) if call.scopes else entry, protected=protected)
     recycle_bin = client.is_recycle_bin_enabled()
     return {**record, **_deletion(entry, schema, recycle_bin=recycle_bin)}
 

@@ -10,12 +10,13 @@ from directory.deletion_protection import require_deletable
 from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope
 from directory.ldap.codecs import decode, is_credential
 from directory.nesting import require_nobodys_primary_group
-from directory.policy import is_protected, protected_among
+from directory.policy import is_protected, protected_among, require_may_write
 from directory.proposal import AttributeChange, Proposal
 from directory.settle import evidence_of
 from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from directory.updating import TARGET_ATTRIBUTES, target_of
+from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.operation import Risk
 
@@ -44,15 +45,20 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     client = client_of(call)
     find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
     # All readable attributes: the record of the deletion is what a restore is refilled from.
-    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True)
-    require_deletable(entry)
+    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
+    protected = require_may_write(call, protected=is_protected(client, entry))
     below = _below(client, entry.dn)
+    if recursive:
+        for descendant in below:
+            _require_judgeable(descendant)
+    judgeable = [descendant for descendant in below if "objectGUID" in descendant]
+    protected = require_may_write(call, protected=protected or bool(protected_among(client, judgeable)))
+    require_deletable(entry)
     if below and not recursive:
         raise errors.NotEmpty(objectsBelow=len(below))
     for descendant in below:
-        _require_judgeable(descendant)
         require_deletable(descendant)
-    require_nobodys_primary_group(client, (entry, *below))
+    require_nobodys_primary_group(client, (entry, *below), tell=lambda name: sight_of(call).tell(name))
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
     return Proposal(
@@ -61,10 +67,11 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
         write=write,
         answer=lambda: None,
         requires=frozenset(permission_for("delete", kind_of(each.object_classes)) for each in (entry, *below)),
-        protected=is_protected(client, entry) or bool(protected_among(client, below)),
+        protected=protected,
         risk=Risk.DESTRUCTIVE,
-        warnings=_warnings(client, entry, below) if call.dry_run else (),
+        warnings=_warnings(client, sight_of(call).confined(entry), below) if call.dry_run else (),
         evidence=evidence_of(write, entry=entry),
+        identities={**entry.identities, **{each.dn: each.guid for each in (entry, *below)}},
     )
 
 
@@ -89,6 +96,8 @@ def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:
     for name in sorted(entry):
         attribute = schema.attribute(name)
         if attribute is None or is_credential(name) or name.lower() in _NOT_WORTH_KEEPING:
+            continue
+        if attribute.confidential:  # kept nowhere but in the directory, as passwords are
             continue
         maintained = attribute.system_only or attribute.constructed or attribute.back_link
         if not maintained or name.lower() in _WORTH_KEEPING:

@@ -110,6 +110,12 @@ class FilterUnsupported(GatewayError):
     status, code, title = 400, "AD.Filter.Unsupported", "The directory does not support this filter"
 
 
+class FilterTooCostly(GatewayError):
+    """`term` is the one with which the filter asks for more of a domain controller than one request may."""
+
+    status, code, title = 400, "AD.Filter.TooCostly", "The filter is too costly for the directory"
+
+
 class DirectoryRejected(GatewayError):
     """The directory itself refuses a write; `directoryMessage` is its message without names and paths.
 

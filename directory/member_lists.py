@@ -28,6 +28,8 @@ from gateway.core.shapes import Flag
 
 # Computed by Windows, through the trust for an account of another domain ([MS-ADTS] 3.1.1.4.5.18); not by Samba.
 _PRINCIPAL_NAME = "msDS-PrincipalName"
+_FEW_GROUPS = 2
+"""Samba compares `memberOf` with each of more groups for every object: a search of those is expensive."""
 
 
 class MembershipQuery(SearchQuery):
@@ -50,6 +52,7 @@ def list_members(call: Call, *, id: UUID, query: MembershipQuery) -> Page[Direct
         condition=Or(*(condition for holder in groups for condition in _is_member(holder))),
         needs=("objectClass", "objectSid", _PRINCIPAL_NAME),
         extend=_name_of_foreigner,
+        expensive=len(groups) > _FEW_GROUPS,
     )
     return run_search(call, search, query)
 
@@ -61,7 +64,7 @@ def _is_member(group: Entry) -> Iterator[Filter]:
         yield Equals("primaryGroupID", number)
 
 
-def _name_of_foreigner(entry: Entry) -> dict[str, str]:
+def _name_of_foreigner(entry: Entry, _: Entry) -> dict[str, str]:
     """What is shown instead of the SID that a foreign security principal is named by, where anybody knows it."""
     if not is_foreign(entry):
         return {}

@@ -17,7 +17,7 @@ from directory.nesting import (
     require_no_cycle,
     those_with_primary_group,
 )
-from directory.policy import is_protected
+from directory.policy import is_protected, require_may_write
 from directory.proposal import AttributeChange, Proposal
 from directory.settle import evidence_of
 from directory.shapes.bags import MAX_VALUES
@@ -50,6 +50,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     adding, removing = _read(body)
     client = client_of(call)
     group = find_object(call, id, kinds=KINDS_OF_NOUN["groups"], attributes=_GROUP_ATTRIBUTES)
+    protected = require_may_write(call, protected=is_protected(client, group))
     found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     for guid, where in (adding | removing).items():
         if guid not in found:
@@ -76,16 +77,18 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         "unchanged": len(found) - len(added) - len(removed),
     }
     target = target_of(group)
+    identities = {entry.dn: entry.guid for entry in (*added, *removed)}
     return Proposal(
         target=target,
         changes=changes,
         write=write,
         answer=lambda: answer,
-        protected=is_protected(client, group),
+        protected=protected,
         risk=risk,
         risk_reason=why_risky,
-        evidence=evidence_of(write, entry=group, schema=client.schema, linked=found.values()) if write else {},
-        look_back=look_for_cycle(client, target, added, write, changes),
+        evidence=evidence_of(write, entry=group, schema=client.schema, identities=identities) if write else {},
+        identities=identities,
+        look_back=look_for_cycle(client, target, added, write, changes, identities=identities),
     )
 
 

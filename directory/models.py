@@ -6,7 +6,7 @@ Directory objects themselves are never stored here. The models of runs are in `r
 import ipaddress
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F
 
+from directory.bind_password import DESTINATION_FIELDS, seal_of
 from directory.ldap import DistinguishedName, InvalidValue
 from gateway.core.encryption import EncryptedTextField
 
@@ -77,6 +78,8 @@ class DirectoryConnection(models.Model):
     """How the gateway reaches one Active Directory domain, and as whom.
 
     `revision` grows with every change, so that each process notices that its pool of LDAP connections is outdated.
+    `bind_seal` binds the password to where it is sent (`directory.bind_password`). While the gateway changes it
+    (`directory.rotation`), the new one is `pending_bind_password`; afterwards the old one is kept for a while.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -97,7 +100,27 @@ class DirectoryConnection(models.Model):
         help_text="The account the gateway signs in with: a distinguished name or user principal name. "
         "Give it the rights it needs and no more; the gateway's own roles confine what is done with them.",
     )
+    bind_account = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The SID of the account that the bind DN stood for when it was last looked up.",
+    )
+    bind_account_learnt_for = models.CharField(max_length=1000, blank=True, default="", db_default="", editable=False)
+    protection_changes = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="Grows with every change by the gateway that may change which other objects are protected.",
+    )
     bind_password = EncryptedTextField("bind password", help_text="Encrypted in the database and never shown again.")
+    bind_seal = EncryptedTextField(blank=True, default="", db_default="", editable=False)
+    pending_bind_password = EncryptedTextField(blank=True, default="", db_default="", editable=False)
+    pending_since = models.DateTimeField(null=True, editable=False)
+    previous_bind_password = EncryptedTextField(blank=True, default="", db_default="", editable=False)
+    rotated_at = models.DateTimeField(null=True, editable=False)
     ca_certificate = models.TextField(
         "CA certificate",
         blank=True,
@@ -128,9 +151,25 @@ class DirectoryConnection(models.Model):
     class Meta:
         ordering = ("name",)
         verbose_name = "directory connection"
+        permissions = (("rotate_bind_password", "Have the gateway change the password of its account"),)
 
     def __str__(self) -> str:
         return self.name
+
+    bind_password_given = False
+    """Set by who has just been given the password, so that it is sealed to the connection as it is now."""
+    _kept_password: str | None = None
+
+    @classmethod
+    def from_db(cls, *args: Any, **kwargs: Any) -> Self:
+        row = super().from_db(*args, **kwargs)
+        row._kept_password = row.__dict__.get("bind_password")
+        return row
+
+    def refresh_from_db(self, using: Any = None, fields: Any = None, from_queryset: Any = None) -> None:
+        super().refresh_from_db(using=using, fields=fields, from_queryset=from_queryset)
+        if fields is None or "bind_password" in fields:
+            self._kept_password = self.bind_password
 
     def clean(self) -> None:
         problems: dict[str, list[str]] = {}
@@ -140,17 +179,44 @@ class DirectoryConnection(models.Model):
             problems["urls"] = refusal.messages
         if self.base_dn and not _is_distinguished_name(self.base_dn):
             problems["base_dn"] = ["This is not a distinguished name."]
+        if not self._is_password_given() and not self.is_bind_password_sealed:
+            problems["bind_password"] = [
+                "Give the password anew: the servers, their authority, StartTLS or the bind name have changed."
+            ]
         if problems:
             raise ValidationError(problems)
 
+    @property
+    def is_bind_password_sealed(self) -> bool:
+        """Whether the password was given for the servers and the name that the connection has now."""
+        return self.bind_seal == self._seal()
+
+    def _seal(self) -> str:
+        destination: dict[str, Any] = {name: getattr(self, name) for name in DESTINATION_FIELDS}
+        return seal_of(**destination, password=self.bind_password)
+
+    def _is_password_given(self) -> bool:
+        """One that is not the password kept was given too."""
+        return self._state.adding or self.bind_password_given or self.bind_password != self._kept_password
+
     def save(self, *args: Any, **kwargs: Any) -> None:
         """Save and count the revision up in the database itself, so that two changes at once are two revisions."""
+        if self._is_password_given():
+            self.bind_seal = self._seal()
+            changed = {"bind_seal"}
+            if self.previous_bind_password != self._kept_password:  # given by somebody: others are of no account now
+                self.pending_bind_password = self.previous_bind_password = ""
+                self.pending_since = None
+                changed |= {"pending_bind_password", "previous_bind_password", "pending_since"}
+            if kwargs.get("update_fields") is not None:
+                kwargs["update_fields"] = {*kwargs["update_fields"], *changed}
         if not self._state.adding:
             self.revision = F("revision") + 1
             if kwargs.get("update_fields") is not None:
                 kwargs["update_fields"] = {*kwargs["update_fields"], "revision", "changed_at"}
         super().save(*args, **kwargs)
         self.refresh_from_db(fields=["revision"])
+        self._kept_password, self.bind_password_given = self.bind_password, False
 
 
 class DirectoryPermission(models.Model):
@@ -187,6 +253,7 @@ class DirectoryPermission(models.Model):
             ("run_accounts", "Enable or disable all accounts of an organizational unit in one run"),
             ("read_deleted", "Read deleted objects"),
             ("restore_deleted", "Restore deleted objects"),
+            ("read_confidential", "Read attributes that the schema marks confidential"),
             ("read_acl", "Read access control lists and delegations"),
             ("run_savedfilter", "Run saved filters"),
             ("manage_savedfilter", "Create, change and delete saved filters"),

@@ -14,15 +14,17 @@ from directory.deletion_protection import require_deletable
 from directory.foreseen import require_possible_parent
 from directory.group_policy import inheritance_warnings
 from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Rename, Scope, make_rdn
-from directory.policy import holds_protected, is_protected, protects_its_content
+from directory.policy import holds_protected, is_protected, protects_its_content, require_may_write
 from directory.proposal import AttributeChange, Proposal
 from directory.reading import read_changed
+from directory.references import parent_of
 from directory.settle import evidence_of
 from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.modifications import refusal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.shapes.value_rules import refuse_name
 from directory.updating import TARGET_ATTRIBUTES, target_of
+from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
 from gateway.core.operation import Risk
@@ -40,27 +42,30 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
     AlreadyExists, and DirectoryRejected for a parent that holds no such class.
     """
     client = client_of(call)
-    entry = _find(call, id, noun, descriptor=True)
+    entry, protected = _find(call, id, noun, descriptor=True)
     container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
+    stays = container.guid.bytes_le in entry.values("parentGUID")
+    protected = require_may_write(call, protected=protected or (not stays and protects_its_content(client, container)))
     old = DistinguishedName.parse(entry.dn)
     if DistinguishedName.parse(container.dn).is_within(old):
         raise errors.MoveBelowItself
     rdn = _spelled_rdn(entry.dn)
     write = None
-    if container.guid.bytes_le not in entry.values("parentGUID"):
+    if not stays:
         require_deletable(entry)
         require_possible_parent(client.schema, entry.object_classes, container, "#/parent")
         write = Rename(entry.dn, rdn, container.dn)
     kind = kind_of(entry.object_classes)
     warnings: tuple[str, ...] = ()
     if call.dry_run and write is not None:
-        warnings = (*_below_warnings(client, entry), *inheritance_warnings(client, entry, container.dn))
+        warnings = (*_below_warnings(client, entry), *inheritance_warnings(client, entry, container.dn, sight_of(call)))
     return _propose(
         call,
         entry,
         write,
         new_dn=f"{rdn},{container.dn}",
-        into_protected=write is not None and protects_its_content(client, container),
+        protected=protected,
+        new_parent=container.guid,
         risk_reason="it moves an organizational unit" if kind is Kind.ORGANIZATIONAL_UNIT else None,
         warnings=warnings,
     )
@@ -74,7 +79,7 @@ def propose_rename(call: Call, *, noun: str, id: UUID, name: str) -> Proposal:
     if complaint := refuse_name(name):
         raise refusal(InvalidRequest, "#/name", complaint)
     client = client_of(call)
-    entry = _find(call, id, noun)
+    entry, protected = _find(call, id, noun)
     old = DistinguishedName.parse(entry.dn)
     rdn = make_rdn(old.rdn_attribute, name)
     write = None if name == entry.text("name") else Rename(entry.dn, rdn)
@@ -87,20 +92,27 @@ def propose_rename(call: Call, *, noun: str, id: UUID, name: str) -> Proposal:
         entry,
         write,
         new_dn=f"{rdn},{old.parent}",
+        protected=protected,
         requires=frozenset({permission_for("update", kind)}),
         warnings=warnings,
     )
 
 
-def _find(call: Call, id: UUID, noun: str, *, descriptor: bool = False) -> Entry:
-    """The object, with its present parent inside the scopes: the base of a scope stays where and what it is."""
+def _find(call: Call, id: UUID, noun: str, *, descriptor: bool = False) -> tuple[Entry, bool]:
+    """The object, with its present parent inside the scopes: the base of a scope stays where and what it is.
+
+    And whether it is protected, or holds an object that is; Forbidden when the caller may not write such.
+    """
     find_object(call, id, kinds=KINDS_OF_NOUN[noun])
     wanted = (*TARGET_ATTRIBUTES, "parentGUID", "gPOptions", "instanceType")
-    entry = client_of(call).read(id, wanted, descriptor=descriptor)
+    client = client_of(call)
+    entry = client.read(id, wanted, descriptor=descriptor)
     require_inside_scopes(call, entry.dn, str(DistinguishedName.parse(entry.dn).parent))
+    protected = is_protected(client, entry) or (_has_children(client, entry) and holds_protected(client, entry.dn))
+    require_may_write(call, protected=protected)
     if (entry.integer("instanceType") or 0) & InstanceType.HEAD_OF_NAMING_CONTEXT:
         raise errors.DirectoryRejected("The root of a naming context has no other place and no other name.")
-    return entry
+    return entry, protected
 
 
 def _spelled_rdn(dn: str) -> str:
@@ -115,7 +127,8 @@ def _propose(
     write: Rename | None,
     *,
     new_dn: str,
-    into_protected: bool = False,
+    protected: bool,
+    new_parent: UUID | None = None,
     requires: Collection[str] = (),
     risk_reason: str | None = None,
     warnings: tuple[str, ...] = (),
@@ -129,14 +142,20 @@ def _propose(
         write=write,
         answer=lambda: _read_at(call, entry.guid, new_dn if write else None),
         requires=frozenset(requires),
-        protected=into_protected
-        or is_protected(client, entry)
-        or (_has_children(client, entry) and holds_protected(client, entry.dn)),
+        protected=protected,
         risk=Risk.DESTRUCTIVE if risk_reason else Risk.ORDINARY,
         risk_reason=risk_reason,
         warnings=warnings,
         evidence=evidence_of(write, entry=entry, schema=client.schema) if write else {},
+        identities=_parents(entry, new_dn, new_parent) if write else {},
     )
+
+
+def _parents(entry: Entry, new_dn: str, new_parent: UUID | None) -> dict[str, UUID]:
+    """The objectGUIDs of the parents before and after, by name; without a new one it stays where it is."""
+    computed = entry.values("parentGUID")
+    parents = {} if new_parent is None else {parent_of(new_dn): new_parent}
+    return {parent_of(entry.dn): UUID(bytes_le=computed[0]), **parents} if computed else parents
 
 
 def _require_free(client: Client, entry: Entry, new_dn: str) -> None:

@@ -1,7 +1,7 @@
 """Groups in groups: what lies below one, and which groups may hold which. Reads; proposes nothing."""
 
 import struct
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
 from directory import errors
@@ -68,10 +68,10 @@ def complaint_about_scopes(group: Entry, members: Iterable[Entry]) -> tuple[Entr
     return None
 
 
-def require_type_fits(client: Client, group: Entry, delta: Delta) -> None:
+def require_type_fits(client: Client, group: Entry, delta: Delta, *, tell: Callable[[str], str]) -> None:
     """Refuse a scope or type that does not suit the group's members, or the groups that it is a member of.
 
-    Samba looks at neither. Raises DirectoryRejected naming one of them.
+    Samba looks at neither. Raises DirectoryRejected naming one of them, as far as `tell` lets the caller know it.
     """
     after = [step.values for step in delta.modifications if step.attribute == "groupType" and step.op != "delete"]
     if not after:
@@ -81,10 +81,10 @@ def require_type_fits(client: Client, group: Entry, delta: Delta) -> None:
     may_not_suit = And(Or(_GROUP, Equals("objectClass", "foreignSecurityPrincipal")), Equals("memberOf", group.dn))
     members = [member for member in _search(client, may_not_suit) if member.dn.encode() not in leaving]
     if complaint := complaint_about_scopes(changed, members):
-        raise errors.DirectoryRejected(f"{complaint[1]} It has {complaint[0].dn}.")
+        raise errors.DirectoryRejected(f"{complaint[1]} It has {tell(complaint[0].dn)}.")
     for holder in _search(client, And(_GROUP, Equals("member", group.dn))):
         if complaint := complaint_about_scopes(holder, [changed]):
-            raise errors.DirectoryRejected(f"{complaint[1]} It would be one of {holder.dn}.")
+            raise errors.DirectoryRejected(f"{complaint[1]} It would be one of {tell(holder.dn)}.")
 
 
 def is_group(entry: Entry) -> bool:
@@ -105,12 +105,12 @@ def those_with_primary_group(group: Entry, accounts: Iterable[Entry]) -> set[UUI
     return {account.guid for account in accounts if account.values("primaryGroupID") == wanted}
 
 
-def require_nobodys_primary_group(client: Client, leaving: Collection[Entry]) -> None:
+def require_nobodys_primary_group(client: Client, leaving: Collection[Entry], *, tell: Callable[[str], str]) -> None:
     """Refuse to delete objects, read with objectSid, among which is the primary group of an account.
 
     The directory refuses it too, but Samba's words for it are those of a name in use. Of a group and an account that
     are deleted together either may come first: that it might go well is no reason to begin. Raises PrimaryGroup naming
-    an account.
+    an account, as far as `tell` lets the caller know it.
     """
     groups = {str(number): group for group in leaving if is_group(group) and (number := relative_id(group)) is not None}
     conditions = [Equals("primaryGroupID", number) for number in groups]
@@ -118,7 +118,7 @@ def require_nobodys_primary_group(client: Client, leaving: Collection[Entry]) ->
         some = Or(*conditions[start : start + _NAMES_IN_ONE_FILTER])
         for account in client.search(client.default_naming_context, Scope.SUBTREE, some, ("primaryGroupID",)):
             group = groups[account.text("primaryGroupID") or ""]
-            raise errors.PrimaryGroup(f"{group.dn} is the primary group of {account.dn}.")
+            raise errors.PrimaryGroup(f"{group.dn} is the primary group of {tell(account.dn)}.")
 
 
 def relative_id(group: Entry) -> int | None:

@@ -15,12 +15,14 @@ _KINDS = (_UPPER, _LOWER, _DIGITS, _SYMBOLS)
 _CHARACTERS = "".join(_KINDS)
 
 
-def generate_password(policy: PasswordPolicy | None, *, account_name: str | None, display_name: str | None) -> str:
-    """A password with all four kinds of ASCII characters, without a part of the account's names.
+def generate_password(
+    policy: PasswordPolicy | None, *, account_name: str | None, display_name: str | None, shortest: int = SHORTEST
+) -> str:
+    """A password of at least so many characters, of all four kinds of ASCII, without a part of the account's names.
 
     What does not fit is thrown away whole and drawn anew, so that every fitting password is as likely as any other.
     """
-    length = max(SHORTEST, policy.minimum_length if policy else 0)
+    length = max(shortest, policy.minimum_length if policy else 0)
     while True:
         password = "".join(secrets.choice(_CHARACTERS) for _ in range(length))
         has_all_kinds = all(any(character in kind for character in password) for kind in _KINDS)

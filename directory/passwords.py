@@ -24,7 +24,7 @@ from directory.password_policy import (
     policy_for,
     policy_of,
 )
-from directory.policy import is_protected
+from directory.policy import is_protected, require_may_write
 from directory.proposal import SECRET, AttributeChange, Proposal
 from directory.settle import evidence_of
 from directory.shapes.kinds import KINDS_OF_NOUN
@@ -37,10 +37,11 @@ from gateway.core.shapes import render_timestamp
 from gateway.limits import count_password_change
 
 _COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
-_READ = (
+PASSWORD_ATTRIBUTES = (
     *TARGET_ATTRIBUTES,
     *(RESULTANT_POLICY, _COMPUTED_CONTROL, "sAMAccountName", "displayName", "pwdLastSet", "lockoutTime"),
 )
+"""What an account must have been read with to have its password set or changed."""
 _NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))
 _ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
 
@@ -56,12 +57,14 @@ def propose_reset(
     """
     client = client_of(call)
     schema = client.schema
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=_READ)
+    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=PASSWORD_ATTRIBUTES)
+    protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
     if new_password is None:
         policy = policy_of(client, entry)
-        names = {"account_name": entry.text("sAMAccountName"), "display_name": entry.text("displayName")}
-        new_password = generated = generate_password(policy, **names)
+        new_password = generated = generate_password(
+            policy, account_name=entry.text("sAMAccountName"), display_name=entry.text("displayName")
+        )
     else:
         policy = policy_for(client, entry, new_password)
         require_acceptable(policy, entry, new_password)
@@ -81,7 +84,7 @@ def propose_reset(
         write=Modify(target, tuple(delta.modifications)),
         answer=lambda: answer,
         requires=frozenset({"directory.unlock_account"}) if unlock else frozenset(),
-        protected=is_protected(client, entry),
+        protected=protected,
         warnings=(
             *_warnings(policy, entry, None if generated else new_password),
             *_warnings_of_reset(entry, must_change=must_change, unlock=unlock),
@@ -104,7 +107,8 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
     Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
     client = client_of(call)
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=_READ)
+    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=PASSWORD_ATTRIBUTES)
+    protected = require_may_write(call, protected=is_protected(client, entry))
     # A dry run tries nothing, and an approved change was counted when it was asked for.
     if call.directory is not None and call.change_request_id is None and not call.dry_run:
         count_password_change(entry.guid)
@@ -117,13 +121,13 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
             Modification("add", "unicodePwd", (quoted_password(new),)),
         ),
     )
-    too_early = _too_early(policy, entry)
+    too_early = find_minimum_age_hint(policy, entry)
     return Proposal(
         target=target_of(entry),
         changes=(_NEW_PASSWORD,),
         write=write,
         answer=lambda: None,
-        protected=is_protected(client, entry),
+        protected=protected,
         warnings=(*_warnings(policy, entry, new), *([too_early] if too_early else [])),
         evidence=evidence_of(write, entry=entry, schema=client.schema),
         explain=partial(explain_refusal, policy, hint=too_early),
@@ -172,7 +176,7 @@ def _is_locked_out(entry: Entry) -> bool:
     return bool((entry.integer(_COMPUTED_CONTROL) or 0) & UserAccountControl.LOCKOUT)
 
 
-def _too_early(policy: PasswordPolicy | None, entry: Entry) -> str | None:
+def find_minimum_age_hint(policy: PasswordPolicy | None, entry: Entry) -> str | None:
     """Until when the minimum age stands in the way of a change, as a sentence. It does not where one is due (0)."""
     last = filetime_to_datetime(entry.integer("pwdLastSet") or 0)
     if policy is None or last is None or last + policy.minimum_age <= datetime.now(UTC):

@@ -1,16 +1,15 @@
 """Why an object is protected, in words for people. Whether it is, `policy` decides."""
 
+from collections.abc import Iterator
 from uuid import UUID
 
+from directory.bind_accounts import bind_accounts, groups_of_bind_accounts
+from directory.domain_control import holders
+from directory.governing import places_of, why_governing
 from directory.ldap import Client, DistinguishedName, Entry
 from directory.ldap.flags import SystemFlags, UserAccountControl
-from directory.policy import (
-    find_protected_below,
-    is_administrative_account,
-    is_administrative_group,
-    path_to_administrators,
-    path_to_unreadable_group,
-)
+from directory.policy import find_protected_below, path_to_holders, path_to_unreadable_group
+from directory.protection_state import administrative_accounts, administrative_groups
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 
 _CONTROLLER_BITS = UserAccountControl.SERVER_TRUST_ACCOUNT | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
@@ -36,24 +35,40 @@ def why_protected(client: Client, guid: UUID) -> str | None:
 
 def _own_reason(client: Client, entry: Entry) -> str | None:
     """The most telling of the reasons. The marks come last: they are traces of the others, and can be left over."""
-    if is_administrative_account(client, entry):
-        return "a built-in administrative account"
-    if is_administrative_group(client, entry):
-        return "a built-in administrative group"
-    if path := path_to_administrators(client, entry):
+    return next(_reasons(client, entry), None)
+
+
+def _reasons(client: Client, entry: Entry) -> Iterator[str]:
+    domain_sid = places_of(client).domain_sid
+    sid = next(iter(entry.values("objectSid")), None)
+    if sid in administrative_accounts(domain_sid):
+        yield "a built-in administrative account"
+    if sid in administrative_groups(domain_sid):
+        yield "a built-in administrative group"
+    if sid is not None and (connection := bind_accounts(client).get(sid)) is not None:
+        yield "the account that the gateway signs in with" + (f" (connection {connection})" if connection else "")
+    path, right = path_to_holders(client, entry)
+    if path:
         *between, group = (_name(dn) for dn in path)
-        return f"member of {group}" + (f" through {' and '.join(between)}" if between else "")
+        through = f" through {' and '.join(between)}" if between else ""
+        yield f"member of {group}{through}" + (f", which {right}" if right else "")
+    if sid is not None and sid in (by_access := holders(client)):
+        yield f"one that {by_access[sid]}"
     if path := path_to_unreadable_group(client, entry):
-        return f"member of {path[-1]}, which the gateway's account may not read"
-    return next((words for is_so, words in _marks(client, entry) if is_so), None)
+        yield f"member of {path[-1]}, which the gateway's account may not read"
+    if sid is not None and "primaryGroupID" not in entry and sid in groups_of_bind_accounts(client):
+        yield "a group that gives the gateway's own account its rights"
+    if (entry.integer("userAccountControl") or 0) & _CONTROLLER_BITS:
+        yield "a domain controller"
+    if place := why_governing(client, entry.dn):
+        yield place
+    yield from (words for is_so, words in _marks(entry) if is_so)
 
 
-def _marks(client: Client, entry: Entry) -> tuple[tuple[bool, str], ...]:
+def _marks(entry: Entry) -> tuple[tuple[bool, str], ...]:
     control, flags = entry.integer("userAccountControl") or 0, entry.integer("systemFlags") or 0
-    configuration = client.configuration_naming_context.lower()
     return (
-        (bool(control & _CONTROLLER_BITS), "a domain controller"),
-        (entry.dn.lower().endswith(configuration), "a part of the forest's configuration"),
+        (bool(control & UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT), "the account of a trust between domains"),
         (entry.boolean("isCriticalSystemObject"), "marked as a critical system object"),
         (entry.integer("adminCount") == 1, "marked as an administrator's: its adminCount is 1"),
         (bool(flags & SystemFlags.DISALLOW_DELETE), "marked as not to be deleted"),

@@ -8,10 +8,12 @@ from uuid import UUID
 from directory import errors
 from directory.access import Reference, client_of, find_object, parse_reference
 from directory.ldap.dn import DistinguishedName
-from directory.policy import SHOWN_AGE, is_protected
+from directory.policy import is_protected
+from directory.protection_state import SHOWN_AGE
 from directory.settle import SECONDS_TO_COME_BACK
 from directory.shapes.kinds import Kind
 from directory.shapes.record import DirectoryObject, renderer_for
+from directory.visibility import may_see_confidential, sight_of
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, InvalidRequest
 
@@ -26,11 +28,12 @@ def read_record(
     Raises DirectoryDenied when the gateway's account may list the object but not read it: nothing could be told of it.
     """
     client = client_of(call)
-    renderer = renderer_for(client.schema, attributes, kinds)
+    renderer = renderer_for(client.schema, attributes, kinds, confidential=may_see_confidential(call))
     entry = find_object(call, reference, kinds=kinds, attributes=renderer.selection.to_read)
     if "objectGUID" not in entry:
         raise errors.DirectoryDenied("The gateway's own account may not read this object.")
-    return renderer.render_whole(entry, protected=is_protected(client, entry, max_age=SHOWN_AGE))
+    protected = is_protected(client, entry, max_age=SHOWN_AGE)
+    return renderer.render_whole(sight_of(call).confined(entry) if call.scopes else entry, protected=protected)
 
 
 def read_by_name(

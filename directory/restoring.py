@@ -4,15 +4,23 @@ What comes back depends on the recycle bin: an object in it has kept everything;
 SID, sAMAccountName, access control list) and loses most else, the password and all memberships included.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from audit.deletions import last_image
+from audit.deletions import last_deletion
 from directory import errors
 from directory.access import Reference, client_of, find_object, find_parent
-from directory.deleted import deleted_at, deleted_objects_container, find_deleted, is_recyclable, last_known_rdn
+from directory.deleted import (
+    deleted_at,
+    deleted_objects_container,
+    find_deleted,
+    former_parent,
+    is_recyclable,
+    last_known_rdn,
+)
 from directory.foreseen import require_possible_parent
+from directory.governing import places_of
 from directory.ldap import (
     Client,
     DistinguishedName,
@@ -20,21 +28,22 @@ from directory.ldap import (
     Equals,
     Modification,
     Modify,
-    Schema,
     Scope,
     decode,
     guid_reference,
     make_rdn,
 )
 from directory.ldap.reanimation import reanimate
-from directory.policy import is_protected
+from directory.policy import is_protected, protects_its_content, require_may_write
 from directory.proposal import AttributeChange, FollowUp, Proposal, Target
 from directory.reading import read_record
-from directory.refilling import Refill, refill_from
+from directory.references import parent_of
+from directory.refilling import Image, Refill, image_of, refill_from
+from directory.returning import Returning, find_returning
 from directory.settle import evidence_of
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from directory.shapes.modifications import refusal
-from directory.shapes.record import version_of
+from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import refuse_name
 from directory.updating import TARGET_ATTRIBUTES
 from gateway.core.call import Call
@@ -54,16 +63,23 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     if name is not None and (complaint := refuse_name(name)):
         raise refusal(InvalidRequest, "#/name", complaint)
     client = client_of(call)
-    entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES))
-    container = _last_parent(call, client, entry) if parent is None else find_parent(call, parent)
+    entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES, *sorted(client.schema.linked)), identities=True)
+    was_governing = places_of(client).govern_below(former_parent(client, entry) or "")
+    protected = require_may_write(call, protected=was_governing or is_protected(client, entry))
+    if parent is None:
+        container = _last_parent(call, client, entry)
+    else:
+        container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
+    protected = require_may_write(call, protected=protected or protects_its_content(client, container))
     require_possible_parent(client.schema, entry.object_classes, container, None if parent is None else "#/parent")
     rdn = last_known_rdn(entry)
     if name is not None:
         rdn = make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, name)
     new_dn = f"{rdn},{container.dn}"
     is_whole = is_recyclable(entry, recycle_bin=client.is_recycle_bin_enabled())
-    image = None if is_whole else _image(call, entry, client.schema)
-    _require_free(client, entry, new_dn, image or {})
+    image = None if is_whole else _image(call, client, entry)
+    _require_free(client, entry, new_dn, {} if image is None else image.values)
+    returning = find_returning(call, client, entry) if is_whole else Returning()
     refill = Refill() if image is None else refill_from(call, image, entry, new_dn)
     write = reanimate(entry.dn, new_dn, refill.steps)
     kind = kind_of(entry.object_classes)
@@ -82,16 +98,19 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
             AttributeChange("distinguishedName", (entry.dn,), (new_dn,)),
             AttributeChange("isDeleted", ("TRUE",), ()),
             *refill.changes,
+            *returning.changes,
         ),
         write=write,
         # With the memberships: they come back one by one, and the answer shows which did.
         answer=lambda: read_record(
             call, entry.guid, kinds=frozenset(Kind), attributes=sorted(DEFAULT_ATTRIBUTES[kind] | {"memberOf"})
         ),
-        protected=is_protected(client, entry),
+        requires=returning.requires,
+        protected=protected or returning.joins_protected or refill.joins_protected,
         risk=Risk.SECURITY,
         warnings=warnings,
         evidence=evidence_of(write, entry=entry),
+        identities={**refill.identities, **returning.identities, parent_of(new_dn): container.guid},
         explain=lambda refusal: _explained(client, entry, refusal),
         follow_ups=tuple(refill.follow_ups) if password_kept is None else (password_kept,),
     )
@@ -129,22 +148,23 @@ def _explained(client: Client, entry: Entry, refusal: GatewayError) -> GatewayEr
 
 
 def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
-    known = entry.text("lastKnownParent")
+    known = entry.identities.get(entry.text("lastKnownParent") or "")
     parent = None if known is None else client.find(known, ("objectGUID",))
     if parent is None:
         raise errors.ParentDeleted("The container the object was in is deleted: name another parent.")
-    return find_object(call, parent.guid)
+    return find_object(call, parent.guid, attributes=PROTECTION_ATTRIBUTES)
 
 
-def _image(call: Call, entry: Entry, schema: Schema) -> dict[str, list[str]] | None:
+def _image(call: Call, client: Client, entry: Entry) -> Image | None:
     """What the log knows of the object from the record of this deletion."""
-    moment = deleted_at(entry, schema)
+    moment = deleted_at(entry, client.schema)
     if moment is None or call.directory is None:
         return None
-    return last_image(call.directory.id, entry.guid, deleted_at=datetime.fromisoformat(moment))
+    deletion = last_deletion(call.directory.id, entry.guid, deleted_at=datetime.fromisoformat(moment))
+    return None if deletion is None else image_of(client, deletion)
 
 
-def _require_free(client: Client, entry: Entry, new_dn: str, image: dict[str, list[str]]) -> None:
+def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str, Sequence[str]]) -> None:
     """Refuse early what the directory would refuse, or what it would not notice: names that others have by now."""
     if client.find(new_dn, ("objectGUID",)) is not None:
         taken = DistinguishedName.parse(new_dn).rdn_value
@@ -160,9 +180,7 @@ def _require_free(client: Client, entry: Entry, new_dn: str, image: dict[str, li
             raise errors.AlreadyExists(f"The {attribute} {text!r} is in use by another object.")
 
 
-def _what_comes_back(
-    kind: Kind, refill: Refill, *, is_whole: bool, image: dict[str, list[str]] | None
-) -> Sequence[str]:
+def _what_comes_back(kind: Kind, refill: Refill, *, is_whole: bool, image: Image | None) -> Sequence[str]:
     if is_whole:
         return ("The recycle bin has kept the object's attributes and memberships: they come back with it.",)
     warnings = ["It is a tombstone: the directory has lost most of its attributes and all memberships."]

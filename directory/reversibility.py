@@ -57,4 +57,6 @@ def can_be_put_back(change: AttributeChange) -> bool:
     """Whether the log knows what one attribute of an update was before, and somebody may write it."""
     if change.attribute.lower() in _NOT_PUT_BACK or is_credential(change.attribute):
         return False
-    return not any(value == SECRET or any(sign in value for sign in _NUL_SIGNS) for value in change.before)
+    if SECRET in (*change.before, *change.after):
+        return False
+    return not any(sign in value for sign in _NUL_SIGNS for value in change.before)

@@ -6,8 +6,8 @@ directory still is as the change left it. The proposal itself tells: its old val
 somebody else changes in between is overwritten.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -21,20 +21,31 @@ from directory.access import client_of, find_object
 from directory.accounts import propose_enabled
 from directory.deleted import deleted_at, find_deleted
 from directory.deleting import propose_delete
-from directory.ldap import AttributeType, DistinguishedName, UserAccountControl, decode
+from directory.identities import changes_of, read_recorded, resolve_as_of
+from directory.ldap import (
+    AttributeType,
+    DistinguishedName,
+    Schema,
+    UserAccountControl,
+    decode,
+    names_in,
+    with_names,
+)
 from directory.membership import propose_members
 from directory.moving import propose_move, propose_rename
+from directory.policy import is_protected, require_may_write
 from directory.proposal import AttributeChange, Proposal
 from directory.reading import read_changed
-from directory.references import existing, find_named
+from directory.references import parent_of, references_of
 from directory.restoring import propose_restore
 from directory.reversibility import INVERSES, can_be_put_back
 from directory.shapes.account import AccountPart
 from directory.shapes.bags import Bags
 from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import KINDS_OF_NOUN
-from directory.shapes.record import DirectoryObject
+from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.updating import propose_update
+from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import Effect, Operation, Risk, find_operation
@@ -151,18 +162,64 @@ def _target(record: OperationRecord) -> UUID:
     return record.target_id
 
 
-def _changes_of(record: OperationRecord) -> list[AttributeChange]:
-    return [
-        AttributeChange(change["attribute"], tuple(change["before"]), tuple(change["after"]))
-        for change in record.changes
-    ]
+def _identities(call: Call, record: OperationRecord, changes: Sequence[AttributeChange]) -> dict[str, UUID]:
+    """The objects that recorded changes refer to, by the names they had; a name is never taken for what has it now.
+
+    Older records kept names alone: of these only objects are known that have been called so all the time.
+    """
+    client = client_of(call)
+    names: set[str] = set()
+    known: dict[str, UUID] = {}
+    for change in changes:
+        names.update(references_of(client.schema, change))
+        known |= read_recorded(client.schema, record.evidence, change)
+    return known | resolve_as_of(client, names - known.keys(), record.at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """A recorded change with the names of now. `gone` are the recorded names of objects that are gone, or not known for
+    certain, `identities` are the others' objectGUIDs."""
+
+    change: AttributeChange
+    gone: tuple[str, ...]
+    identities: Mapping[str, UUID]
+
+
+def _present_changes(call: Call, record: OperationRecord, changes: Sequence[AttributeChange]) -> list[_Present]:
+    """Changes with the names that the objects they refer to have now.
+
+    Of a list of links what is gone is left out; where all values count, it raises NotRevertible.
+    """
+    client = client_of(call)
+    identities = _identities(call, record, changes)
+    found = client.read_many(identities.values(), ("objectGUID",))
+    present = {name: found[guid].dn for name, guid in identities.items() if guid in found}
+    living = {name: guid for name, guid in identities.items() if name in present}
+    return [_Present(*_named_now(client.schema, change, present), identities=living) for change in changes]
+
+
+def _named_now(
+    schema: Schema, change: AttributeChange, present: Mapping[str, str]
+) -> tuple[AttributeChange, tuple[str, ...]]:
+    attribute = schema.attribute(change.attribute)
+    gone = tuple(name for name in references_of(schema, change) if name not in present)
+    if gone and not _is_list_of_links(attribute):
+        raise NotRevertible(f"What {change.attribute} referred to is gone, or cannot be told for certain any more.")
+
+    def renamed(values: Iterable[str]) -> tuple[str, ...]:
+        kept = (value for value in values if all(name in present for name in names_in(attribute, value)))
+        return tuple(with_names(attribute, value, lambda name: present[name]) for value in kept)
+
+    return replace(change, before=renamed(change.before), after=renamed(change.after)), gone
 
 
 def _require_living(call: Call, record: OperationRecord, noun: str) -> None:
     try:
-        find_object(call, _target(record), kinds=KINDS_OF_NOUN[noun])
+        entry = find_object(call, _target(record), kinds=KINDS_OF_NOUN[noun], attributes=PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
         raise NotRevertible("The object does not exist any more.") from None
+    require_may_write(call, protected=is_protected(client_of(call), entry))
 
 
 def _delete(call: Call, record: OperationRecord, noun: str) -> Proposal:
@@ -173,9 +230,10 @@ def _delete(call: Call, record: OperationRecord, noun: str) -> Proposal:
 def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
     """Only this deletion: an object that was restored and deleted again is deleted by another one."""
     try:
-        entry = find_deleted(call, _target(record))
+        entry = find_deleted(call, _target(record), PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
         raise NotRevertible("The object is not among the deleted ones (any more).") from None
+    require_may_write(call, protected=is_protected(client_of(call), entry))
     moment = deleted_at(entry, client_of(call).schema)
     assert record.directory_id is not None
     latest = moment and last_deletion(record.directory_id, _target(record), deleted_at=datetime.fromisoformat(moment))
@@ -187,7 +245,7 @@ def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
 def _enable(call: Call, record: OperationRecord, noun: str, *, enabled: bool = True) -> Proposal:
     _require_living(call, record, noun)
     proposal = propose_enabled(call, noun=noun, id=_target(record), enabled=enabled)
-    _require_unchanged(call, record, proposal, _changes_of(record))
+    _require_unchanged(call, record, proposal, changes_of(record))
     return proposal
 
 
@@ -198,71 +256,72 @@ def _disable(call: Call, record: OperationRecord, noun: str) -> Proposal:
 def _move(call: Call, record: OperationRecord, noun: str) -> Proposal:
     """Back to the container it was in, if it still is in the one it was put in; its name does not matter."""
     _require_living(call, record, noun)
-    before, after = _names(record)
-    parent = before.parent
-    assert parent is not None
-    proposal = propose_move(call, noun=noun, id=_target(record), parent=parent)
-    present = DistinguishedName.parse(proposal.target.distinguished_name)
-    if present.parent != after.parent:
-        raise _drifted([_place(after, present)])
-    return proposal
+    change = _change_of_name(record)
+    before, after = change.before[0], change.after[0]
+    containers = _identities(call, record, [change])
+    if not containers.keys() >= {parent_of(before), parent_of(after)}:
+        raise NotRevertible("It cannot be told for certain any more which containers it was moved between.")
+    present = find_object(call, _target(record), attributes=("parentGUID",))
+    if containers[parent_of(after)].bytes_le not in present.values("parentGUID"):
+        raise _drifted(call, [_place(after, present.dn)])
+    return propose_move(call, noun=noun, id=_target(record), parent=containers[parent_of(before)])
 
 
 def _rename(call: Call, record: OperationRecord, noun: str) -> Proposal:
     """Back to the name it had, if it still has the one it was given; where it is does not matter."""
     _require_living(call, record, noun)
-    before, after = _names(record)
+    change = _change_of_name(record)
+    before, after = DistinguishedName.parse(change.before[0]), DistinguishedName.parse(change.after[0])
     proposal = propose_rename(call, noun=noun, id=_target(record), name=before.rdn_value)
     present = DistinguishedName.parse(proposal.target.distinguished_name)
     if present.rdn_value != after.rdn_value:
-        raise _drifted([_place(after, present)])
+        raise _drifted(call, [_place(str(after), str(present))])
     return proposal
 
 
-def _names(record: OperationRecord) -> tuple[DistinguishedName, DistinguishedName]:
+def _change_of_name(record: OperationRecord) -> AttributeChange:
     """The distinguished names before and after a move or a rename."""
-    change = next(each for each in _changes_of(record) if each.attribute == "distinguishedName")
-    return DistinguishedName.parse(change.before[0]), DistinguishedName.parse(change.after[0])
+    return next(each for each in changes_of(record) if each.attribute == "distinguishedName")
 
 
-def _place(expected: DistinguishedName, current: DistinguishedName) -> Difference:
-    return {"attribute": "distinguishedName", "expected": [str(expected)], "current": [str(current)]}
+def _place(expected: str, current: str) -> Difference:
+    return {"attribute": "distinguishedName", "expected": [expected], "current": [current]}
 
 
 def _change_members(call: Call, record: OperationRecord, noun: str) -> Proposal:
     """Who was added goes, who was removed comes back, as far as each is still as the change left it."""
     _require_living(call, record, noun)
-    client = client_of(call)
-    (change,) = _changes_of(record)
-    names = [*change.before, *change.after]
-    found = {DistinguishedName.parse(entry.dn): entry.guid for entry in find_named(client, names, ("objectGUID",))}
+    (change,) = changes_of(record)
+    (present,) = _present_changes(call, record, [change])
     removed, added = (
-        [found[parsed] for parsed in map(DistinguishedName.parse, side) if parsed in found]
+        [present.identities[name] for name in side if name in present.identities]
         for side in (change.before, change.after)
     )
     proposal = propose_members(call, id=_target(record), body=ChangeMembers(add=removed, remove=added))
-    return _as_far_as_possible(call, record, proposal, [change])
+    return _as_far_as_possible(call, record, proposal, [present])
 
 
 def _update(call: Call, record: OperationRecord, noun: str) -> Proposal:
     _require_living(call, record, noun)
     client = client_of(call)
-    wanted = [change for change in _changes_of(record) if can_be_put_back(change)]
+    recorded = changes_of(record)
+    wanted = [change for change in recorded if can_be_put_back(change)]
     if not wanted:
         raise NotRevertible("The log does not know what was before, or only the directory may write it.")
-    links = [change for change in wanted if _is_list_of_links(client.schema.attribute(change.attribute))]
-    others = [change for change in wanted if change not in links]
+    present = _present_changes(call, record, wanted)
+    links = [each for each in present if _is_list_of_links(client.schema.attribute(each.change.attribute))]
+    others = [each.change for each in present if each not in links]
     account = next((part for part in map(_account_part, others) if part is not None), None)
     in_bags = [change for change in others if _account_part(change) is None]
     bags = Bags(
         replace={change.attribute: list(change.before) for change in in_bags if change.before},
         clear=[change.attribute for change in in_bags if not change.before],
-        add={change.attribute: _those_existing(call, change.before) for change in links if change.before},
-        remove={change.attribute: list(change.after) for change in links if change.after},
+        add={each.change.attribute: list(each.change.before) for each in links if each.change.before},
+        remove={each.change.attribute: list(each.change.after) for each in links if each.change.after},
     )
     proposal = propose_update(call, noun=noun, id=_target(record), bags=bags, account=account)
     _require_unchanged(call, record, proposal, others)
-    left_out = [change.attribute for change in _changes_of(record) if change not in wanted]
+    left_out = [change.attribute for change in recorded if change not in wanted]
     if left_out:
         warning = f"Not put back, as nobody can: {', '.join(left_out)}."
         proposal = replace(proposal, warnings=(*proposal.warnings, warning))
@@ -283,12 +342,6 @@ def _account_part(change: AttributeChange) -> AccountPart | None:
     return AccountPart(passwordNeverExpires=bool(before & never_expires)) if before ^ after == never_expires else None
 
 
-def _those_existing(call: Call, names: Iterable[str]) -> list[str]:
-    parsed = [DistinguishedName.parse(name) for name in names]
-    present = existing(client_of(call), parsed)
-    return [str(name) for name in parsed if name in present]
-
-
 def _require_unchanged(
     call: Call, record: OperationRecord, proposal: Proposal, changes: Sequence[AttributeChange]
 ) -> None:
@@ -297,7 +350,7 @@ def _require_unchanged(
     if any(change.attribute.lower() not in proposed for change in changes) or any(
         sorted(proposed[change.attribute.lower()].before) != sorted(change.after) for change in changes
     ):
-        raise _drifted(_differences(call, record, changes))
+        raise _drifted(call, _differences(call, record, changes))
 
 
 def _by_attribute(changes: Iterable[AttributeChange]) -> dict[str, AttributeChange]:
@@ -316,23 +369,21 @@ def _differences(call: Call, record: OperationRecord, changes: Sequence[Attribut
     return found
 
 
-def _as_far_as_possible(
-    call: Call, record: OperationRecord, proposal: Proposal, links: Sequence[AttributeChange]
-) -> Proposal:
+def _as_far_as_possible(call: Call, record: OperationRecord, proposal: Proposal, links: Sequence[_Present]) -> Proposal:
     """Raise NotRevertible where nothing of a link is still as the change left it; warn where only a part is."""
     proposed = _by_attribute(proposal.changes)
     differences, warnings = [], []
-    for change in links:
+    for change, gone in ((each.change, each.gone) for each in links):
         done = proposed.get(change.attribute.lower())
         if done is None:
             differences.append(_difference_of_links(call, record, change))
             continue
-        kept = _all_but(change.before, done.after) + _all_but(change.after, done.before)
+        kept = [*_all_but(change.before, done.after), *_all_but(change.after, done.before), *gone]
         if kept:
             listed = "; ".join(kept[:_SHOWN]) + (f"; and {len(kept) - _SHOWN} more" if len(kept) > _SHOWN else "")
             warnings.append(f"{change.attribute}: not as this change left them, so they stay as they are: {listed}.")
     if differences:
-        raise _drifted(differences)
+        raise _drifted(call, differences)
     return replace(proposal, warnings=(*proposal.warnings, *warnings))
 
 
@@ -350,9 +401,19 @@ def _difference_of_links(call: Call, record: OperationRecord, change: AttributeC
     return {"attribute": change.attribute, "expected": list(change.after), "current": current}
 
 
-def _drifted(differences: list[Difference]) -> NotRevertible:
+def _drifted(call: Call, differences: list[Difference]) -> NotRevertible:
+    """The refusal, with those values that the caller may see."""
+    sight = sight_of(call)
     named = ", ".join(difference["attribute"] for difference in differences)
-    return NotRevertible(f"The object is not as this change left it: {named}.", differences=differences)
+    seen: list[Difference] = [
+        {
+            "attribute": (name := difference["attribute"]),
+            "expected": sight.texts(name, difference["expected"]),
+            "current": sight.texts(name, difference["current"]),
+        }
+        for difference in differences
+    ]
+    return NotRevertible(f"The object is not as this change left it: {named}.", differences=seen)
 
 
 _PROPOSALS: Final[dict[str, Callable[[Call, OperationRecord, str], Proposal]]] = {

@@ -5,9 +5,11 @@ of the killed first attempt was still open leaves the same trace, and so does an
 The log tells them apart: of changes that began from the same state and exclude one another, one was applied.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
+from itertools import combinations
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +23,8 @@ from directory.ldap import Client, LdapError, Schema, fold
 from directory.ldap.codecs import decode
 from directory.proposal import SECRET
 from directory.settle import await_all, find_outcome, growth
+from directory.shapes.kinds import Kind
+from directory.shapes.modifications import is_single_valued
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -30,6 +34,9 @@ comes again; those of `_AGAIN` can be done again once they were undone."""
 
 _EARLIER = timedelta(hours=1)
 """How much older than a record another one may be that was still being written: far more than any write takes."""
+
+_MOST_COMPARED = 8
+"""How many open records are weighed against one another; their sets are, so twice as many for each."""
 
 _UNDONE_BY = {"joined": "left", "left": "joined", "added": "gone", "gone": "added", "deleted": "restored"}
 _UNDONE_BY |= {"restored": "deleted"}
@@ -64,23 +71,93 @@ def await_recorded_outcomes(client: Client, records: Sequence[OperationRecord]) 
 
 
 def _is_its_own(client: Client, record: OperationRecord) -> bool | None:
-    """Whether the trace that the directory shows is this record's."""
+    """Whether the trace that the directory shows is this record's.
+
+    Among all open records with a trace, those are taken for applied that together explain most of what the directory's
+    metadata counts and never more, beside one another and beside what is known to have succeeded.
+    """
     schema = client.schema
     others = list(_others_about_the_same(record))
     succeeded = [other for other in others if other.outcome == Outcome.SUCCEEDED]
-    claims = _claims(record, schema)
-    # Replacing a value whatever it is excludes nobody: all may have been applied, and each raised the version by one.
-    if (record.evidence or {}).get("unguarded"):
-        to_explain = growth(client, record.evidence or {}) - _count_since(record, succeeded)
-    else:
-        to_explain = 0 if _is_taken(record, claims, succeeded, schema) else 1
-    rivals = [other for other in others if other.outcome in OPEN_OUTCOMES and claims & _claims(other, schema)]
-    if to_explain > 0 and any(_is_under_way(rival) for rival in rivals):
+    if not _is_unguarded(record) and _is_taken(record, _claims(record, schema), succeeded, schema):
+        return False
+    rivals = [other for other in others if other.outcome in OPEN_OUTCOMES and _may_exclude(other, record, schema)]
+    if any(_is_under_way(rival) for rival in rivals):
         return None
-    candidates = sorted((record, *rivals), key=lambda each: each.id)
+    candidates = [record, *(rival for rival in rivals if find_outcome(client, rival.evidence or {}))]
     if len(candidates) > 1:
-        candidates = [each for each in candidates if _is_shown(client, each, schema)] or candidates
-    return record in candidates[: max(0, to_explain)]
+        candidates.sort(key=lambda each: (not _is_shown(client, each, schema), each.id))
+        candidates = [each for place, each in enumerate(candidates) if place < _MOST_COMPARED or each is record]
+    return record in _applied_among(client, candidates, _room(client, candidates, succeeded))
+
+
+def _applied_among(
+    client: Client, candidates: Sequence[OperationRecord], room: dict[str, int]
+) -> Sequence[OperationRecord]:
+    """Those of the open records that explain most of what there is room for; of equal choices the first."""
+    schema = client.schema
+    steps = {each.id: _steps(client, each) for each in candidates}
+    claims = {each.id: frozenset() if _is_unguarded(each) else _claims(each, schema) for each in candidates}
+    chosen: Sequence[OperationRecord] = ()
+    most = (0, 0)
+    for size in range(1, len(candidates) + 1):
+        for some in combinations(candidates, size):
+            raised = Counter[str]()
+            for each in some:
+                raised.update(steps[each.id])
+            claimed = [claim for each in some for claim in claims[each.id]]
+            if len(claimed) > len(set(claimed)) or any(count > room[attid] for attid, count in raised.items()):
+                continue
+            if (raised.total(), size) > most:
+                chosen, most = some, (raised.total(), size)
+    return chosen
+
+
+def _is_unguarded(record: OperationRecord) -> bool:
+    """Whether it replaces a value whatever that is, and so excludes nobody."""
+    return bool((record.evidence or {}).get("unguarded"))
+
+
+def _versions(record: OperationRecord) -> dict[str, int]:
+    """The versions, by attid, from which a modify began."""
+    versions: dict[str, int] = (record.evidence or {}).get("versions", {})
+    return versions
+
+
+def _may_exclude(other: OperationRecord, record: OperationRecord, schema: Schema) -> bool:
+    """Whether perhaps only one of the two was applied: by what they did, or since they raised the same versions."""
+    return not _versions(record).keys().isdisjoint(_versions(other)) or bool(
+        _claims(record, schema) & _claims(other, schema)
+    )
+
+
+def _room(
+    client: Client, candidates: Sequence[OperationRecord], succeeded: Sequence[OperationRecord]
+) -> dict[str, int]:
+    """How far versions have grown, by attid, since the first candidate began, without anybody known to have done it."""
+    began: dict[str, int] = {}
+    for each in candidates:
+        for attid, version in _versions(each).items():
+            began[attid] = min(version, began.get(attid, version))
+    if not began:
+        return {}
+    room = growth(client, {**(candidates[0].evidence or {}), "versions": began})
+    for other in succeeded:
+        steps = _steps(client, other)
+        for attid, version in _versions(other).items():
+            if version >= began.get(attid, version + 1):
+                room[attid] -= steps.get(attid, 0)
+    return room
+
+
+def _steps(client: Client, record: OperationRecord) -> dict[str, int]:
+    """By how much a modify raises the version of each attribute, by attid.
+
+    One for each step on Samba (seen with 4.17), one in all on Windows ([MS-ADTS] 3.1.1.1.9).
+    """
+    evidence = record.evidence or {}
+    steps: dict[str, int] = evidence.get("steps") or dict.fromkeys(evidence.get("versions", {}), 1)
+    return steps if client.is_samba() else dict.fromkeys(steps, 1)
 
 
 def _others_about_the_same(record: OperationRecord) -> QuerySet[OperationRecord]:
@@ -103,7 +180,7 @@ def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
     evidence = record.evidence or {}
     match evidence.get("write"):
         case "modify":
-            return frozenset(_claims_of_modify(record.changes, evidence, schema))
+            return frozenset(_claims_of_modify(record, evidence, schema))
         case "rename" if evidence["nameVersion"] is not None:
             return frozenset({("renamed", str(evidence["nameVersion"]))})
         case "add":
@@ -115,20 +192,19 @@ def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
     return frozenset()
 
 
-def _claims_of_modify(
-    changes: Iterable[dict[str, Any]], evidence: dict[str, Any], schema: Schema
-) -> Iterator[tuple[str, ...]]:
+def _claims_of_modify(record: OperationRecord, evidence: dict[str, Any], schema: Schema) -> Iterator[Claim]:
     """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
     for verb, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
         ids = evidence.get("ids", {})
         yield from ((verb, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
-    for change in changes:
+    kind = Kind(record.target_kind) if record.target_kind else Kind.OBJECT
+    for change in record.changes:
         attribute = schema.attribute(change["attribute"])
         version = evidence["versions"].get(str(attribute.attid)) if attribute else None
         if attribute is None or version is None:
             continue
         state = (attribute.name, str(version))
-        if attribute.single_valued:
+        if is_single_valued(attribute, kind):
             yield ("changed", *state)
         before, after = set(change["before"]), set(change["after"])
         yield from (("removed", *state, value) for value in before - after)
@@ -155,15 +231,6 @@ def _is_taken(
         if any(each is not None and each[1] for each in (before, after)):
             return True
     return False
-
-
-def _count_since(record: OperationRecord, succeeded: Sequence[OperationRecord]) -> int:
-    """How many of them changed what this record changed since its evidence was taken."""
-    versions = (record.evidence or {})["versions"]
-    return sum(
-        any((other.evidence or {}).get("versions", {}).get(attid, -1) >= version for attid, version in versions.items())
-        for other in succeeded
-    )
 
 
 def _is_shown(client: Client, record: OperationRecord, schema: Schema) -> bool:

@@ -1,6 +1,6 @@
 """What a run means for each account: a change, nothing, or a refusal. One answer for plan, proposal and worker."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -31,6 +31,9 @@ from gateway.core.errors import GatewayError
 
 MAX_ACCOUNTS = 100
 """How many accounts one run takes at most."""
+
+PeopleAbove = Callable[[Collection[UUID]], Collection[UUID]]
+"""Which of these accounts are of people who may do more in the gateway than the run's caller."""
 
 Action = Literal["enable", "disable"]
 AccountKind = Literal["user", "computer"]
@@ -108,16 +111,18 @@ def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind],
     )
 
 
-def assess(client: Client, entries: Sequence[Entry], action: Action) -> list[Account]:
+def assess(client: Client, entries: Sequence[Entry], action: Action, *, people_above: PeopleAbove) -> list[Account]:
     """What a run means for accounts that were found in the unit, in their order."""
-    protected = protected_among(client, entries)
+    protected = protected_among(client, entries) | set(people_above([entry.guid for entry in entries]))
     return [
         Account(guid, entry, Effect.PROTECTED if guid in protected else _effect(entry, action))
         for guid, entry in ((entry.guid, entry) for entry in entries)
     ]
 
 
-def assess_named(client: Client, unit: UUID, accounts: Iterable[UUID], action: Action) -> list[Account]:
+def assess_named(
+    client: Client, unit: UUID, accounts: Iterable[UUID], action: Action, *, people_above: PeopleAbove
+) -> list[Account]:
     """The same for accounts that are named, in their order, with one read.
 
     An account elsewhere is as absent as one that does not exist, so that nothing is told of what lies outside the unit.
@@ -128,7 +133,7 @@ def assess_named(client: Client, unit: UUID, accounts: Iterable[UUID], action: A
     if (unit_entry := found.pop(unit, None)) is not None:
         place = DistinguishedName.parse(unit_entry.dn)
         inside = [entry for entry in found.values() if _is_account(entry) and _is_below(entry, place)]
-    assessed = {account.id: account for account in assess(client, inside, action)}
+    assessed = {account.id: account for account in assess(client, inside, action, people_above=people_above)}
     return [assessed.get(guid) or Account(guid, None, Effect.ABSENT) for guid in named]
 
 

@@ -22,7 +22,7 @@ from directory.connection import get_client
 from directory.ldap import Client
 from directory.reversibility import reversible_as
 from directory.rivals import find_recorded_outcome
-from directory.run_assessment import Account, Action, Effect, assess_named, change_of, write_of
+from directory.run_assessment import Account, Action, Effect, PeopleAbove, assess_named, change_of, write_of
 from directory.run_models import AccountResult, AccountStatus, Run, RunState
 from directory.settle import evidence_of
 from gateway.core.call import Call
@@ -76,12 +76,12 @@ class RunExecution:
                 del self._intents[account]
         self._finish(settled)
 
-    def carry_out(self, call: Call) -> None:
+    def carry_out(self, call: Call, *, people_above: PeopleAbove) -> None:
         """Do the accounts that are left and end the run; raises Unavailable."""
         for _ in range(MAX_ROUNDS):
             if not self._left:
                 break
-            accounts = assess_named(self._client, self._run.unit, self._left, self._action)
+            accounts = assess_named(self._client, self._run.unit, self._left, self._action, people_above=people_above)
             self._finish(
                 [
                     self._result(account.id, AccountStatus.UNCHANGED, account.distinguished_name)

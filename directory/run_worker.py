@@ -1,8 +1,9 @@
 """Which worker does a directory's runs, and in which order. Doing one is `run_execution`'s."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from uuid import UUID, uuid4
 
 import structlog
@@ -33,6 +34,9 @@ _NOT_NOW = (errors.Unavailable, log.NotRecorded)
 CallFor = Callable[[Run], Call]
 """Makes the call a run is done under, with what its caller may do now; raises Forbidden."""
 
+PeopleAboveCaller = Callable[[Call, Collection[UUID]], Collection[UUID]]
+"""Which of these accounts are of people who may do more in the gateway than a caller."""
+
 
 class _LeaseLost(Exception):
     """This worker was held up for so long that another one may be at the runs."""
@@ -48,7 +52,7 @@ def find_abandoned() -> list[UUID]:
     return list(oldest.values())
 
 
-def work_off(connection_id: UUID, *, call_for: CallFor) -> None:
+def work_off(connection_id: UUID, *, call_for: CallFor, people_above: PeopleAboveCaller) -> None:
     """Do the directory's open runs, oldest first, unless another worker does them.
 
     Who finds the lease taken may go: its holder looks for runs once more after giving it back.
@@ -60,7 +64,7 @@ def work_off(connection_id: UUID, *, call_for: CallFor) -> None:
                 return
             while (run := runs.first()) is not None:
                 try:
-                    _do(run, lease, call_for)
+                    _do(run, lease, call_for, people_above)
                 except _LeaseLost:
                     logger.warning("another worker may have taken the run over", run=str(run.id))
                     return
@@ -73,7 +77,7 @@ def _open_runs() -> QuerySet[Run]:
     return Run.objects.exclude(state=RunState.COMPLETED).order_by("created_at")
 
 
-def _do(run: Run, lease: "_Lease", call_for: CallFor) -> None:
+def _do(run: Run, lease: "_Lease", call_for: CallFor, people_above: PeopleAboveCaller) -> None:
     """One run to its end; raises one of `_NOT_NOW` when the directory or the log does not let it end now."""
     lease.renew()
     is_new = run.state == RunState.QUEUED
@@ -88,7 +92,7 @@ def _do(run: Run, lease: "_Lease", call_for: CallFor) -> None:
             execution.look_up_open_intents()
             call = call_for(run)
             _require_still_allowed(run, call)
-            execution.carry_out(call)
+            execution.carry_out(call, people_above=partial(people_above, call))
     except _NOT_NOW:
         raise
     except GatewayError as refusal:

@@ -13,13 +13,15 @@ from django.db.models import Q, QuerySet
 
 from directory.access import client_of, find_base, parse_reference
 from directory.filter_input import read_filter
-from directory.ldap import Entry, Schema
+from directory.filter_scoping import scope_filter
+from directory.ldap import Entry
 from directory.saved_filter_models import SavedFilter
 from directory.search import SearchQuery
 from directory.searches import SEARCHES, Search
 from directory.shapes.bags import pointer
 from directory.shapes.kinds import KINDS_OF_NOUN
 from directory.shapes.record import select
+from directory.visibility import may_see_confidential, sight_of
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.paging import PageQuery
@@ -60,16 +62,22 @@ def noun_of(kind: str) -> str:
     return _NOUN_OF_KIND.get(kind, kind)
 
 
-def require_filter(text: str, schema: Schema) -> None:
-    """Refuse a filter that could not be run now. Raises FilterMalformed, FilterUnsupported or AttributeNotReadable."""
+def require_filter(call: Call, text: str) -> None:
+    """Refuse a filter that the caller could not run now.
+
+    Raises FilterMalformed, FilterUnsupported, FilterTooCostly or AttributeNotReadable.
+    """
     with _naming("filter"):
-        read_filter(text, schema)
+        sight = sight_of(call)
+        condition, _ = read_filter(text, sight.schema, confidential=sight.confidential)
+        scope_filter(condition, sight)
 
 
-def require_attributes(names: Sequence[str], schema: Schema) -> None:
-    """Refuse attributes that could not be returned. Raises AttributeUnknown or AttributeNotReadable."""
+def require_attributes(call: Call, names: Sequence[str]) -> None:
+    """Refuse attributes that the caller could not see. Raises AttributeUnknown or AttributeNotReadable."""
     with _naming("attributes"):
-        select(schema, names, KINDS_OF_NOUN["objects"])
+        confidential = may_see_confidential(call)
+        select(client_of(call).schema, names, KINDS_OF_NOUN["objects"], confidential=confidential)
 
 
 def find_given_base(call: Call, text: str) -> Entry:

@@ -6,26 +6,31 @@ once, whatever is created, renamed or deleted meanwhile, and a cursor works on e
 what is still to come is kept in Redis (`search_snapshots`), and found anew, behind the last place, when it is not.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Literal, cast
 
+from django.conf import settings
 from pydantic import Field
 
 from directory import search_snapshots
 from directory.access import client_of
 from directory.errors import AttributeNotReadable, translated
-from directory.filter_input import read_filter
-from directory.ldap import And, Anr, Client, Entry, Filter, Scope
+from directory.filter_cost import Cost, is_narrow
+from directory.filter_input import read_filter, resolve_names
+from directory.filter_scoping import scope_filter
+from directory.ldap import ANYTHING, And, Client, Entry, Filter, Scope
 from directory.search_area import Area, area_of
 from directory.search_order import Match, Order
 from directory.search_records import RecordMaker
 from directory.search_snapshots import Snapshot
-from directory.searches import Search
-from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind
-from directory.shapes.record import DirectoryObject, Selection, select
+from directory.search_turns import turn
+from directory.searches import SEARCHES, Search
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind
+from directory.shapes.record import DirectoryObject, Selection, default_attributes, select
+from directory.visibility import Sight, may_see_confidential
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, InvalidRequest
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
@@ -45,13 +50,19 @@ _STREAMED_TEXT = 2_000_000
 """Characters of their values, about: large records are read fewer at a time."""
 
 
+FILTER = (
+    "An LDAP filter (RFC 4515). One that asks for more than a domain controller does for a request, such as many chains"
+    " of links or substrings, is refused with `AD.Filter.TooCostly`."
+)
+
+
 class SearchQuery(PageQuery):
     """The parameters of every search of directory objects."""
 
     q: Annotated[str | None, Field(min_length=1, max_length=256, description="What a name or address begins with.")] = (
         None
     )
-    filter: Annotated[str | None, Field(description="An LDAP filter (RFC 4515).")] = None
+    filter: Annotated[str | None, Field(description=FILTER)] = None
     base: Annotated[str | None, Field(description="UUID or distinguished name; default the directory's base.")] = None
     scope: Annotated[Literal["base", "one-level", "subtree"], Field(description="How deep below the base.")] = "subtree"
     attributes: Annotated[CommaList | None, Field(description="Attributes to return, with commas; `*` for all.")] = None
@@ -61,8 +72,8 @@ class SearchQuery(PageQuery):
 def run_search(call: Call, search: Search, query: SearchQuery) -> Page[DirectoryObject]:
     """One page of a search, or all of it as a RecordStream where the call asks for one.
 
-    Raises FilterMalformed, FilterUnsupported, AttributeUnknown, AttributeNotReadable, CursorInvalid, and ObjectNotFound
-    for the base.
+    Raises FilterMalformed, FilterUnsupported, FilterTooCostly, AttributeUnknown, AttributeNotReadable, CursorInvalid,
+    ObjectNotFound for the base, and RateLimited while other searches of the caller are under way.
     """
     if call.stream_as is not None:
         # A surface that asks for a stream takes one; nobody else gets anything but the page that the type promises.
@@ -71,9 +82,10 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     running = _Running.of(call, search, query)
     if cursor is not None:
         return _next_page(running, cursor)
-    if query.page_size <= _READ_IN_ONE_PASS and (items := running.read_few(query.page_size)) is not None:
-        return _page(items, len(items))
-    matches = running.order.sorted(running.identify())
+    with running.turn():
+        if query.page_size <= _READ_IN_ONE_PASS and (items := running.read_few(query.page_size)) is not None:
+            return _page(items, len(items))
+        matches = running.order.sorted(running.identify())
     return _page_of(running, matches, len(matches))
 
 
@@ -112,7 +124,8 @@ def _next_page(running: "_Running", cursor: _Cursor) -> Page[DirectoryObject]:
     while True:
         excerpt = search_snapshots.find(cursor.snapshot, cursor.offset, size)
         if excerpt is None:
-            matches = running.order.sorted(running.identify())
+            with running.turn():
+                matches = running.order.sorted(running.identify())
             return _page_of(running, running.order.after(matches, cursor.last), cursor.total)
         items = running.read(excerpt.guids)
         if cursor.offset + size >= cursor.snapshot.left:
@@ -138,19 +151,20 @@ def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
     if form is StreamFormat.CSV and selection.everything:
         detail = "* has no columns that could be known beforehand: name the attributes"
         raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="attributes")])
-    found: Iterable[Match] = running.identify()
-    if running.order.attribute is not None:
-        found = running.order.sorted(found)
     packed = bytearray()  # 16 octets each, a quarter of what so many objects would take
-    for match in found:
-        packed += match.guid
+    with running.turn():
+        found: Iterable[Match] = running.identify()
+        if running.order.attribute is not None:
+            found = running.order.sorted(found)
+        for match in found:
+            packed += match.guid
     parts = running.read_parts(bytes(packed))
     absent = {"account": ACCOUNT_KINDS, "group": {Kind.GROUP}}
     first = next(parts, [])
     return RecordStream(
         parts=chain([first], parts),
         form=form,
-        attributes=_names_shown(selection, kinds),
+        attributes=_names_shown(running, kinds),
         absent=frozenset(name for name, having in absent.items() if not having & kinds),
     )
 
@@ -165,12 +179,14 @@ def _require_of_many(names: Iterable[str], *, parameter: str) -> None:
             )
 
 
-def _names_shown(selection: Selection, kinds: Iterable[Kind]) -> tuple[str, ...] | None:
+def _names_shown(running: "_Running", kinds: Iterable[Kind]) -> tuple[str, ...] | None:
+    selection, schema = running.selection, running.client.schema
     if selection.everything:
         return None
     if selection.shown is not None:
         return selection.shown
-    return tuple(sorted({name for kind in kinds for name in DEFAULT_ATTRIBUTES[kind]}))
+    shown = (default_attributes(schema, kind, confidential=selection.confidential) for kind in kinds)
+    return tuple(sorted({name for names in shown for name in names}))
 
 
 def _count_of_next(records: Sequence[DirectoryObject]) -> int:
@@ -196,33 +212,61 @@ class _Running:
     order: Order
     selection: Selection
     area: Area
+    sight: Sight
     maker: RecordMaker
+    is_narrow: bool
+    seconds: int | None
+    """The time limit of an expensive filter; None for what takes as long as any answer."""
+    accept: Callable[[Entry], bool] | None
+    needs: tuple[str, ...]
+    """The attributes that `accept` looks at."""
 
     @classmethod
     def of(cls, call: Call, search: Search, query: SearchQuery) -> "_Running":
         client = client_of(call)
-        schema = client.schema
+        schema, confidential = client.schema, may_see_confidential(call)
         conditions = [search.condition]
         if query.q is not None:
-            conditions.append(Anr(query.q))
+            conditions.append(resolve_names(query.q, schema, confidential=confidential))
+        asked: Filter = ANYTHING
+        cost = Cost()
         if query.filter is not None:
-            conditions.append(read_filter(query.filter, schema))
-        selection = select(schema, query.attributes, search.kinds)
+            asked, cost = read_filter(query.filter, schema, confidential=confidential)
+        selection = select(schema, query.attributes, search.kinds, confidential=confidential)
         _require_of_many(selection.shown or (), parameter="attributes")
-        order = Order.of(query.sort, schema)
+        order = Order.of(query.sort, schema, confidential=confidential)
         _require_of_many([order.attribute.name] if order.attribute else [], parameter="sort")
         area = area_of(call, query.base, _SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
+        sight = Sight(schema, confidential, area.confined_to)
+        scoped = scope_filter(asked, sight)
+        accepts = [accept for accept in (search.accept, scoped.acceptor(sight)) if accept is not None]
+        condition = And(*conditions, scoped.condition) if query.filter is not None else And(*conditions)
+        needs = (*order.needs, *area.needs)
         return cls(
             call=call,
             search=search,
             query=query,
             client=client,
-            condition=And(*conditions),
+            condition=condition,
             order=order,
             selection=selection,
             area=area,
-            maker=RecordMaker(client, search, selection, needs=(*order.needs, *area.needs)),
+            sight=sight,
+            maker=RecordMaker(client, search, selection, sight, needs=needs),
+            is_narrow=query.scope == "base" or is_narrow(condition),
+            seconds=settings.CONFIGURATION.Searches.ExpensiveSeconds if cost.is_expensive else None,
+            accept=(lambda entry: all(accept(entry) for accept in accepts)) if accepts else None,
+            needs=tuple(dict.fromkeys((*(search.needs if search.accept else ()), *scoped.present))),
         )
+
+    @property
+    def is_expensive(self) -> bool:
+        """Whether a domain controller may be busy with it for so long that its other clients notice."""
+        return not self.is_narrow and (self.search.expensive or self.seconds is not None)
+
+    def turn(self) -> AbstractContextManager[None]:
+        """The caller's turn, which all searches wait for but those of a few objects."""
+        return nullcontext() if self.is_narrow else turn(self.call, expensive=self.is_expensive)
 
     def sealed(self, cursor: _Cursor) -> str:
         return cursor.sealed(self.call, self.search, self.query)
@@ -230,9 +274,11 @@ class _Running:
     def read_few(self, limit: int) -> list[DirectoryObject] | None:
         """All records in order, in one pass; None when there are more than `limit`, or it would be no good way.
 
-        Where `accept` decides, many may be found that are no matches: too many to read all that a record needs.
+        Where `accept` decides, many may be found that are no matches: too many to read all that a record needs. Of an
+        expensive search, or of a list of everything, nothing is worth asking for twice: Samba reads all of every match
+        before it sends the first.
         """
-        if self.search.accept is not None:
+        if self.accept is not None or self.is_expensive or self._is_listing:
             return None
         matches: list[Match] = []
 
@@ -240,7 +286,7 @@ class _Running:
             for entry in found:
                 if len(matches) == limit:
                     raise _TooMany
-                matches.append(self.order.match(entry))
+                matches.append(self._match(entry))
                 yield entry
 
         try:
@@ -251,10 +297,21 @@ class _Running:
         by_guid = {match.guid: record for match, record in zip(matches, records, strict=True)}
         return [by_guid[match.guid] for match in self.order.sorted(matches)]
 
+    @property
+    def _is_listing(self) -> bool:
+        query = self.query
+        return query.filter is None and query.q is None and query.base is None and self.search.name in SEARCHES
+
     def identify(self) -> Iterator[Match]:
         """All matches, in the order the directory finds them."""
-        needs = self.search.needs if self.search.accept is not None else ()
-        return map(self.order.match, self._find(tuple(dict.fromkeys((*self.order.needs, *self.area.needs, *needs)))))
+        needs = dict.fromkeys((*self.order.needs, *self.area.needs, *self.needs))
+        return map(self._match, self._find(tuple(needs)))
+
+    def _match(self, entry: Entry) -> Match:
+        """The entry's place, which what the caller may not see does not decide."""
+        sorted_by = self.order.attribute
+        is_whole = sorted_by is None or not self.sight.is_confined or not self.sight.refers(sorted_by.name)
+        return self.order.match(entry if is_whole else self.sight.confined(entry))
 
     def read(self, guids: Sequence[bytes]) -> list[DirectoryObject]:
         """The records of matches, in their order, without those deleted or moved out of sight meanwhile."""
@@ -285,12 +342,12 @@ class _Running:
 
         What the gateway's account may list but not read is none: nothing could be told of it, not even which it is.
         """
-        accept, deleted = self.search.accept, self.search.show_deleted
+        accept, deleted = self.accept, self.search.show_deleted
         if self.area.refines:
             limit = None
         for base in self.area.bases:
             for entry in self.client.search(
-                base, self.area.scope, self.condition, attributes, limit=limit, deleted=deleted
+                base, self.area.scope, self.condition, attributes, limit=limit, deleted=deleted, seconds=self.seconds
             ):
                 if "objectGUID" not in entry.attributes:
                     if limit is not None:  # it counted, and may have kept a match away

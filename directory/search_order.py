@@ -45,11 +45,11 @@ class Order:
     descending: bool = False
 
     @classmethod
-    def of(cls, sort: str | None, schema: Schema) -> "Order":
+    def of(cls, sort: str | None, schema: Schema, *, confidential: bool) -> "Order":
         """The order that `?sort=` asks for; raises AttributeUnknown or AttributeNotReadable."""
         if sort is None:
             return cls()
-        name = readable_name(schema, sort.removeprefix("-"), parameter="sort")
+        name = readable_name(schema, sort.removeprefix("-"), parameter="sort", confidential=confidential)
         return cls(schema.attribute(name), sort.startswith("-"))
 
     @property

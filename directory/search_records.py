@@ -6,7 +6,6 @@ attributes. So a parent is asked for once, and only those accounts are asked abo
 expired password.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -17,7 +16,7 @@ from directory.ldap import Client, Entry, datetime_to_filetime
 from directory.ldap.codecs import guid_to_text
 from directory.ldap.flags import KEEPS_PASSWORD
 from directory.password_policy import maximum_ages
-from directory.policy import SHOWN_AGE, administrative_groups
+from directory.protection_state import SHOWN_AGE, protection_state
 from directory.searches import Search
 from directory.shapes.kinds import ACCOUNT_KINDS
 from directory.shapes.record import (
@@ -28,6 +27,7 @@ from directory.shapes.record import (
     Selection,
     set_computed_control,
 )
+from directory.visibility import Sight, parent_of
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
 _LOCKED_AT = "lockoutTime"
@@ -35,14 +35,16 @@ _KEEPS_PASSWORD = KEEPS_PASSWORD.value
 _ASKED_WITHOUT_AGES = 50
 """So many accounts are asked about at once: up to then it costs more to find out who need not be."""
 _CLOCKS_DIFFER = timedelta(days=1)
-_FIRST_RDN = re.compile(r"(?:\\.|[^\\,])*,?", re.DOTALL)
 
 
 class RecordMaker:
     """Makes the records of one search; what entries must be read with is `to_read`."""
 
-    def __init__(self, client: Client, search: Search, selection: Selection, *, needs: Iterable[str] = ()) -> None:
+    def __init__(
+        self, client: Client, search: Search, selection: Selection, sight: Sight, *, needs: Iterable[str] = ()
+    ) -> None:
         self._client = client
+        self._sight = sight
         self._search = search
         self._renderer = Renderer(client.schema, selection)
         shown = {*(selection.shown or ()), *search.needs}
@@ -53,19 +55,20 @@ class RecordMaker:
 
     def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
         """The records of entries, in their order. Asks the directory itself only when the last entry was taken."""
-        groups = administrative_groups(self._client, max_age=SHOWN_AGE)
-        render, extend = self._renderer.render, self._search.extend
+        state = protection_state(self._client, max_age=SHOWN_AGE)
+        render, extend, confined = self._renderer.render, self._search.extend, self._sight.confined
         was_computed = COMPUTED_CONTROL in self.to_read
         records: list[DirectoryObject] = []
         doubts: list[_Doubt] = []
         # Each is rendered as it comes, while its values are still in the processor's cache.
         for entry in entries:
             control = entry.integer(COMPUTED_CONTROL) if was_computed else None
-            record = render(entry, protected=groups.protect(entry), parent_id=None, computed_control=control or 0)
+            seen = confined(entry)
+            record = render(seen, protected=state.protect(entry), parent_id=None, computed_control=control or 0)
             if control is None and (password_set := _doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(record, password_set))
             if extend is not None:
-                record.update(extend(entry))  # type: ignore[typeddict-item]  # what a search adds is its own
+                record.update(extend(entry, seen))  # type: ignore[typeddict-item]  # what a search adds is its own
             records.append(record)
         self._complete(records, doubts)
         if self._search.complete is not None:
@@ -74,7 +77,7 @@ class RecordMaker:
 
     def _complete(self, records: Sequence[DirectoryObject], doubts: list["_Doubt"]) -> None:
         """Add what the domain controller computes, in one look-up for all."""
-        parents = [_parent_of(record["distinguishedName"]) for record in records]
+        parents = [parent_of(record["distinguishedName"]) for record in records]
         children = {
             parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
         }
@@ -85,12 +88,12 @@ class RecordMaker:
         found = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
         for entry in found.values():
             values = entry.values(PARENT_ID)
-            self._parents[_parent_of(entry.dn)] = guid_to_text(values[0]) if values else None
+            self._parents[parent_of(entry.dn)] = guid_to_text(values[0]) if values else None
         for parent in children.keys() - self._parents.keys():  # the child was moved or deleted in between
             there = self._client.find(parent, ("objectGUID",), deleted=deleted)
             self._parents[parent] = None if there is None or "objectGUID" not in there else str(there.guid)
         for parent, record in zip(parents, records, strict=True):
-            record["parentId"] = self._parents[parent]
+            record["parentId"] = self._parents[parent] if self._sight.holds(parent) else None
         for doubt in doubts:
             asked_about, account = found.get(UUID(doubt.record["id"])), doubt.record["account"]
             if asked_about is not None and account is not None:
@@ -126,11 +129,3 @@ def _doubtful_since(entry: Entry) -> int | None:
         return 0
     # pwdLastSet 0: it must be changed, and is shown as that.
     return int(password_set[0]) or None
-
-
-def _parent_of(dn: str) -> str:
-    first, _, rest = dn.partition(",")
-    if "\\" not in first:
-        return rest
-    match = _FIRST_RDN.match(dn)
-    return dn[match.end() :] if match else ""

@@ -3,7 +3,7 @@
 A lost answer usually means a done change, so neither "failed" nor a second attempt is right without looking.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
@@ -22,6 +22,8 @@ from directory.ldap import (
     Syntax,
     Write,
 )
+from directory.ldap.codecs import is_credential
+from directory.ldap.entry import NO_IDENTITIES
 from directory.shapes.modifications import comparison_key
 
 SECONDS_TO_COME_BACK = 6.0
@@ -29,7 +31,7 @@ SECONDS_TO_COME_BACK = 6.0
 SECONDS_OF_ABSENCE = 2.0
 """How long a change must have been absent to count as not applied."""
 
-_ATTID_OF_NAME = 0x90001  # attributeID 1.2.840.113556.1.4.1, by [MS-DRSR] 5.16.4
+ATTID_OF_NAME = 0x90001  # attributeID 1.2.840.113556.1.4.1, by [MS-DRSR] 5.16.4
 
 _WITNESSES = 16
 """How many of a link's values are kept as evidence: a modify is applied all or none, so some tell of all."""
@@ -39,12 +41,16 @@ EVIDENCE_ATTRIBUTES = ("objectGUID", "replPropertyMetaData")
 
 
 def evidence_of(
-    write: Write, *, entry: Entry | None = None, schema: Schema | None = None, linked: Iterable[Entry] = ()
+    write: Write,
+    *,
+    entry: Entry | None = None,
+    schema: Schema | None = None,
+    identities: Mapping[str, UUID] = NO_IDENTITIES,
 ) -> dict[str, Any]:
     """What to keep of the state before a write; JSON-serialisable and without values that could be secret.
 
     A modify needs the entry (read with EVIDENCE_ATTRIBUTES) and the schema; a delete, a rename and a restore the entry.
-    `linked` are objects that a modify links to, as far as they are known: they may be renamed before anybody looks.
+    `identities` are the objects that a modify links to, by name: they may be renamed before anybody looks.
     """
     match write:
         case Add():
@@ -53,7 +59,8 @@ def evidence_of(
             return {"write": "restore", "id": str(entry.guid), "newDn": _restored_name(write)}
         case Modify() if entry is not None and schema is not None:
             evidence = _modify_evidence(write, entry, schema)
-            return {"write": "modify", "id": str(entry.guid), **evidence, "ids": _ids_of_witnesses(evidence, linked)}
+            ids = _ids_of_witnesses(evidence, identities)
+            return {"write": "modify", "id": str(entry.guid), **evidence, "ids": ids}
         case Delete() if entry is not None:
             return {"write": "delete", "id": str(entry.guid)}
         case Rename() if entry is not None:
@@ -75,10 +82,10 @@ def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
     if evidence.get("write") != "add":
         return None
     try:
-        created = client.find(evidence["dn"], ("objectGUID",))
+        created = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
     except LdapError:
         return None
-    return created.guid if created is not None else None
+    return created.guid if created is not None and _was_created_as(created, evidence) else None
 
 
 def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
@@ -113,10 +120,13 @@ def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
 def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, Any]:
     """Versions by attid, or for links (which are replicated value by value and have none) names added and removed.
 
+    `steps` says how many steps of the modify are about each attribute: by so much Samba raises the version, except of a
+    password, whose change it stores as one replacement.
     Every change of an attribute raises its version in replPropertyMetaData, of a password too ([MS-ADTS] 3.1.1.1.9).
     """
     known = entry.versions
     versions: dict[str, int] = {}
+    steps: dict[str, int] = {}
     added: dict[str, list[str]] = {}
     removed: dict[str, list[str]] = {}
     for step in write.modifications:
@@ -127,16 +137,18 @@ def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, A
             texts = [value.decode() for value in step.values[:_WITNESSES]]
             (removed if step.op == "delete" else added).setdefault(attribute.name, []).extend(texts)
         elif attribute.attid is not None:
-            versions[str(attribute.attid)] = known.get(attribute.attid, 0)
+            attid = str(attribute.attid)
+            versions[attid] = known.get(attribute.attid, 0)
+            steps[attid] = 1 if is_credential(attribute.name) else steps.get(attid, 0) + 1
     # A replace is applied whatever was there before: no other change excludes it (`directory.rivals`).
     unguarded = all(step.op == "replace" for step in write.modifications)
-    return {"versions": versions, "added": added, "removed": removed, "unguarded": unguarded}
+    return {"versions": versions, "steps": steps, "added": added, "removed": removed, "unguarded": unguarded}
 
 
-def _ids_of_witnesses(evidence: dict[str, Any], linked: Iterable[Entry]) -> dict[str, str]:
+def _ids_of_witnesses(evidence: dict[str, Any], identities: Mapping[str, UUID]) -> dict[str, str]:
     """The objectGUIDs of the objects whose names are evidence, by name."""
     names = {name for links in (evidence["added"], evidence["removed"]) for values in links.values() for name in values}
-    return {entry.dn: str(entry.guid) for entry in linked if entry.dn in names}
+    return {name: str(identities[name]) for name in names if name in identities}
 
 
 def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
@@ -173,13 +185,11 @@ def _named_now(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
     return {name: found[guid].dn if guid in found else "" for name, guid in ids.items()}
 
 
-def growth(client: Client, evidence: dict[str, Any]) -> int:
-    """By how much the versions in a modify's evidence have grown since, the least of them. Raises LdapError."""
+def growth(client: Client, evidence: dict[str, Any]) -> dict[str, int]:
+    """By how much the versions in a modify's evidence have grown since, by attid. Raises LdapError."""
     entry = client.find(UUID(evidence["id"]), EVIDENCE_ATTRIBUTES)
-    if entry is None:
-        return 0
-    now = entry.versions
-    return min((now.get(int(attid), 0) - before for attid, before in evidence["versions"].items()), default=0)
+    now = {} if entry is None else entry.versions
+    return {attid: now.get(int(attid), 0) - before for attid, before in evidence["versions"].items()}
 
 
 def _key(attribute: AttributeType, text: str) -> object:
@@ -192,7 +202,7 @@ def _rename_evidence(write: Rename, entry: Entry) -> dict[str, Any]:
     return {
         "dn": entry.dn,
         "newDn": f"{write.new_rdn},{parent}",
-        "nameVersion": entry.versions.get(_ATTID_OF_NAME),
+        "nameVersion": entry.versions.get(ATTID_OF_NAME),
     }
 
 
@@ -202,7 +212,7 @@ def _is_renamed(client: Client, evidence: dict[str, Any]) -> bool | None:
         return None
     present, wanted = DistinguishedName.parse(entry.dn), DistinguishedName.parse(evidence["newDn"])
     # Names compare without regard to case, so that they cannot tell a rename that changes nothing else.
-    before, now = evidence.get("nameVersion"), entry.versions.get(_ATTID_OF_NAME)
+    before, now = evidence.get("nameVersion"), entry.versions.get(ATTID_OF_NAME)
     if before is None or now is None:  # the gateway's account may not read them here
         if present.rdn_value == wanted.rdn_value and present == wanted:
             return True
@@ -228,8 +238,14 @@ def _is_restored(client: Client, evidence: dict[str, Any]) -> bool | None:
 
 
 def _is_added(client: Client, evidence: dict[str, Any]) -> bool:
-    created = client.find(evidence["dn"], ("objectClass",))
-    return created is not None and evidence["objectClass"].lower() in map(str.lower, created.object_classes)
+    created = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
+    return created is not None and _was_created_as(created, evidence)
+
+
+def _was_created_as(entry: Entry, evidence: dict[str, Any]) -> bool:
+    """Whether an object is of the class of the one added, and was made under its name and not renamed to it since."""
+    is_of_class = evidence["objectClass"].lower() in map(str.lower, entry.object_classes)
+    return is_of_class and entry.versions.get(ATTID_OF_NAME, 1) == 1
 
 
 def _is_deleted(client: Client, evidence: dict[str, Any]) -> bool:

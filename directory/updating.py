@@ -1,20 +1,22 @@
 """Proposals to change the attributes of an object: by bags, and by the parts of an account or a group."""
 
+from datetime import UTC, datetime
 from uuid import UUID
 
 from directory import errors
 from directory.access import client_of, find_object
 from directory.cycles import look_for_cycle
 from directory.foreseen import require_update_possible
-from directory.ldap import Entry, Modify, Schema
+from directory.ldap import Client, Entry, Modification, Modify, Schema, filetime_to_datetime
 from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
-from directory.ldap.flags import FILETIME_NEVER, GroupType, UserAccountControl
+from directory.ldap.flags import FILETIME_NEVER, KEEPS_PASSWORD, GroupType, UserAccountControl
 from directory.nesting import require_type_fits
-from directory.policy import holds_protected, is_protected
+from directory.password_policy import RESULTANT_POLICY, policy_of
+from directory.policy import holds_protected, is_protected, require_may_write
 from directory.proposal import Proposal, Target
 from directory.reading import read_changed
-from directory.references import require_members_allowed, require_references
+from directory.references import require_members_allowed, resolve_references
 from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.shapes.account import AccountPart, GroupPart
 from directory.shapes.bags import Bags, attribute_names, pointer
@@ -29,8 +31,10 @@ from directory.shapes.modifications import (
 )
 from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import ALL_GROUP_SCOPES, GROUP_SCOPE_BITS
+from directory.sign_in_effects import sign_in_effects
+from directory.visibility import Sight, hidden_links, sight_of
 from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
+from gateway.core.errors import Forbidden, InvalidRequest
 from gateway.core.operation import Risk
 
 # What a bag may not do under the permission to update alone (contract section 2).
@@ -57,10 +61,6 @@ def target_of(entry: Entry) -> Target:
     )
 
 
-# Contract section 7: of an account's options only passwordNeverExpires is a security change.
-_ORDINARY_OPTIONS = frozenset({"accountExpires", "pwdLastSet"})
-
-
 def propose_update(
     call: Call,
     *,
@@ -81,13 +81,19 @@ def propose_update(
     steps = read_bags(bags, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
     _require_separate(bags, account, group)
 
-    wanted = (*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps))
+    wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
+    if account is not None and "password_never_expires" in account.model_fields_set:
+        wanted.append(RESULTANT_POLICY)
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
+    names = attribute_names(bags)
+    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
+    require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
-    require_references(call, steps)
     delta = combine(steps, entry, kind=kind)
-    members_added = require_members_allowed(call, entry, delta)
+    _require_unseen_kept(call, schema, delta)
+    identities = resolve_references(call, steps, delta.changes)
+    members_added = require_members_allowed(call, entry, delta, identities)
     require_update_possible(client, entry, steps, delta)
     why_risky = None
     if account is not None:
@@ -96,28 +102,61 @@ def propose_update(
     if group is not None:
         _require_part(kind is Kind.GROUP, "group")
         why_risky = _change_group(delta, schema, entry, group)
-    require_type_fits(client, entry, delta)
+    require_type_fits(client, entry, delta, tell=lambda name: sight_of(call).tell(name))
 
-    names = attribute_names(bags)
     written = {change.attribute for change in delta.changes}
     # What a part writes counts as if a bag had named it. But of userAccountControl it changes only whether the password
-    # expires, which enables and disables nobody; that is a security change, and needs no permission of its own.
+    # expires, which enables and disables nobody; that is a security change.
     needing = names | {name.lower() for name in written - {"userAccountControl"}}
-    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
+    effects = sign_in_effects(delta.values)
+    requires = {permission_for("update", kind), *(effect.permission for effect in effects)}
+    if why_risky and account is not None and _depends_on_password_age(client, entry):
+        requires.add("directory.reset_password")
     write = Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True) if delta.changes else None
     return Proposal(
         target=target_of(entry),
         changes=tuple(delta.changes),
         write=write,
         answer=lambda: read_changed(call, entry.guid),
-        requires=permissions_for_attributes(needing) | {permission_for("update", kind)},
-        attributes=frozenset(step.attribute.name for step in steps) | (written - _ORDINARY_OPTIONS),
+        requires=permissions_for_attributes(needing) | requires,
+        attributes=frozenset(step.attribute.name for step in steps) | written,
         protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
-        evidence=evidence_of(write, entry=entry, schema=schema) if write else {},
-        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes),
+        sign_in_effects=effects,
+        evidence=evidence_of(write, entry=entry, schema=schema, identities=identities) if write else {},
+        identities=identities,
+        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes, identities=identities),
     )
+
+
+def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:
+    """Refuse to remove, of several values, those that name what is outside the caller's scopes, seen by nobody here.
+
+    A single value is replaced as a whole, whatever it was. Raises Forbidden.
+    """
+    removing = [step for step in delta.modifications if step.op == "delete"]
+    if not call.scopes or not removing:
+        return
+    sight = sight_of(call)
+    for step in removing:
+        attribute = schema.attribute(step.attribute)
+        if attribute is None or not sight.refers(attribute.name):
+            continue
+        kept = {link for other in delta.modifications if other.op == "add" for link in _links_in(sight, other)}
+        if attribute.name.lower() == "gplink":
+            if _links_in(sight, step) - kept:
+                raise Forbidden
+        elif not attribute.single_valued and not all(
+            sight.sees(attribute.name, value.decode("utf-8", "replace")) for value in step.values
+        ):
+            raise Forbidden
+
+
+def _links_in(sight: Sight, step: Modification) -> set[str]:
+    if step.attribute.lower() != "gplink":
+        return set()
+    return {link for value in step.values for link in hidden_links(sight, value)}
 
 
 def _require_part(fits: bool, member: str) -> None:
@@ -156,6 +195,23 @@ def _change_account(delta: Delta, schema: Schema, entry: Entry, account: Account
     if "must_change_password" in given and account.must_change_password != (entry.integer("pwdLastSet") == 0):
         change_integer(delta, schema, entry, "pwdLastSet", 0 if account.must_change_password else -1)
     return why_risky
+
+
+def _depends_on_password_age(client: Client, entry: Entry) -> bool:
+    """Whether an account in use could not sign in with the password it has if that were to expire.
+
+    Then the option that it never does opens or shuts the account, as setting another password would.
+    """
+    control = UserAccountControl(entry.integer("userAccountControl") or 0)
+    if control & UserAccountControl.ACCOUNTDISABLE or control & KEEPS_PASSWORD & ~UserAccountControl.DONT_EXPIRE_PASSWD:
+        return False
+    last_set = filetime_to_datetime(entry.integer("pwdLastSet") or 0)
+    if last_set is None:
+        return True
+    policy = policy_of(client, entry)
+    if policy is None:  # the gateway's account may not read it
+        return True
+    return policy.maximum_age is not None and last_set + policy.maximum_age <= datetime.now(UTC)
 
 
 def _change_group(delta: Delta, schema: Schema, entry: Entry, group: GroupPart) -> str | None:

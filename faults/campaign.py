@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from faults.checks import CHECKS, Story
-from faults.kinds import Striker, Struck, plan
+from faults.kinds import KINDS, Striker, Struck, plan
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, calibrate, look, look_for_deleted
 from faults.servers import Servers, running_servers
@@ -101,9 +101,10 @@ class _Campaign:
         story = self._story(approver)
         self._say(f"checking {len(story.records)} records and {len(story.after)} objects")
         self._findings |= {name: list(check(story)) for name, check in CHECKS.items()}
-        self._findings[f"processes not back within {self._wanted.back_within:g} s"] = [
-            each.complaint for each in struck if each.complaint
-        ]
+        for target in sorted({kind.target for kind in KINDS}, reverse=True):
+            self._findings[target] = [
+                each.complaint for each in struck if each.complaint and each.fault.kind.target == target
+            ]
         verified = self._servers.manage("verify_operations_log")
         self._findings["operations log found tampered with"] = [verified.stderr] if verified.returncode else []
         self.result = Result(self._wanted, self._findings, struck, story, self._settled_after)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import psycopg
 
 from demo.services import redis_answers
+from faults import slow_clients
 from faults.servers import WEB_PROCESSES, WORKER_PROCESSES, Servers, Service
 
 
@@ -21,7 +22,7 @@ from faults.servers import WEB_PROCESSES, WORKER_PROCESSES, Servers, Service
 class Kind:
     """`strike` does it and returns when it is over; `seconds` are those it lasts, chosen between two bounds.
 
-    Two faults of one `victim` never overlap, those of different ones do.
+    Two faults of one `victim` never overlap, those of different ones do. What goes wrong meanwhile misses the `target`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Kind:
     seconds: tuple[float, float]
     strike: Callable[[Servers, "Fault"], None]
     databases: frozenset[str] = frozenset({"postgresql", "sqlite"})
+    target: str = "killed processes not back in time"
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,11 @@ def _swallow_answers(servers: Servers, fault: Fault) -> None:
     servers.proxy.drop_connections()
 
 
+def _press_slowly(servers: Servers, fault: Fault) -> None:
+    servers.web.wait_until_ready()  # its processes may be there again and not listen yet
+    slow_clients.press(servers.base_url, fault.seconds)
+
+
 def _flush_redis(servers: Servers, _: Fault) -> None:
     _redis(servers, b"FLUSHALL")
 
@@ -179,6 +186,7 @@ _AT_ONCE = (0.0, 0.0)
 KINDS = (
     Kind("SIGKILL of a web process", "web", 5, _AT_ONCE, _kill_web_process),
     Kind("SIGKILL of the web server", "web", 2, _AT_ONCE, _kill_web),
+    Kind("slow clients", "web", 2, (3, 25), _press_slowly, target="others held up by slow clients"),
     Kind("SIGKILL of a worker process", "worker", 5, _AT_ONCE, _kill_worker_process),
     Kind("SIGKILL of the worker", "worker", 3, _AT_ONCE, _kill_worker),
     Kind("domain controller paused", "directory", 4, (1, 8), _pause_domain_controller),

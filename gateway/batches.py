@@ -206,7 +206,7 @@ class _Batch:
             if not self._ready:
                 return
             entry = self._ready.popleft()
-            write = entry.change.proposal.write
+            write = entry.change.write
             assert isinstance(write, Modify)
             try:
                 pipeline.require_in_time(entry.record)

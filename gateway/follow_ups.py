@@ -10,7 +10,8 @@ from dataclasses import replace
 from audit import log
 from audit.models import OperationRecord, Outcome
 from directory import errors
-from directory.ldap import Client, LdapError, Unavailable
+from directory.access import client_of
+from directory.ldap import Client, LdapError, Modify, Unavailable, by_identity
 from directory.proposal import FollowUp
 from gateway.core.call import Call
 from gateway.recording import intent_of
@@ -21,7 +22,10 @@ SECONDS_UNTIL_WRITE = 60.0
 
 def record(call: Call, follow_ups: Sequence[FollowUp], *, approved_by: str | None) -> list[OperationRecord]:
     """The intents, in order. The record of an approved change is the first write's; these are without its id."""
-    intents = [intent_of(each.operation, each, approved_by=approved_by) for each in follow_ups]
+    if not follow_ups:
+        return []
+    client = client_of(call)
+    intents = [intent_of(each.operation, each, client=client, approved_by=approved_by) for each in follow_ups]
     return log.record_intents(replace(call, change_request_id=None), intents, seconds_until_write=SECONDS_UNTIL_WRITE)
 
 
@@ -50,10 +54,16 @@ def _written(
         return
     open_records = list(records)
     try:
-        for each in client.write_many([follow_up.write for follow_up in follow_ups]):
+        for each in client.write_many([_by_identity(client, follow_up) for follow_up in follow_ups]):
             yield _completion(open_records.pop(0), each.error, each.server)
     except Unavailable:  # before anything was sent
         yield from given_up(open_records, errors.Unavailable.code)
+
+
+def _by_identity(client: Client, follow_up: FollowUp) -> Modify:
+    write = by_identity(follow_up.write, client.schema, follow_up.identities)
+    assert isinstance(write, Modify)
+    return write
 
 
 def _completion(record: OperationRecord, error: LdapError | None, server: str) -> log.Completion:

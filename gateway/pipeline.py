@@ -3,42 +3,60 @@
 It fails closed: a stage that cannot be done ends the call, and no argument switches one off.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from uuid import UUID
 
+import structlog
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from approvals import queue, secrets, supervision
+from approvals.access_requests import changed_by, hold_access, is_stale
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
+from audit.administration import AccessNeedsTwo, recorded
 from audit.models import OperationRecord
+from audit.own_things import Changed, find_thing
 from audit.redact import ChangeJson, redacted
 from directory import errors as directory_errors
 from directory import runs
 from directory.access import client_of
-from directory.proposal import Proposal, TakenBack
+from directory.connection import count_protection_change
+from directory.identities import described
+from directory.input_references import ReferenceChanged, rename_input, resolve_input
+from directory.ldap import Client, Delete, Write, by_identity
+from directory.proposal import Proposal, TakenBack, Target
 from directory.protection import why_protected
+from directory.protection_state import may_change_protection, show_nothing_before
 from directory.reading import await_answer
+from directory.references import references_of
 from directory.rivals import await_recorded_outcome
 from directory.shapes.bags import Bags, check_limits
+from directory.visibility import sight_of
 from gateway import follow_ups, interrupted
-from gateway.core.call import Call, Surface
+from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import Forbidden, GatewayError, NotFound, ServiceUnavailable
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from gateway.core.streams import RecordStream
 from gateway.core.versions import lock_record
 from gateway.recording import intent_of, record_refusal, shown, target_of, target_ref
-from keys.policy import call_for_key
+from keys import protected_people
+from keys.confirmation import ConfirmedBody, require_confirmation
+from keys.policy import call_for_key, call_for_person
+
+logger = structlog.get_logger(__name__)
 
 _Result = TypeVar("_Result")
 
 ATTEMPTS = 3
 """How often a change without If-Match is proposed anew when somebody else changed the object in between."""
+
+DIRECTLY_BY_IDENTITY = 20
+"""So many references of a change that was not held are written by objectGUID."""
 
 
 class ChangeQuery(Query):
@@ -86,11 +104,26 @@ class Change:
     approved_by: str | None = None
 
     @property
+    def write(self) -> Write:
+        """The write to send. What names objects does so by objectGUID, so that no rename at this moment diverts it.
+
+        A direct change of many members goes by the names resolved right before: Samba takes a fifth longer for a
+        thousand objectGUIDs than for their names.
+        """
+        write, identities = self.proposal.write, self.proposal.identities
+        assert write is not None
+        is_direct = self.call.change_request_id is None
+        if is_direct and (isinstance(write, Delete) or len(identities) > DIRECTLY_BY_IDENTITY):
+            return write
+        return by_identity(write, client_of(self.call).schema, identities) if identities else write
+
+    @property
     def intent(self) -> log.Intent:
         """What the log keeps of it before it is written."""
         return intent_of(
             self.proposal.operation or self.operation.name,
             self.proposal,
+            client=client_of(self.call),
             batch_index=self.call.batch_index,
             approved_by=self.approved_by,
         )
@@ -158,7 +191,7 @@ def _judge(operation: Operation, call: Call, accepted: _Accepted) -> Answer | Ch
     call = _with_reason(call, proposal)
     held = _is_held(call, proposal, assessment.risk)
     if call.dry_run:
-        return Answer(200, _dry_run(proposal, assessment, held=held))
+        return Answer(200, _dry_run(call, proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
         return Answer(operation.status, proposal.answer())
     if held:
@@ -220,11 +253,33 @@ def _perform(operation: Operation, call: Call, accepted: _Accepted) -> Answer:
                     call, operation=operation.name, target=target, outcome="failed", code=error.code
                 )
         return Answer(operation.status, result)
-    with transaction.atomic():
-        _require_version(operation, call, accepted.given.get("id"))
-        result = operation.function(call, **accepted.given)
-        log.record_administration(call, operation=operation.name, arguments=accepted.arguments)
+    if operation.effect is Effect.UNDERTAKE:  # its steps are committed one by one, so that a kill loses none
+        with transaction.atomic():
+            _require_version(operation, call, accepted.given.get("id"))
+        return Answer(operation.status, operation.function(call, **accepted.given))
+    body = accepted.given.get("body")
+    if isinstance(body, ConfirmedBody):
+        require_confirmation(call, body.code)
+    try:
+        result, _ = _administer(operation, call, accepted)
+    except AccessNeedsTwo as refusal:
+        return _hold_access(operation, call, accepted, refusal)
     return Answer(operation.status, result)
+
+
+def _administer(
+    operation: Operation, call: Call, accepted: _Accepted, *, approved_by: str | None = None
+) -> tuple[Any, list[Changed]]:
+    """Change the gateway's own tables and record it, in one commit; the answer, and what became different."""
+    thing, id = find_thing(operation.noun), accepted.given.get("id")
+    with recorded(call, operation=operation.name, approved_by=approved_by) as administration:
+        if id is not None:
+            administration.watch(thing, id, with_dependents=operation.method == "DELETE")
+        _require_version(operation, call, id)
+        result = operation.function(call, **accepted.given)
+        if id is None:
+            administration.note_new(thing, UUID(result["id"]))
+    return result, administration.made
 
 
 def _require_version(operation: Operation, call: Call, id: UUID | None) -> None:
@@ -244,6 +299,9 @@ def _require_version(operation: Operation, call: Call, id: UUID | None) -> None:
 def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Proposal, Assessment]:
     """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
     proposal: Proposal = operation.function(call, **accepted.given)
+    person = protected_people.why_protected(call, proposal)
+    if person is not None:
+        proposal = replace(proposal, protected=True)
     needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())
     if not needed <= call.permissions:
         raise Forbidden
@@ -256,7 +314,7 @@ def _propose(operation: Operation, call: Call, accepted: _Accepted) -> tuple[Pro
         return attribute is not None and attribute.confidential
 
     def why() -> str | None:
-        return None if proposal.target.id is None else why_protected(client, proposal.target.id)
+        return person if person or proposal.target.id is None else why_protected(client, proposal.target.id)
 
     return proposal, supervision.risk_of(operation, proposal, is_confidential=is_confidential, why_protected=why)
 
@@ -270,12 +328,13 @@ def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
     return bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
 
 
-def _dry_run(proposal: Proposal, assessment: Assessment, *, held: bool) -> dict[str, Any]:
+def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bool) -> dict[str, Any]:
+    changes = [change.as_json() for change in proposal.changes]
     return {
         "dryRun": True,
         "wouldQueue": held,
         "risk": assessment.risk.value,
-        "changes": [change.as_json() for change in proposal.changes],
+        "changes": sight_of(call).changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
     }
 
@@ -284,6 +343,9 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
     document = accepted.document
     if proposal.run is not None:  # what was selected now is what will be done, not what the unit holds then
         document = {"accounts": [str(account) for account in proposal.run.accounts]}
+    client = client_of(call)
+    references = resolve_input(client, document)
+    in_changes = described(client, proposal.changes, proposal.identities)
     with transaction.atomic():
         change_request = queue.hold(
             call,
@@ -291,7 +353,9 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
             arguments=accepted.arguments,
             query=accepted.query,
             document=document,
+            references=references,
             proposal=proposal,
+            references_in_changes=in_changes,
             assessment=assessment,
         )
         log.record_queued(
@@ -300,6 +364,29 @@ def _hold(operation: Operation, call: Call, accepted: _Accepted, proposal: Propo
             target=target_ref(proposal.target),
             changes=shown(proposal.changes),
             change_request_id=change_request.id,
+        )
+    return _queued(call, queue.queued_answer(change_request))
+
+
+def _hold_access(operation: Operation, call: Call, accepted: _Accepted, refusal: AccessNeedsTwo) -> Answer:
+    """More access waits for a second person, whoever asks for it."""
+    made = changed_by(operation, refusal.made)
+    with transaction.atomic():
+        change_request = hold_access(
+            call,
+            operation=operation,
+            arguments=accepted.arguments,
+            query=accepted.query,
+            document=accepted.document,
+            refusal=refusal,
+        )
+        log.record_queued(
+            call,
+            operation=operation.name,
+            target=log.TargetRef(id=change_request.target_id, kind=made.thing.noun, distinguished_name=made.name),
+            changes=made.changes,
+            change_request_id=change_request.id,
+            raised_access=refusal.reasons,
         )
     return _queued(call, queue.queued_answer(change_request))
 
@@ -328,7 +415,6 @@ def carry_out(change: Change) -> Answer:
 
 def _write(change: Change) -> Answer:
     operation, proposal = change.operation, change.proposal
-    assert proposal.write is not None
     client = client_of(change.call)
     record = log.record_intent(change.call, change.intent)
     following = follow_ups.record(change.call, proposal.follow_ups, approved_by=change.approved_by)
@@ -338,7 +424,7 @@ def _write(change: Change) -> Answer:
             secrets.keep(change.call.change_request_id, proposal.secret)
         require_in_time(record)
         with directory_errors.translated():
-            server = client.write(proposal.write)
+            server = client.write(change.write)
     except directory_errors.OutcomeUnknown:
         lost = refusal_of(await_recorded_outcome(client, record))
         if lost is not None:
@@ -349,6 +435,8 @@ def _write(change: Change) -> Answer:
         log.complete_many([completion_of(record, told), *follow_ups.given_up(following, told.code)])
         raise told from refusal.__cause__
     follow_ups.carry_out(client, proposal.follow_ups, following)
+    writes = [(change.write, proposal.target), *((each.write, each.target) for each in proposal.follow_ups)]
+    _tell_of_protection(change.call, client, writes)
     try:
         taken_back = None if proposal.look_back is None else await_answer(proposal.look_back)
         body = await_answer(proposal.answer) if taken_back is None else None
@@ -363,11 +451,25 @@ def _write(change: Change) -> Answer:
     return Answer(operation.status, body if operation.output is not None else None)
 
 
+def _tell_of_protection(call: Call, client: Client, writes: Iterable[tuple[Write, Target]]) -> None:
+    """Let nobody be shown any more who was protected before these writes, in whichever process."""
+    directory = call.directory
+    if directory is None or not any(may_change_protection(write, target.kind) for write, target in writes):
+        return
+    try:
+        show_nothing_before(client, count_protection_change(directory.id))
+    except DatabaseError:  # the change is made, and its record is closed when the database is back
+        logger.warning("other processes may show for two seconds who was protected before", directory=directory.name)
+
+
 def _take_back(change: Change, taken_back: TakenBack) -> GatewayError:
     """Undo the write that was just made, with a record of its own; what the caller is told."""
     call = replace(change.call, reason=f"Taken back: {taken_back.refusal.detail}")
     records = follow_ups.record(call, [taken_back.change], approved_by=change.approved_by)
-    if follow_ups.carry_out(client_of(call), [taken_back.change], records):
+    client = client_of(call)
+    is_undone = follow_ups.carry_out(client, [taken_back.change], records)
+    _tell_of_protection(call, client, [(taken_back.change.write, taken_back.change.target)])
+    if is_undone:
         return taken_back.refusal
     return directory_errors.OutcomeUnknown(f"The change could not be taken back: {taken_back.refusal.detail}")
 
@@ -436,20 +538,50 @@ def apply_change_request(change_request_id: UUID) -> None:
 
 def _apply(change_request: ChangeRequest) -> str:
     call = _call_of(change_request)
-    operation, inputs = _asked(change_request)
+    operation, inputs = _asked(change_request, call)
+    if operation.effect is Effect.ADMINISTER:
+        return _apply_access(change_request, operation, call, inputs)
     try:
         call, accepted, proposal, _ = _propose_anew(operation, call, inputs)
         call = _with_reason(call, proposal)
     except _TRY_AGAIN:
         raise
+    except ReferenceChanged:
+        return "stale"
     except GatewayError as refusal:
         record_refusal(operation, call, inputs.arguments, refusal.code)
         raise
-    if queue.has_drifted(change_request, proposal):
+    if _has_drifted(change_request, call, proposal):
         return "stale"
     approved_by = change_request.approvers
     carry_out(Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by))
     return "applied"
+
+
+def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
+    """Give the access that was approved, if it still is the same from the same state."""
+    try:
+        with transaction.atomic():
+            made = _administer_anew(operation, call, inputs, approved_by=change_request.approvers)
+            if is_stale(change_request, made):
+                transaction.set_rollback(True)
+                return "stale"
+    except _TRY_AGAIN:
+        raise
+    except GatewayError as refusal:
+        record_refusal(operation, call, inputs.arguments, refusal.code)
+        raise
+    return "applied"
+
+
+def _administer_anew(
+    operation: Operation, call: Call, inputs: Inputs, *, approved_by: str | None = None
+) -> list[Changed]:
+    _require_admission(operation, call)
+    accepted, call = _validate(operation, call, inputs)
+    with directory_errors.translated():
+        _, made = _administer(operation, call, accepted, approved_by=approved_by)
+    return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -468,36 +600,69 @@ class Forecast:
 
 def forecast(change_request: ChangeRequest) -> Forecast:
     """Judge a waiting change request as its application would, changing and recording nothing."""
-    operation, inputs = _asked(change_request)
     try:
         call = _call_of(change_request)
+        operation, inputs = _asked(change_request, call)
+        if operation.effect is Effect.ADMINISTER:
+            with transaction.atomic():
+                made = _administer_anew(operation, call, inputs)
+                transaction.set_rollback(True)
+            return Forecast(
+                stale=is_stale(change_request, made), changes=tuple(changed_by(operation, made).changes if made else ())
+            )
         _, _, proposal, _ = _propose_anew(operation, call, inputs)
+        stale = _has_drifted(change_request, call, proposal)
     except GatewayError as refusal:
         return Forecast(refusal=refusal)
+    except ReferenceChanged:
+        return Forecast(stale=True)
     return Forecast(
-        stale=queue.has_drifted(change_request, proposal),
+        stale=stale,
         changes=tuple(redacted(change.as_json() for change in proposal.changes)),
         warnings=proposal.warnings,
     )
 
 
 def _call_of(change_request: ChangeRequest) -> Call:
-    """The call under which a change request is applied: its key's, as the key is now; raises Forbidden."""
-    call = call_for_key(
-        change_request.key_id,
-        connection_id=change_request.directory_id,
-        surface=Surface.WORKER,
-        request_id=change_request.request_id,
-        change_request_id=change_request.id,
-    )
+    """The call under which a change request is applied: its key's, as the key is now; raises Forbidden.
+
+    Only access is asked for without a directory, by a person.
+    """
+    facts: dict[str, Any] = {
+        "surface": Surface.WORKER,
+        "request_id": change_request.request_id,
+        "change_request_id": change_request.id,
+    }
+    if change_request.directory_id is None:
+        credential = CredentialRef(kind=CredentialKind.SESSION, id=change_request.key_id)
+        call = call_for_person(change_request.requester_id, credential=credential, connection_id=None, **facts)
+    else:
+        call = call_for_key(change_request.key_id, connection_id=change_request.directory_id, **facts)
     if_match = frozenset(change_request.if_match) if change_request.if_match else None
     return replace(call, reason=change_request.reason, if_match=if_match)
 
 
-def _asked(change_request: ChangeRequest) -> tuple[Operation, Inputs]:
+def _asked(change_request: ChangeRequest, call: Call) -> tuple[Operation, Inputs]:
+    """What was asked for, with the names that the objects it refers to have now.
+
+    Reading its document raises ReferenceChanged when one of them is gone.
+    """
     kept = change_request.kept_input()
-    inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=lambda: kept["document"])
+
+    def document() -> Any:
+        if not kept.get("references"):
+            return kept["document"]
+        with directory_errors.translated():
+            return rename_input(client_of(call), kept["document"], kept["references"])
+
+    inputs = Inputs(arguments=kept["arguments"], query=lambda: dict(kept["query"]), document=document)
     return find_operation(change_request.operation), inputs
+
+
+def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) -> bool:
+    """Whether it is not what was asked for any more; objects that it refers to count, whatever they are called now."""
+    schema = client_of(call).schema
+    return queue.has_drifted(change_request, proposal, lambda change: references_of(schema, change))
 
 
 def _propose_anew(operation: Operation, call: Call, inputs: Inputs) -> tuple[Call, _Accepted, Proposal, Assessment]:

@@ -11,6 +11,8 @@ import structlog
 from django.db import DatabaseError
 
 from audit import log
+from directory.identities import RECORDED, recorded
+from directory.ldap import Client
 from directory.proposal import AttributeChange, FollowUp, Proposal, Target
 from directory.reversibility import reversible_as
 from gateway.core.call import Call, Surface
@@ -22,14 +24,20 @@ logger = structlog.get_logger(__name__)
 
 
 def intent_of(
-    operation: str, change: Proposal | FollowUp, *, batch_index: int | None = None, approved_by: str | None = None
+    operation: str,
+    change: Proposal | FollowUp,
+    *,
+    client: Client,
+    batch_index: int | None = None,
+    approved_by: str | None = None,
 ) -> log.Intent:
     """What the log keeps of a change before it is written, under the name of an operation."""
+    kept = recorded(client.schema, change.changes, change.identities) if change.identities else {}
     return log.Intent(
         operation=operation,
         target=target_ref(change.target),
         changes=shown(change.changes),
-        evidence=change.evidence,
+        evidence={**change.evidence, RECORDED: kept} if kept else change.evidence,
         batch_index=batch_index,
         reversible=reversible_as(operation, change.changes),
         approved_by=approved_by,

@@ -52,7 +52,8 @@ DEBUG = False  # a debug page shows internals; Development publishes the API doc
 CSRF_TRUSTED_ORIGINS = [item for item in os.environ.get("GATEWAY_TRUSTED_ORIGINS", "").split(",") if item]
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "gateway",  # first: its commands go before Django's of the same name, which would write no record
+    "gateway.apps.BackOfficeConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -62,7 +63,6 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_htmx",
-    "gateway",
     "audit",
     "directory",
     "keys",

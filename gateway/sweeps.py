@@ -20,6 +20,7 @@ def _sweeps() -> dict[str, int]:
         "gateway.tasks.sweep": 10,
         "directory.tasks.sweep_runs": 10,
         "gateway.tasks.tell_people": 10,
+        "gateway.tasks.check_people": 20,
         "gateway.tasks.seal_log": 2,
         "gateway.tasks.deliver_webhooks": 2,
         "gateway.tasks.keep_log_head": settings.CONFIGURATION.OperationsLog.HeadMinutes * 60,

@@ -13,6 +13,7 @@ from django.conf import settings
 from approvals import mail, notices, queue, secrets
 from audit import heads, log, sealing, webhook_delivery, webhooks
 from audit.models import OperationRecord
+from directory import rotation
 from directory.connection import get_client
 from directory.ldap import LdapError
 from directory.models import DirectoryConnection
@@ -20,6 +21,7 @@ from directory.rivals import find_recorded_outcome
 from directory.settle import find_created
 from gateway import pipeline
 from gateway.idempotency import forget_old_answers
+from keys import standing
 
 logger = structlog.get_logger(__name__)
 
@@ -39,6 +41,7 @@ def sweep() -> None:
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
     queue.settle_applying()
+    rotation.settle_interrupted()
     secrets.wipe_overdue()
     forget_old_answers()
     webhooks.forget_delivered()
@@ -49,6 +52,12 @@ def tell_people() -> None:
     """Tell approvers and requesters by e-mail what has happened to change requests."""
     notices.collect()
     mail.send_due()
+
+
+@shared_task(name="gateway.tasks.check_people")
+def check_people() -> None:
+    """Deactivate the people who have left their directory."""
+    standing.check_all()
 
 
 @shared_task(name="gateway.tasks.seal_log")

@@ -13,7 +13,7 @@ from gateway.core.call import Surface
 from gateway.health import health, metrics, ready
 from gateway.surfaces import problems
 from gateway.surfaces.batches import batch_urls
-from gateway.surfaces.openapi import document_settings
+from gateway.surfaces.openapi.documents import document_settings
 from gateway.surfaces.session import SessionsViewSet, SessionViewSet
 from gateway.surfaces.viewsets import router_for
 

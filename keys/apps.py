@@ -10,5 +10,6 @@ class KeysConfig(AppConfig):
     verbose_name = "Keys and people"
 
     def ready(self) -> None:
-        """Declare the app's operations: importing their modules fills the registry."""
+        """Declare the app's operations and own things: importing their modules fills the registries."""
         import_module("keys.operations")
+        import_module("keys.own_things")

@@ -5,6 +5,7 @@ The true reason of a 401 goes to the security log. What a credential may do is `
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
@@ -18,14 +19,16 @@ from django.utils import timezone
 from audit import security
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import AmbiguousCredential, FieldError, Forbidden, InvalidRequest, Unauthorized
-from keys import policy, secrets, usage
+from keys import policy, second_factor, secrets, usage
 from keys.addresses import is_allowed
 from keys.models import AccessToken, Person
 from keys.policy import KeyFacts
 from keys.sessions import digest_of_session
+from keys.standing import NotChecked, Standing, standing_of
 
 MAX_REASON = 500
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that let an approver read a text in another order than it has."""
 
 
 def identify_machine(request: HttpRequest) -> Call:
@@ -52,6 +55,11 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     if reason := _why_key_is_refused(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
     assert key is not None
+    _require_standing(
+        request,
+        standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
+        lookup_id=secret.lookup_id,
+    )
     directory, refusal = policy.choose_link(key.links, request.headers.get("X-Client-Id"))
     usage.note(key.id, last_used_at=key.last_used_at, address=address)
     return policy.make_key_call(
@@ -95,8 +103,26 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     if reason := _why_token_is_refused(token, secret):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
     assert token is not None
+    person = token.person
+    _require_standing(
+        request,
+        standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at),
+        lookup_id=secret.lookup_id,
+    )
     credential = CredentialRef(kind=CredentialKind.PLATFORM_TOKEN, id=str(token.id), expires_at=token.expires_at)
-    return _call_of_person(request, token.person, token.connection, credential, Surface.API)
+    return _call_of_person(request, person, token.connection, credential, Surface.API)
+
+
+def _require_standing(request: HttpRequest, standing: Standing, *, lookup_id: str) -> None:
+    """Refuse the credential of somebody who has left their directory, or of whom that is not known for too long.
+
+    The latter is no fault of the credential: 401 would tell an integration to throw its key away, 503 to come back.
+    """
+    if standing is Standing.LEFT:
+        raise _refusal(request, "person has left the directory", lookup_id=lookup_id)
+    if standing is Standing.UNKNOWN:
+        security.refused("person not checked for too long", lookup_id=lookup_id, **_origin(request))
+        raise NotChecked
 
 
 def _why_token_is_refused(token: Any, secret: secrets.Secret) -> str | None:
@@ -109,15 +135,25 @@ def _why_token_is_refused(token: Any, secret: secrets.Secret) -> str | None:
         (token.expires_at <= timezone.now(), "token expired"),
         (not token.session_lives, "session of the token over"),
         (not token.person.is_active, "person deactivated"),
+        (second_factor.is_missing(token.person), "no second factor, which is required"),
     )
     return next((reason for applies, reason in reasons if applies), None)
 
 
-def identify_session(request: HttpRequest, *, check_csrf: bool = True, client_id: str | None = None) -> Call:
+class SecondFactorMissing(Forbidden):
+    """The person has to set up a second factor before anything else (`SignIn:RequireSecondFactor`)."""
+
+    title = "Set up a second factor in the console first"
+
+
+def identify_session(
+    request: HttpRequest, *, check_csrf: bool = True, client_id: str | None = None, may_lack_second_factor: bool = False
+) -> Call:
     """The call of a signed-in person on the browser surface; `client_id` names the directory in place of the header.
 
     Raises Unauthorized without a session, Forbidden for a request that changes something without its CSRF token. Only
-    signing in itself leaves that check out.
+    signing in itself leaves that check out. Without a second factor where one is required it raises
+    SecondFactorMissing; `may_lack_second_factor` is for the pages that set one up: then the call may do nothing.
     """
     # Not request.user: that was read when the request came in, and signing in has made another session since.
     person = get_user(request)
@@ -125,9 +161,13 @@ def identify_session(request: HttpRequest, *, check_csrf: bool = True, client_id
         raise _refusal(request, "no session")
     if check_csrf:
         _require_csrf_token(request)
+    lacks_second_factor = second_factor.is_missing(person)
+    if lacks_second_factor and not may_lack_second_factor:
+        raise SecondFactorMissing
     session_id = digest_of_session(request.session.session_key)
     credential = CredentialRef(kind=CredentialKind.SESSION, id=session_id, expires_at=request.session.get_expiry_date())
-    return _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
+    call = _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
+    return replace(call, permissions=frozenset()) if lacks_second_factor else call
 
 
 def _call_of_person(
@@ -189,14 +229,11 @@ def _refusal(request: HttpRequest, reason: str, *, lookup_id: str | None = None)
 
 
 def read_reason(header: str | None) -> str | None:
-    """The text of an X-Change-Reason header: UTF-8 as it is, or percent-encoded; raises InvalidRequest.
-
-    granian hands over an empty text for every header that is not ASCII: a reason must not be lost without a word.
-    """
+    """The text of an X-Change-Reason header: UTF-8 as it is, or percent-encoded; raises InvalidRequest."""
     if header is None:
         return None
     if not header.strip():
-        raise _bad_reason("is empty, or is not ASCII: percent-encode it")
+        raise _bad_reason("is empty")
     try:
         # WSGI hands over the header's bytes as latin-1 (PEP 3333).
         text = header.strip().encode("latin-1").decode("utf-8")

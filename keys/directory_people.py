@@ -6,7 +6,7 @@ these functions as GatewayError.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
@@ -15,14 +15,15 @@ from directory import errors as directory_errors
 from directory.connection import get_client
 from directory.ldap import And, BindResult, Client, Entry, Equals, Not, Scope, filetime_to_datetime
 from directory.models import DirectoryConnection
-from directory.password_policy import RESULTANT_POLICY, PolicyReader
-from keys import sign_in_limits
+from directory.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
+from keys import sign_in_limits, standing
 from keys.models import FailedSignIn, Person
+from keys.names import name_key, shown
 
 SPARED_ATTEMPTS = 2
 """How many of the failures that the domain allows are left for the person's other devices."""
 
-_ATTRIBUTES = ("objectGUID", "sAMAccountName", "displayName", "name", RESULTANT_POLICY)
+_ATTRIBUTES = (*standing.ATTRIBUTES, "sAMAccountName", "displayName", "name", RESULTANT_POLICY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Account:
     client: Client
     name: str
     entry: Entry | None
+
+    @property
+    def guid(self) -> UUID:
+        """The account's objectGUID, or one that no object has."""
+        return self.entry.guid if self.entry else uuid4()
 
     @property
     def subject(self) -> str:
@@ -57,20 +63,32 @@ def is_spent(account: Account, attempt: FailedSignIn) -> bool:
 
     What this gateway has seen and what the domain controller has counted are compared: the latter hears of other
     devices too, but not of everything that other domain controllers hear. A name that is nobody's is treated by the
-    domain's policy, like one that is somebody's.
+    domain's policy, like one that is somebody's, and the directory is asked the same of both.
     """
-    entry = account.entry
     with directory_errors.translated():
-        policies = PolicyReader(account.client)
-        policy = (policies.of(entry) if entry else None) or policies.of_domain()
-        if policy is None or not policy.lockout_threshold:
-            return False
-        window = policy.lockout_window or timedelta.max  # failures are never forgotten
+        policy = _policy_of(account)
+        window = (policy and policy.lockout_window) or timedelta.max  # failures are never forgotten
         wrong, under_way = sign_in_limits.known_failures(attempt, window)
         # Read after what was seen here: what ended in between is counted twice then, never not at all.
-        counters = account.client.find(entry.guid, ("badPwdCount", "badPasswordTime")) if entry else None
+        counters = account.client.find(account.guid, ("badPwdCount", "badPasswordTime"))
+    if policy is None or not policy.lockout_threshold:
+        return False
     counted = _counted_by_directory(counters, window) if counters else 0
     return max(wrong, counted) + under_way >= max(1, policy.lockout_threshold - SPARED_ATTEMPTS)
+
+
+def _policy_of(account: Account) -> PasswordPolicy | None:
+    """The policy in force: the account's own where it has one that can be read, else the domain's.
+
+    Both are asked for of every name, and an object that is nobody's stands in for what there is not: the time must not
+    tell which names exist, nor which of them have a policy of their own.
+    """
+    policies = PolicyReader(account.client)
+    of_domain, entry = policies.of_domain(), account.entry
+    if entry is None or RESULTANT_POLICY not in entry:
+        account.client.find(uuid4(), ("objectGUID",))
+        return of_domain
+    return policies.of(entry) or of_domain
 
 
 def _counted_by_directory(counters: Entry, window: timedelta) -> int:
@@ -80,23 +98,24 @@ def _counted_by_directory(counters: Entry, window: timedelta) -> int:
     return 0 if is_over else counters.integer("badPwdCount") or 0
 
 
-def try_password(account: Account, password: str) -> BindResult:
-    """What the directory says to the password."""
+def try_password(account: Account, password: str, *, is_spent: bool = False) -> BindResult:
+    """What the directory says to the password; with `is_spent` it is asked as long, and not for this account."""
     # A name that is nobody's is tried as well, the time must not tell which names exist. But not as it was given: AD
     # takes display names and others in a bind ([MS-ADTS] 5.1.1.1.1), and would count it for an account that is not
     # counted here.
-    name = account.entry.dn if account.entry else f"CN={uuid4()},{account.connection.base_dn}"
+    entry = None if is_spent else account.entry
+    name = entry.dn if entry else f"CN={uuid4()},{account.connection.base_dn}"
     with directory_errors.translated():
         result = account.client.authenticate(name, password)
-    return result if account.entry else BindResult.WRONG
+    return result if entry else BindResult.WRONG
 
 
 def person_of(account: Account) -> Person:
     """The person who an account of the directory is; made on the first sign-in, without permissions."""
     connection, entry = account.connection, account.entry
     assert entry is not None
-    username = f"{connection.name}\\{entry.text('sAMAccountName')}"[:255]
-    display_name = (entry.text("displayName") or entry.text("name") or "")[:256]
+    username = shown(f"{connection.name}\\{entry.text('sAMAccountName')}")[:255]
+    display_name = shown(entry.text("displayName") or entry.text("name") or "")[:256]
     with transaction.atomic():
         person, is_new = Person.objects.get_or_create(
             connection=connection,
@@ -104,10 +123,15 @@ def person_of(account: Account) -> Person:
             defaults={"username": f"{connection.name}\\{entry.guid}", "password": make_password(None)},
         )
         if is_new or (person.username, person.display_name) != (username, display_name):
-            # The name may have been somebody else's before: they keep their person, not the name.
-            for other in Person.objects.filter(username=username).exclude(pk=person.pk):
+            # The name may have been somebody else's before: they keep their person, not the name. But who is only
+            # called like somebody else is to be told from them.
+            for other in Person.objects.filter(name_key=name_key(username)[:255]).exclude(pk=person.pk):
+                if other.username.casefold() != username.casefold():
+                    username = f"{connection.name}\\{entry.guid}"
+                    break
                 other.username = f"{connection.name}\\{other.object_guid}"
                 other.save(update_fields=["username"])
             person.username, person.display_name = username, display_name
             person.save(update_fields=["username", "display_name"])
+        standing.note_sign_in(person, entry)
     return person

@@ -13,12 +13,14 @@ from directory.models import DirectoryConnection
 from gateway.core.errors import Conflict
 from keys import secrets
 from keys.models import ApiKey, Link
+from keys.standing import require_present
 
 MAX_GRACE = timedelta(days=30)
 
 
 def issue(key: ApiKey, *, created_by_id: int) -> str:
-    """Save a new key with a new secret; the value, which is not kept."""
+    """Save a new key with a new secret; the value, which is not kept. Raises what `require_present` does."""
+    require_present(key.owner)
     value, secret = secrets.make(secrets.Prefix.API_KEY)
     key.lookup_id, key.digest, key.created_by_id = secret.lookup_id, secret.digest, created_by_id
     key.save(force_insert=True)
@@ -26,7 +28,11 @@ def issue(key: ApiKey, *, created_by_id: int) -> str:
 
 
 def rotate(key: ApiKey, *, grace: timedelta = timedelta(0)) -> str:
-    """Give a key a new value; the one before stays valid for `grace`. Raises Conflict for a revoked key."""
+    """Give a key a new value; the one before stays valid for `grace`. Raises Conflict for a revoked key.
+
+    And what `require_present` does of its owner.
+    """
+    require_present(key.owner)
     value, secret = secrets.make(secrets.Prefix.API_KEY)
     # A value of an earlier rotation that is still in its grace ends now: at most two are ever valid.
     rotated = ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(

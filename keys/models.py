@@ -13,12 +13,20 @@ from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from gateway.core.call import SupervisionLevel
 from gateway.core.encryption import EncryptedTextField
 from keys.addresses import normalise_networks
+from keys.names import name_key, refuse_label, refuse_username
 from keys.permissions import is_grantable
+
+
+def require_legible(text: str) -> None:
+    """Refuse a name that people read if it has characters that nobody sees. Raises ValidationError."""
+    if complaint := refuse_label(text):
+        raise ValidationError(complaint)
 
 
 class Person(AbstractUser):
@@ -26,6 +34,10 @@ class Person(AbstractUser):
 
     A person of a directory is a connection and an objectGUID; the user name `CONNECTION\\name` only shows them. A local
     account cannot have a backslash in its name, so neither can ever be taken for the other.
+
+    `directory_checked_at` is when their account was last found to be there, `password_set` when its password was set as
+    the directory has it (pwdLastSet), `left_directory_at` when the gateway deactivated them because they had left it.
+    Sessions of an earlier `session_epoch` are over for good.
     """
 
     first_name = None  # type: ignore[assignment]
@@ -40,7 +52,13 @@ class Person(AbstractUser):
         help_text="Letters, digits and @ . + - _ for a local account. People of a directory are CONNECTION\\name.",
         error_messages={"unique": "There is a person of that name already."},
     )
-    display_name = models.CharField(max_length=256, blank=True, help_text="The name shown in logs and to approvers.")
+    name_key = models.CharField(max_length=255, default="", db_default="", editable=False)
+    display_name = models.CharField(
+        max_length=256,
+        blank=True,
+        validators=[require_legible],
+        help_text="The name shown in logs and to approvers.",
+    )
     connection = models.ForeignKey(
         "directory.DirectoryConnection",
         on_delete=models.PROTECT,
@@ -50,7 +68,11 @@ class Person(AbstractUser):
         verbose_name="directory",
         help_text="The directory the person signs in with; empty for a local account.",
     )
-    object_guid = models.UUIDField("objectGUID", null=True, blank=True, editable=False)
+    object_guid = models.UUIDField("objectGUID", null=True, blank=True, editable=False, db_index=True)
+    directory_checked_at = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
+    password_set = models.BigIntegerField(null=True, editable=False)
+    session_epoch = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    left_directory_at = models.DateTimeField(null=True, editable=False)
 
     class Meta:
         ordering = ("username",)
@@ -58,12 +80,46 @@ class Person(AbstractUser):
         verbose_name_plural = "people"
         constraints = [
             models.UniqueConstraint(fields=("connection", "object_guid"), name="keys_person_of_directory"),
+            models.UniqueConstraint(fields=("name_key",), condition=~Q(name_key=""), name="keys_person_told_apart"),
             models.CheckConstraint(
                 condition=Q(connection__isnull=True, object_guid__isnull=True)
                 | Q(connection__isnull=False, object_guid__isnull=False),
                 name="keys_person_local_or_of_directory",
             ),
         ]
+
+    def clean(self) -> None:
+        """Refuse a new name that cannot be told from another one. Raises ValidationError for `username`."""
+        super().clean()
+        if not self.username or not self.is_local or not self._is_renamed():
+            return
+        if complaint := refuse_username(self.username):
+            raise ValidationError({"username": complaint})
+        if find_lookalike(self) is not None:
+            raise ValidationError({"username": "There is a person already whose name looks like this one."})
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Whoever is saved as inactive has no session to come back to; whoever gets a name, the key of that name."""
+        named = kwargs.get("update_fields")
+        also = set()
+        if not self.is_active and (named is None or "is_active" in named):
+            self.session_epoch += 1
+            also.add("session_epoch")
+        # A name that was there before such names were refused keeps its own key.
+        if (named is None or "username" in named) and self._is_renamed():
+            self.name_key = name_key(self.username)[:255]
+            also.add("name_key")
+        if named is not None:
+            kwargs["update_fields"] = {*named, *also}
+        super().save(*args, **kwargs)
+
+    def _is_renamed(self) -> bool:
+        return self.pk is None or not Person.objects.filter(pk=self.pk, username=self.username).exists()
+
+    def _get_session_auth_hash(self, secret: Any = None) -> str:
+        """What Django compares each session with: it changes with the password, and with the epoch."""
+        of_password = super()._get_session_auth_hash(secret=secret)  # type: ignore[misc] # Django's stubs leave it out
+        return f"{of_password}{self.session_epoch or ''}"
 
     def get_full_name(self) -> str:
         return self.display_name or self.username
@@ -76,6 +132,12 @@ class Person(AbstractUser):
         return self.connection_id is None
 
 
+def find_lookalike(person: Person) -> Person | None:
+    """Another person whose name cannot be told from this one's."""
+    others = Person.objects.exclude(pk=person.pk)
+    return others.filter(name_key=name_key(person.username)[:255]).first()
+
+
 class Role(models.Model):
     """A set of permissions, and the parts of directories they are confined to.
 
@@ -83,7 +145,7 @@ class Role(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
-    name = models.CharField(max_length=100, unique=True)
+    name = models.CharField(max_length=100, unique=True, validators=[require_legible])
     description = models.TextField(blank=True, default="")
     permissions = models.ManyToManyField(
         Permission,
@@ -146,7 +208,9 @@ class ApiKey(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
-    name = models.CharField(max_length=100, help_text="Recorded in the operations log with each change.")
+    name = models.CharField(
+        max_length=100, validators=[require_legible], help_text="Recorded in the operations log with each change."
+    )
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL,
         on_delete=models.PROTECT,

@@ -6,6 +6,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
 from audit import security
+from audit.administration import recorded
+from gateway.core.call import Call
 from gateway.core.errors import Conflict, FieldError, InvalidRequest
 from keys import sessions
 from keys.models import Person, PersonSession
@@ -14,7 +16,7 @@ from keys.session_store import stored_key_of
 from keys.sign_in import client_address, verify
 
 
-def change_own_password(request: HttpRequest, person: Person, *, current: str, new: str) -> None:
+def change_own_password(request: HttpRequest, call: Call, person: Person, *, current: str, new: str) -> None:
     """Change the password of the signed-in person. Their other sessions end, and all their access tokens.
 
     Raises SignInRefused for a wrong present password, which counts like one at sign-in; InvalidRequest at `newPassword`
@@ -30,8 +32,10 @@ def change_own_password(request: HttpRequest, person: Person, *, current: str, n
         raise InvalidRequest(
             detail, errors=[FieldError(InvalidRequest.code, detail, pointer="#/newPassword")]
         ) from None
-    person.set_password(new)
-    person.save(update_fields=["password"])
+    with recorded(call, operation="people.update") as administration:
+        administration.watch_row(person)
+        person.set_password(new)
+        person.save(update_fields=["password"])
     sessions.end_others(request, reference_to(person))
     sessions.revoke_tokens(person)
     # This session goes on, but Django gives it another key.

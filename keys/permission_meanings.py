@@ -28,6 +28,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
         _READING, "Read objects", "Read and search users, groups, computers, units and all else, with their attributes."
     ),
     "directory.read_deleted": Meaning(_READING, "Read deleted objects", "See what is in the recycle bin."),
+    "directory.read_confidential": Meaning(
+        _READING,
+        "Read confidential attributes",
+        "Read, search by and sort by what the directory's schema marks confidential. Reading objects is needed, too.",
+        "Such attributes may hold keys for disks, pins of badges and the like. Passwords stay unreadable.",
+    ),
     "directory.read_acl": Meaning(
         _READING, "Read access control", "See who was given which rights on an object, and what was delegated."
     ),
@@ -162,6 +168,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "Change directory connections",
         "Change, test, disable and enable connections.",
         "Disabling one stops every key that is linked to it.",
+    ),
+    "directory.rotate_bind_password": Meaning(
+        _GATEWAY,
+        "Rotate bind passwords",
+        "Have the gateway give its account in a directory a new password that nobody knows.",
+        "Whatever else signs in with that account stops working.",
     ),
     "directory.delete_directoryconnection": Meaning(
         _GATEWAY, "Delete directory connections", "Delete connections that nothing uses."

@@ -20,6 +20,7 @@ _ON_DIRECTORY = (
     "run_accounts",
     "read_deleted",
     "restore_deleted",
+    "read_confidential",
     "read_acl",
     "run_savedfilter",
     "manage_savedfilter",

@@ -3,14 +3,15 @@
 How a request presents a credential is `authentication`'s matter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import Group, Permission
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Concat
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
@@ -20,6 +21,7 @@ from gateway.core.prepared import PreparedQuery
 from gateway.core.shapes import parse_guid
 from keys.models import ApiKey, Person, Role
 from keys.permissions import APPS, GRANTABLE
+from keys.standing import NotChecked, Standing, standing_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class KeyFacts:
     owner: PersonRef
     owner_is_active: bool
     owner_is_superuser: bool
+    owner_connection_id: UUID | None
+    owner_checked_at: datetime
     role_id: UUID
     role_scopes: list[dict[str, str]]
     links: tuple[LinkFacts, ...]
@@ -76,12 +80,15 @@ _JOINED_COLUMNS = (
     "owner__display_name",
     "owner__is_active",
     "owner__is_superuser",
+    "owner__connection_id",
+    "owner__directory_checked_at",
     "role_id",
     "role__scopes",
     "links__client_id",
     "links__connection_id",
     "links__connection__name",
     "links__connection__enabled",
+    "links__connection__protection_changes",
 )
 
 
@@ -107,20 +114,23 @@ def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
         return None
     own = len(_KEY_COLUMNS)
     row = rows[0]
-    owner_id, username, display_name, is_active, is_superuser, role_id, scopes = row[own : own + 7]
+    owner_id, username, display_name, is_active, is_superuser, home, checked_at, role_id, scopes = row[own : own + 9]
     return KeyFacts(
         **dict(zip(_KEY_COLUMNS, row, strict=False)),
         owner=PersonRef(id=owner_id, username=username, display_name=display_name or username),
         owner_is_active=is_active,
         owner_is_superuser=is_superuser,
+        owner_connection_id=home,
+        owner_checked_at=checked_at,
         role_id=role_id,
         role_scopes=scopes,
-        links=tuple(_link(*item[own + 7 :]) for item in rows if item[own + 7] is not None),
+        links=tuple(_link(*item[own + 9 :]) for item in rows if item[own + 9] is not None),
     )
 
 
-def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool) -> LinkFacts:
-    return LinkFacts(DirectoryRef(id=connection_id, name=name, client_id=str(client_id)), enabled)
+def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool, changes: int) -> LinkFacts:
+    directory = DirectoryRef(id=connection_id, name=name, client_id=str(client_id), protection_changes=changes)
+    return LinkFacts(directory, enabled)
 
 
 def permissions_of_key(key: KeyFacts) -> frozenset[str]:
@@ -147,6 +157,40 @@ def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool
         permissions = permissions.filter(_held_by(person_id, "pk"))
     rows = permissions.values_list("content_type__app_label", "codename")
     return frozenset(f"{app}.{codename}" for app, codename in rows)
+
+
+def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]:
+    """The same of many people, by primary key, in three queries at most."""
+    active = [person for person in people if person.is_active]
+    found: dict[int, set[int]] = {person.pk: set() for person in active}
+    known = dict(
+        Permission.objects.filter(content_type__app_label__in=APPS)
+        .annotate(full_name=Concat("content_type__app_label", Value("."), "codename"))
+        .values_list("pk", "full_name")
+    )
+    direct = Person.user_permissions.through.objects.filter(person_id__in=found)
+    by_group = Person.groups.through.objects.filter(person_id__in=found)
+    for rows in (
+        direct.values_list("person_id", "permission_id"),
+        by_group.values_list("person_id", "group__permissions"),
+    ):
+        for person_id, permission_id in rows:
+            found[person_id].add(permission_id)
+    held = {pk: frozenset(known[each] for each in permissions if each in known) for pk, permissions in found.items()}
+    everything = frozenset(known.values())
+    nothing = {person.pk: frozenset[str]() for person in people if not person.is_active}
+    return nothing | held | {person.pk: everything for person in active if person.is_superuser}
+
+
+def permissions_of_roles(roles: Iterable[UUID]) -> dict[UUID, frozenset[str]]:
+    """What each of these roles grants to an owner who holds it too, in one query."""
+    found: dict[UUID, set[str]] = {role: set() for role in roles}
+    rows = Role.permissions.through.objects.filter(role_id__in=found)
+    for role, app, codename in rows.values_list(
+        "role_id", "permission__content_type__app_label", "permission__codename"
+    ):
+        found[role].add(f"{app}.{codename}")
+    return {role: frozenset(permissions) for role, permissions in found.items()}
 
 
 def _held_by(person_id: int, column: str) -> Q:
@@ -199,11 +243,13 @@ def call_for_key(
     request_id: str,
     change_request_id: UUID | None = None,
 ) -> Call:
-    """A call for work done later under a key. All but address and level is checked anew; raises Forbidden."""
+    """A call for work done later under a key. All but address and level is checked anew; raises Forbidden,
+    or NotChecked while the owner's directory does not answer."""
     wanted = key_id if isinstance(key_id, UUID) else parse_guid(key_id)
     key = _facts_of(list(_key_rows().filter(pk=wanted))) if wanted else None
     if key is None or key.revoked_at is not None or key.is_expired or not key.owner_is_active:
         raise Forbidden
+    _require(standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at))
     link = next((link for link in key.links if link.directory.id == connection_id), None)
     if link is None or not link.enabled:
         raise Forbidden
@@ -230,22 +276,36 @@ def make_key_call(key: KeyFacts, permissions: frozenset[str], *, surface: Surfac
     )
 
 
+def _require(standing: Standing) -> None:
+    """Raise Forbidden when somebody has left their directory, NotChecked when that is not known for too long."""
+    if standing is Standing.UNKNOWN:
+        raise NotChecked
+    if standing is Standing.LEFT:
+        raise Forbidden
+
+
 def call_for_person(
     person_id: int,
     *,
     credential: CredentialRef,
-    connection_id: UUID,
+    connection_id: UUID | None,
     surface: Surface,
     request_id: str,
     change_request_id: UUID | None = None,
 ) -> Call:
-    """A call for work done later for a person, whose session may be over by then; raises Forbidden."""
+    """A call for work done later for a person, whose session may be over by then; raises Forbidden.
+
+    Without a `connection_id` it is work that needs no directory.
+    """
     person = Person.objects.select_related("connection").filter(pk=person_id).first()
     if person is None or not person.is_active:
         raise Forbidden
-    directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
-    if directory is None:
-        raise Forbidden
+    _require(standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at))
+    directory = None
+    if connection_id is not None:
+        directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
+        if directory is None:
+            raise Forbidden
     return Call(
         surface=surface,
         person=reference_to(person),
@@ -285,4 +345,8 @@ def choose_directory(
         return None, ClientIdRequired()
     if not choices:
         return None, Forbidden()
-    return DirectoryRef(id=choices[0].id, name=choices[0].name, client_id=choices[0].client_id), None
+    chosen = choices[0]
+    directory = DirectoryRef(
+        id=chosen.id, name=chosen.name, client_id=chosen.client_id, protection_changes=chosen.protection_changes
+    )
+    return directory, None

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from django.conf import settings
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
@@ -20,7 +21,8 @@ from django.utils.crypto import constant_time_compare
 from django_otp.oath import hotp
 
 from audit import security
-from gateway.core.call import PersonRef
+from audit.administration import recorded
+from gateway.core.call import Call, PersonRef
 from gateway.core.errors import Conflict
 from keys import sign_in_limits
 from keys.models import Person, RecoveryCode, SecondFactor
@@ -50,6 +52,11 @@ def is_on(person: Person) -> bool:
     return _confirmed(person) is not None
 
 
+def is_missing(person: Person) -> bool:
+    """Whether a person has to set one up before they may do anything else (`SignIn:RequireSecondFactor`)."""
+    return settings.CONFIGURATION.SignIn.RequireSecondFactor and not is_on(person)
+
+
 def remaining_recovery_codes(person: Person) -> int:
     """How many recovery codes were not used yet."""
     return RecoveryCode.objects.filter(second_factor__person=person).count()
@@ -71,7 +78,7 @@ def find_enrolment(person: Person) -> Enrolment | None:
     return _enrolment(person, factor.secret) if factor else None
 
 
-def confirm(request: HttpRequest, person: Person, code: str) -> list[str]:
+def confirm(call: Call, person: Person, code: str) -> list[str]:
     """Turn the second factor on by a first code; its recovery codes, which are not kept.
 
     Raises SignInRefused for a wrong code, Conflict when none is being set up.
@@ -79,33 +86,43 @@ def confirm(request: HttpRequest, person: Person, code: str) -> list[str]:
     factor = SecondFactor.objects.filter(person=person, confirmed_at__isnull=True).first()
     if factor is None:
         raise Conflict("No second factor is being set up.")
-    _try_code(request, factor, code, _is_next_code)
-    SecondFactor.objects.filter(pk=factor.pk).update(confirmed_at=timezone.now())
-    _note(request, "second factor set up", person)
-    return _make_recovery_codes(factor)
+    _try_code(call, factor, code, _is_next_code)
+    with recorded(call, operation="people.update") as administration:  # after the code: wrong ones stay counted
+        administration.watch_row(person)
+        SecondFactor.objects.filter(pk=factor.pk).update(confirmed_at=timezone.now())
+        codes = _make_recovery_codes(factor)
+    _note(call, "second factor set up", person)
+    return codes
 
 
-def require_code(request: HttpRequest, person: Person, code: str | None) -> None:
+def require_code(request: HttpRequest | Call, person: Person, code: str | None) -> None:
     """Ask for a code where there is a second factor, of the authenticator or for recovery; raises SignInRefused."""
     factor = _confirmed(person)
     if factor is not None:
         _try_code(request, factor, code, _is_any_code)
 
 
-def replace_recovery_codes(request: HttpRequest, person: Person, code: str) -> list[str]:
+def replace_recovery_codes(call: Call, person: Person, code: str) -> list[str]:
     """New recovery codes; those before are worthless. Raises SignInRefused for a wrong code, Conflict without any."""
     factor = _required(person)
-    _try_code(request, factor, code, _is_next_code)
-    _note(request, "recovery codes replaced", person)
-    return _make_recovery_codes(factor)
+    _try_code(call, factor, code, _is_next_code)
+    with recorded(call, operation="people.update") as administration:
+        administration.watch_row(person)
+        codes = _make_recovery_codes(factor)
+    _note(call, "recovery codes replaced", person)
+    return codes
 
 
-def remove(request: HttpRequest, person: Person, code: str) -> None:
+def remove(call: Call, person: Person, code: str) -> None:
     """Turn the own second factor off. Raises SignInRefused for a wrong code, Conflict without a second factor."""
     factor = _required(person)
-    _try_code(request, factor, code, _is_any_code)
-    factor.delete()
-    _note(request, "second factor removed", person)
+    if settings.CONFIGURATION.SignIn.RequireSecondFactor:
+        raise Conflict("Everybody needs a second factor here. Set up another one instead: an administrator resets it.")
+    _try_code(call, factor, code, _is_any_code)
+    with recorded(call, operation="people.update") as administration:
+        administration.watch_row(person)
+        factor.delete()
+    _note(call, "second factor removed", person)
 
 
 def reset(person: Person, *, by: PersonRef) -> bool:
@@ -139,7 +156,7 @@ def _enrolment(person: Person, secret: str) -> Enrolment:
 
 
 def _try_code(
-    request: HttpRequest, factor: SecondFactor, code: str | None, accepts: Callable[[SecondFactor, str], bool]
+    request: HttpRequest | Call, factor: SecondFactor, code: str | None, accepts: Callable[[SecondFactor, str], bool]
 ) -> None:
     """Accept a code or raise SignInRefused. Wrong ones are counted: a million codes are soon tried."""
     code = re.sub(r"[\s-]", "", code or "").lower()
@@ -155,7 +172,7 @@ def _try_code(
     sign_in_limits.take_back(attempt)
 
 
-def _refusal(request: HttpRequest, factor: SecondFactor, reason: Reason) -> SignInRefused:
+def _refusal(request: HttpRequest | Call, factor: SecondFactor, reason: Reason) -> SignInRefused:
     refusal = SignInRefused(reason, person=factor.person.username)
     log_refusal(request, refusal)
     return refusal
@@ -196,6 +213,7 @@ def _digest(code: str) -> str:
     return hashlib.sha256(code.encode()).hexdigest()
 
 
-def _note(request: HttpRequest, event: str, person: Person) -> None:
-    request_id = getattr(request, "request_id", "")
-    security.noted(event, person=person.username, client_address=client_address(request) or None, request_id=request_id)
+def _note(call: Call, event: str, person: Person) -> None:
+    security.noted(
+        event, person=person.username, client_address=client_address(call) or None, request_id=call.request_id
+    )

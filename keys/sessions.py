@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth import SESSION_KEY, get_user, login, logout
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.sessions.models import Session
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -23,7 +23,8 @@ from gateway.core.errors import Forbidden, NotFound
 from keys import second_factor, secrets
 from keys.models import AccessToken, Person, PersonSession
 from keys.session_store import stored_key_of
-from keys.sign_in import client_address, verify
+from keys.sign_in import Reason, SignInRefused, client_address, verify
+from keys.standing import Standing, readmit, standing_of
 
 SEEN_EVERY = timedelta(minutes=1)
 
@@ -42,6 +43,15 @@ class SessionBackend(ModelBackend):
     def authenticate(self, *_: Any, **__: Any) -> None:
         return None
 
+    def get_user(self, user_id: Any) -> Any:
+        """Nobody while it is not known whether the person is still in their directory: the session waits then."""
+        person = super().get_user(user_id)
+        if person is None:
+            return None
+        checked_at = person.directory_checked_at
+        standing = standing_of(person.pk, connection_id=person.connection_id, checked_at=checked_at)
+        return person if standing is Standing.PRESENT else None
+
 
 def sign_in(request: HttpRequest, *, username: str, password: str, directory: str | None, code: str | None) -> Person:
     """Sign a person in with all they have at once; raises SignInRefused, or what keeps the directory from answering."""
@@ -53,6 +63,8 @@ def sign_in(request: HttpRequest, *, username: str, password: str, directory: st
 
 def start(request: HttpRequest, person: Person) -> None:
     """Begin a session of somebody who has proved who they are."""
+    if not readmit(person):
+        raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     # A new session with another key: one that was planted, or the person's before, is worthless from now on.
     logout(request)
     login(request, person, backend=_BACKEND)
@@ -77,7 +89,8 @@ def find_awaited(request: HttpRequest) -> Person | None:
     step = request.session.get(_SECOND_STEP)
     if step is None or time.time() > step["until"]:
         return None
-    person = Person.objects.filter(pk=step["person"], is_active=True).first()
+    may_come = Q(is_active=True) | Q(left_directory_at__isnull=False)
+    person = Person.objects.filter(may_come, pk=step["person"]).first()
     return person if person and person.get_session_auth_hash() == step["password"] else None
 
 

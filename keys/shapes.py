@@ -9,13 +9,14 @@ from typing_extensions import TypedDict
 
 from gateway.core.call import SupervisionLevel
 from gateway.core.paging import PageQuery
-from gateway.core.shapes import Body, Guid, Timestamp, render_timestamp
+from gateway.core.shapes import Body, Guid, Part, Timestamp, render_timestamp
 from gateway.core.versions import version_of
 from keys import lifecycle
 from keys.addresses import normalise_network
 from keys.models import ApiKey, Link
+from keys.names import require_label
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
 Addresses = Annotated[
     list[Annotated[str, AfterValidator(normalise_network)]],
     Field(max_length=200, description="Addresses and CIDR blocks that requests may come from; empty: from anywhere."),
@@ -67,7 +68,7 @@ class CreateApiKey(Body):
     supervision_level: Level = _DEFAULT_LEVEL
 
 
-class UpdateApiKey(Body):
+class UpdateApiKey(Part):
     """What is to be different. A key keeps its owner."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"allowedAddresses": ["192.0.2.10"]}]})

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from audit import security
 from directory.ldap import BindResult
 from directory.models import DirectoryConnection
+from gateway.core.call import Call
 from gateway.core.errors import GatewayError, Unauthorized
 from keys import directory_people, sign_in_limits
 from keys.models import FailedSignIn, Person
@@ -80,7 +81,7 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
             person = _verify_local(username, password, address)
         else:
             person = _verify_in_directory(directory, username, password, address)
-        if not person.is_active:
+        if not person.is_active and person.left_directory_at is None:  # the directory takes back whom it let go
             raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     except SignInRefused as refusal:
         log_refusal(request, refusal)
@@ -88,12 +89,12 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
     return person
 
 
-def client_address(request: HttpRequest | None) -> str:
-    """Where a request comes from."""
+def client_address(request: HttpRequest | Call | None) -> str:
+    """Where a request, or the call that was made of it, comes from."""
     return getattr(request, "client_address", None) or ""
 
 
-def log_refusal(request: HttpRequest | None, refusal: SignInRefused) -> None:
+def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> None:
     """Write down why somebody is not signed in."""
     security.refused(
         refusal.reason.value,
@@ -128,16 +129,16 @@ def _verify_in_directory(directory: str, username: str, password: str, address: 
     attempt = _begin(account.subject, address, facts)
     try:
         is_spent = directory_people.is_spent(account, attempt)
-        result = None if is_spent else directory_people.try_password(account, password)
+        result = directory_people.try_password(account, password, is_spent=is_spent)
     except GatewayError:
         sign_in_limits.take_back(attempt)
         raise
+    if is_spent:
+        sign_in_limits.take_back(attempt)
+        raise SignInRefused(Reason.SPENT, **facts)
     if result is BindResult.OK:
         sign_in_limits.succeed(attempt)
         return directory_people.person_of(account)
-    if result is None:
-        sign_in_limits.take_back(attempt)
-        raise SignInRefused(Reason.SPENT, **facts)
     if result in _AFTER_A_RIGHT_PASSWORD:
         sign_in_limits.take_back(attempt)
         raise SignInRefused(_AFTER_A_RIGHT_PASSWORD[result], **facts)

@@ -88,6 +88,7 @@ def clients_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     for known in connections._clients.values():
         known.client.close()
     connections._clients.clear()
+    connections._bind_names.forget()
 
 
 class _ClientOfKnownSchema(Client):

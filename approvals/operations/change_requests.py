@@ -1,5 +1,6 @@
 """Change requests: seeing and cancelling one's own, and deciding those of others (in the console only)."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated
 from uuid import UUID
@@ -9,13 +10,24 @@ from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field
 
 from approvals import decide, secrets, statistics
+from approvals.deciders import find_deciders, why_barred
 from approvals.models import ChangeRequest, Status
-from approvals.shapes import ChangeRequestJson, GivenSecret, ReviewJson, StatisticsJson, change_request_as_json
+from approvals.shapes import (
+    ChangeRequestJson,
+    GivenSecret,
+    ProposedChangeJson,
+    ReviewJson,
+    StatisticsJson,
+    change_request_as_json,
+)
+from directory.access import named_inside_scopes
+from directory.visibility import changes_seen_by
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
+from keys.confirmation import ConfirmedBody, is_needed
 
 REST_ONLY = frozenset({Surface.REST})
 DECIDE = "approvals.decide_change"
@@ -41,7 +53,7 @@ class SearchChangeRequests(PageQuery):
     target: Annotated[UUID | None, Field(description="Only changes of this object (objectGUID).")] = None
 
 
-class ApproveChangeRequest(Body):
+class ApproveChangeRequest(ConfirmedBody):
     """The decision to let a change be made."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"digest": "9f2c…", "comment": "Agreed with HR."}]})
@@ -59,11 +71,32 @@ class RejectChangeRequest(Body):
 
 
 def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
-    """One's own requests; in the console all of them for who may decide. The input is the worker's alone."""
+    """One's own requests; in the console all of them for who may decide. The input is the worker's alone.
+
+    Under a role with scopes those whose target lies inside them.
+    """
     requests = ChangeRequest.objects.defer("input", "secret")
+    if call.scopes:
+        if call.directory is None:
+            return requests.none()
+        requests = requests.filter(named_inside_scopes(call, "target_dn"), directory_id=call.directory.id)
     if call.surface is Surface.REST and call.may(DECIDE):
         return requests
     return requests.filter(requester_id=call.person.id)
+
+
+def _renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
+    """What makes a request as the caller may see it, with the values that the caller may see."""
+    seen = changes_seen_by(call)
+
+    def render(change_request: ChangeRequest) -> ChangeRequestJson:
+        shown = [
+            ProposedChangeJson(attribute=item["attribute"], current=item["before"], proposed=item["after"])
+            for item in seen(change_request.directory_id, change_request.changes)
+        ]
+        return {**change_request_as_json(change_request), "changes": shown}
+
+    return render
 
 
 @operation(
@@ -83,7 +116,7 @@ def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[C
         "target_id": query.target,
     }
     requests = _visible_requests(call).filter(**{name: value for name, value in wanted.items() if value is not None})
-    return page_of(call, requests, query=query, order=("-id",), render=change_request_as_json)
+    return page_of(call, requests, query=query, order=("-id",), render=_renderer_for(call))
 
 
 @operation(
@@ -127,7 +160,7 @@ def _seconds(time: timedelta | None) -> int | None:
 @operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)
 def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Read one change request with its current and proposed values."""
-    return change_request_as_json(find_visible(call, id))
+    return _renderer_for(call)(find_visible(call, id))
 
 
 def find_visible(call: Call, request_id: UUID) -> ChangeRequest:
@@ -150,12 +183,14 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     change_request = find_visible(call, id)
     own = change_request.requester_id == call.person.id
     is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
-    may_decide = is_open and not own and call.may(DECIDE)
+    barred = why_barred(call.person.id, change_request) if is_open and not own and call.may(DECIDE) else None
+    may_decide = is_open and not own and call.may(DECIDE) and barred is None
     approved_first = change_request.first_approved_by_id
     two = decide.needs_two(change_request)
+    may_approve = may_decide and not (two and approved_first == call.person.id)
     secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
     return {
-        "changeRequest": change_request_as_json(change_request),
+        "changeRequest": _renderer_for(call)(change_request),
         "summary": _summary(change_request.operation),
         "riskReasons": change_request.risk_reasons or [WHY_ORDINARY],
         "directory": change_request.directory,
@@ -164,9 +199,12 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "requestId": change_request.request_id,
         "approvalsNeeded": (2 if two and approved_first is None else 1) if is_open else 0,
         "own": own,
-        "mayApprove": may_decide and not (two and approved_first == call.person.id),
+        "mayApprove": may_approve,
         "mayReject": may_decide,
         "mayCancel": is_open and own,
+        "barred": barred,
+        "deciders": find_deciders(change_request) if barred else [],
+        "codeNeeded": may_approve and is_needed(call.person.id),
         "secretUntil": render_timestamp(secret_until),
     }
 
@@ -188,7 +226,8 @@ def _summary(operation: str) -> str:
 )
 def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Withdraw a change request of your own that nobody has decided yet."""
-    return change_request_as_json(decide.cancel(call.person, id))
+    find_visible(call, id)
+    return _renderer_for(call)(decide.cancel(call.person, id))
 
 
 @operation(

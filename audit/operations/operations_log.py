@@ -1,5 +1,6 @@
 """Reading the operations log, how much it holds, and how far it is sealed. Writing it is `audit.log`'s."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from audit.models import OperationRecord, Outcome
 from audit.overview_shapes import ChainJson, LogStatisticsJson, day_as_json, usage_as_json, verification_as_json
 from audit.shapes import RecordJson, record_as_json
 from directory.access import named_inside_scopes
+from directory.visibility import changes_seen_by
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import operation
@@ -30,10 +32,16 @@ class SearchOperations(PageQuery):
     owner: Annotated[str | None, Field(description="User name of the person the credential acts as.")] = None
     key_name: Annotated[str | None, Field(description="Name of the API key or agent.")] = None
     operation: Annotated[str | None, Field(description="An operation's name, such as `users.update`.")] = None
-    target: Annotated[Guid | None, Field(description="objectGUID of the object concerned.")] = None
+    target: Annotated[
+        Guid | None, Field(description="objectGUID of the object concerned, or the id of a key, role, person ….")
+    ] = None
     outcome: Annotated[Outcome | None, Field(description="How it ended.")] = None
     request_id: Annotated[str | None, Field(description="X-Request-Id of the request.")] = None
     run_id: Annotated[Guid | None, Field(description="The run over an organizational unit's accounts.")] = None
+    raises_access: Annotated[
+        Flag | None,
+        Field(description="Only changes of the gateway's own tables that let somebody do more; false: only others."),
+    ] = None
     only_changes: Annotated[Flag, Field(description="Leave out the records of reads.")] = False
 
 
@@ -67,11 +75,23 @@ def visible_records(call: Call) -> QuerySet[OperationRecord]:
     return records.filter(named_inside_scopes(call, "target_dn"), directory_id=call.directory.id)
 
 
+def renderer_for(call: Call) -> Callable[[OperationRecord], RecordJson]:
+    """What makes a record of the log as the caller may see it, with the values that the caller may see."""
+    seen = changes_seen_by(call)
+
+    def render(record: OperationRecord) -> RecordJson:
+        return {**record_as_json(record), "changes": seen(record.directory_id, record.changes)}
+
+    return render
+
+
 def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> QuerySet[OperationRecord]:
     for parameter, column in _COLUMNS.items():
         value: Any = getattr(query, parameter)
         if value is not None:
             records = records.filter(**{column: value})
+    if query.raises_access is not None:
+        records = records.filter(raised_access__isnull=not query.raises_access)
     if query.only_changes:
         records = statistics.only_changes(records)
     # An identifier holds its moment, so that a time range is a range of the key the list is read by.
@@ -91,7 +111,7 @@ def search_operations(call: Call, *, query: SearchOperations) -> Page[RecordJson
     Under a role with scopes only records whose target lies inside them are found. The records are not counted.
     """
     records = _filtered(visible_records(call), query)
-    return page_of(call, records, query=query, order=("-id",), render=record_as_json, counted=False)
+    return page_of(call, records, query=query, order=("-id",), render=renderer_for(call), counted=False)
 
 
 @operation(
@@ -147,4 +167,4 @@ def read_operation(call: Call, *, id: UUID) -> RecordJson:
     record = visible_records(call).filter(id=id).first()
     if record is None:
         raise NotFound
-    return record_as_json(record)
+    return renderer_for(call)(record)

@@ -91,6 +91,7 @@ from directory.ldap.flags import (
 )
 from directory.ldap.inspection import ServerCheck
 from directory.ldap.pipeline import Written
+from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from directory.ldap.settings import ServerSettings
 from directory.ldap.streaming import Scope
@@ -176,6 +177,7 @@ __all__ = [
     "VersionConflict",
     "Write",
     "Written",
+    "by_identity",
     "codecs",
     "comparable",
     "datetime_to_filetime",
@@ -191,10 +193,13 @@ __all__ = [
     "is_credential",
     "is_protected_from_deletion",
     "make_rdn",
+    "may_refer",
+    "names_in",
     "parse_descriptor",
     "pattern_of",
     "quoted_password",
     "sid_to_text",
     "swap",
     "text_to_sid",
+    "with_names",
 ]

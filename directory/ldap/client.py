@@ -17,7 +17,7 @@ from directory.ldap import authentication, inspection
 from directory.ldap.authentication import BindResult
 from directory.ldap.changes import Add, Delete, Modify, Rename, Write
 from directory.ldap.connection import Connection, open_connection
-from directory.ldap.entry import Entry
+from directory.ldap.entry import NO_IDENTITIES, Entry
 from directory.ldap.errors import (
     InvalidValue,
     LdapError,
@@ -33,6 +33,7 @@ from directory.ldap.inspection import ServerCheck
 from directory.ldap.pipeline import Pipeline, Written
 from directory.ldap.pool import Opener, Pool
 from directory.ldap.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
+from directory.ldap.references import plain_name, take_identities
 from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
 from directory.ldap.sending import send
 from directory.ldap.settings import ServerSettings
@@ -45,6 +46,7 @@ from directory.ldap.streaming import (
     reading_controls,
     reference,
     stream,
+    time_limit,
 )
 
 _Result = TypeVar("_Result")
@@ -125,27 +127,33 @@ class Client:
         *,
         deleted: bool = False,
         descriptor: bool = False,
+        identities: bool = False,
     ) -> Entry:
         """One object by objectGUID or distinguished name; ``NotFound`` when there is none.
 
         ``attributes`` None reads all that are not computed. ``deleted`` finds deleted objects too; ``descriptor`` adds
-        nTSecurityDescriptor with owner, group and DACL. Attributes returned in ranges are fetched whole.
+        nTSecurityDescriptor with owner, group and DACL; ``identities`` the objectGUIDs of the objects that values name.
+        Attributes returned in ranges are fetched whole.
         """
         base = reference(ref)
         names = _names(attributes, descriptor=descriptor)
-        controls = reading_controls(deleted=deleted, descriptor=descriptor)
+        controls = reading_controls(deleted=deleted, descriptor=descriptor, identities=identities)
+        schema = self.schema if identities else None
         links = self._links(deleted=deleted)
         asked = frozenset(names)
 
         def operation(connection: Connection, seconds: float) -> Entry:
             link = connection.ldap
-            message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls)
+            limit = time_limit(seconds)
+            message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls, timeout=limit)
             rows = link.result3(message, timeout=seconds)[1]
             for dn, values in rows:
                 if dn is not None:
-                    complete_ranges(link, dn, values, controls, seconds)
+                    name = dn if schema is None else plain_name(dn)
+                    complete_ranges(link, name, values, controls, seconds)
+                    known = NO_IDENTITIES if schema is None else take_identities(values, schema)
                     hide_deleted(values, links)
-                    return Entry(dn, values, asked if values.keys() <= asked else frozenset())
+                    return Entry(name, values, asked if values.keys() <= asked else frozenset(), known)
             raise NotFound("There is no such object", result_code=32)
 
         return self._reading(operation)
@@ -157,10 +165,11 @@ class Client:
         *,
         deleted: bool = False,
         descriptor: bool = False,
+        identities: bool = False,
     ) -> Entry | None:
         """Like `read`, but None when there is no such object."""
         try:
-            return self.read(ref, attributes, deleted=deleted, descriptor=descriptor)
+            return self.read(ref, attributes, deleted=deleted, descriptor=descriptor, identities=identities)
         except NotFound:
             return None
 
@@ -235,7 +244,8 @@ class Client:
         """The matching objects as they arrive, in constant memory; at most ``limit`` of them.
 
         A connection is held until the iterator ends or is closed. Raises ``NotFound`` for a base that does not exist,
-        ``FilterError``, and ``LimitExceeded`` when the server's time limit, or ``seconds``, is over.
+        ``FilterError``, and ``LimitExceeded`` when the time limit told to the server is over: ``seconds``, or less than
+        one answer is waited for. A server that does not keep to it is given up a little later.
         """
         query = Query(
             base=reference(base),

@@ -91,7 +91,17 @@ def open_connection(url: str, settings: ServerSettings, seconds: float) -> Conne
 
     Raises ``BadCredentials``, ``TlsError`` with the reason, or ``Unavailable``.
     """
-    return sign_in(url, settings, seconds, settings.bind_dn, settings.bind_password)
+    deadline = time.monotonic() + seconds
+    try:
+        return sign_in(url, settings, seconds, settings.bind_dn, settings.bind_password)
+    except BadCredentials as refused:
+        if not settings.other_passwords or bind_sub_code_of(refused) not in _WRONG_PASSWORD:
+            raise
+        for password in settings.other_passwords:
+            with contextlib.suppress(BadCredentials):
+                left = max(0.1, deadline - time.monotonic())
+                return sign_in(url, settings, left, settings.bind_dn, password)
+        raise
 
 
 def sign_in(url: str, settings: ServerSettings, seconds: float, bind_name: str, password: str) -> Connection:
@@ -181,6 +191,14 @@ def _discard(connection: LdapObject) -> None:
 def _bind_refusal(error: ldap.LDAPError) -> str:
     code = bind_sub_code(error)
     return f"The directory refuses the bind name or the password{f' (data {code})' if code else ''}"
+
+
+_WRONG_PASSWORD = ("52e", None)  # [MS-ERREF] 2.2, ERROR_LOGON_FAILURE
+
+
+def bind_sub_code_of(refused: BadCredentials) -> str | None:
+    """The same of a refusal that was made from it."""
+    return bind_sub_code(refused.__cause__) if isinstance(refused.__cause__, ldap.LDAPError) else None
 
 
 def bind_sub_code(error: ldap.LDAPError) -> str | None:

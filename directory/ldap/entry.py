@@ -2,26 +2,45 @@
 
 import struct
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from uuid import UUID
 
 from directory.ldap.errors import AccessDenied, ProtocolError
 
 # [MS-DRSR] 5.153 PROPERTY_META_DATA_EXT_VECTOR as stored in replPropertyMetaData ([MS-ADTS] 3.1.1.1.9).
 _METADATA_HEADER = struct.Struct("<QII")  # version (1), number of rows, reserved; then rows of 48 bytes
+_METADATA_EPOCH = datetime(1601, 1, 1, tzinfo=UTC)  # the times of rows are seconds since then
 _METADATA_ROW = struct.Struct("<IIq16sqq")  # attid, version, time, invocation id, originating USN, local USN
+
+NO_IDENTITIES: Mapping[str, UUID] = MappingProxyType({})
 
 
 class Entry:
     """One object of the directory."""
 
-    __slots__ = ("_asked", "_names", "attributes", "dn")
+    __slots__ = ("_asked", "_names", "attributes", "dn", "identities")
 
-    def __init__(self, dn: str, attributes: Mapping[str, list[bytes]], asked: frozenset[str] = frozenset()) -> None:
-        """``asked`` are names of which it is known that the server answered in the same spelling, if at all."""
+    def __init__(
+        self,
+        dn: str,
+        attributes: Mapping[str, list[bytes]],
+        asked: frozenset[str] = frozenset(),
+        identities: Mapping[str, UUID] = NO_IDENTITIES,
+    ) -> None:
+        """``asked`` are names of which it is known that the server answered in the same spelling, if at all.
+
+        ``identities`` are the objectGUIDs of the objects that values name, by name, where they were asked for.
+        """
         self.dn = dn
         self.attributes = attributes
+        self.identities = identities
         self._asked = asked
         self._names: dict[str, str] | None = None
+
+    def with_attributes(self, attributes: Mapping[str, list[bytes]]) -> "Entry":
+        """The same object with other values under the names that the server answered with."""
+        return Entry(self.dn, attributes, self._asked)
 
     def values(self, name: str) -> list[bytes]:
         """All values, an empty list when there are none."""
@@ -86,6 +105,12 @@ class Entry:
         values = self.values("replPropertyMetaData")
         return parse_versions(values[0]) if values else {}
 
+    def changed_at(self, attid: int) -> datetime | None:
+        """When an attribute was last changed, where that was first done; needs replPropertyMetaData."""
+        values = self.values("replPropertyMetaData")
+        seconds = next((row[2] for row in _metadata_rows(values[0]) if row[0] == attid), None) if values else None
+        return None if seconds is None else _METADATA_EPOCH + timedelta(seconds=seconds)
+
     def __contains__(self, name: str) -> bool:
         return bool(self.values(name))
 
@@ -98,11 +123,14 @@ class Entry:
 
 def parse_versions(blob: bytes) -> dict[int, int]:
     """The versions in a replPropertyMetaData value by attid; ``ProtocolError`` when it is cut short."""
+    return {attid: version for attid, version, *_ in _metadata_rows(blob)}
+
+
+def _metadata_rows(blob: bytes) -> Iterator[tuple[int, int, int, bytes, int, int]]:
     if len(blob) < _METADATA_HEADER.size:
         raise ProtocolError("replPropertyMetaData is cut short", attribute="replPropertyMetaData")
     _, count, _ = _METADATA_HEADER.unpack_from(blob)
     end = _METADATA_HEADER.size + count * _METADATA_ROW.size
     if end > len(blob):
         raise ProtocolError("replPropertyMetaData is cut short", attribute="replPropertyMetaData")
-    rows = _METADATA_ROW.iter_unpack(memoryview(blob)[_METADATA_HEADER.size : end])
-    return {attid: version for attid, version, *_ in rows}
+    yield from _METADATA_ROW.iter_unpack(memoryview(blob)[_METADATA_HEADER.size : end])

@@ -29,6 +29,10 @@ _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot pass NUL a
 PAGE_SIZE = 500  # of at most 1000 by default (MaxPageSize, [MS-ADTS] 3.1.1.3.4.6)
 # Only the first part of a result can be cut off by MaxPageSize; beyond this many rows the server has no such limit.
 _REMEMBERED_ROWS = 20_000
+GRACE_SECONDS = 1.0
+"""How much longer than the server's own time limit its answer is waited for. Samba's clock for it counts whole seconds,
+and it looks at a search given up, or at a connection that was closed, only when it is done with it.
+"""
 # Searches on their way at a time: the server works on the next while an answer is worked on here.
 _READ_AHEAD = 4
 
@@ -36,6 +40,8 @@ SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)  # [MS-ADTS] 3.1.1.3.
 # LDAP_SERVER_SHOW_DEACTIVATED_LINK_OID ([MS-ADTS] 3.1.1.3.4.1): what a deleted object was linked to. Windows hides it
 # without the control; Samba shows it and does not know the control, which so must not be critical.
 SHOW_DEACTIVATED_LINKS = LDAPControl("1.2.840.113556.1.4.2065", False)
+# [MS-ADTS] 3.1.1.3.4.1.5, with objectGUIDs as text (1): each name comes with the identity of the object it means.
+EXTENDED_NAMES = LDAPControl("1.2.840.113556.1.4.529", True, encodedControlValue=b"\x30\x03\x02\x01\x01")
 # [MS-ADTS] 3.1.1.3.4.1.11: owner, group and DACL (7); the SACL would need a privilege of its own.
 SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x07")
 
@@ -78,13 +84,15 @@ def reference(ref: UUID | str) -> str:
     return ref
 
 
-def reading_controls(*, deleted: bool, descriptor: bool) -> list[RequestControl]:
+def reading_controls(*, deleted: bool, descriptor: bool, identities: bool = False) -> list[RequestControl]:
     """The controls that make the server show more than it usually does."""
     controls = []
     if deleted:
         controls += [SHOW_DELETED, SHOW_DEACTIVATED_LINKS]
     if descriptor:
         controls.append(SD_FLAGS)
+    if identities:
+        controls.append(EXTENDED_NAMES)
     return controls
 
 
@@ -92,7 +100,8 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
     """The entries one by one; whoever stops early makes the server stop too."""
     if query.limit is not None and query.limit <= 0:
         return
-    deadline = None if query.seconds is None else time.monotonic() + query.seconds
+    began = time.monotonic()
+    deadline = None if query.seconds is None else began + query.seconds + GRACE_SECONDS
     seen: set[str] = set()
     count = 0
     try:
@@ -107,6 +116,12 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
     except ldap.SIZELIMIT_EXCEEDED:
         if count > _REMEMBERED_ROWS:
             raise
+    except ldap.OPERATIONS_ERROR:
+        # Samba's answer, more often than result 3, to a search whose time is over.
+        limit = time_limit(query.operation_seconds) if query.seconds is None else query.seconds
+        if time.monotonic() - began < limit / 2:
+            raise
+        raise LimitExceeded("The time for this search is over", result_code=3) from None
     else:
         return
     # Windows: the server returns no more than MaxPageSize rows unless they are asked for in pages.
@@ -118,6 +133,11 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
             yield entry
             if count == query.limit:
                 return
+
+
+def time_limit(seconds: float) -> int:
+    """The time limit to tell the server (RFC 4511 4.5.1.5) when its answer is waited for so long: whole seconds."""
+    return max(1, round(seconds - GRACE_SECONDS))
 
 
 def complete_ranges(
@@ -132,7 +152,11 @@ def complete_ranges(
         end = _range_end(first)
         while end is not None:
             wanted = f"{attribute};range={end + 1}-*"
-            message = link.search_ext(dn, ldap.SCOPE_BASE, str(ANYTHING), [wanted], serverctrls=list(controls))
+            message = link.search_ext(
+                *(dn, ldap.SCOPE_BASE, str(ANYTHING), [wanted]),
+                serverctrls=list(controls),
+                timeout=time_limit(seconds),
+            )
             rows = link.result3(message, timeout=seconds)[1]
             more: Values = next((part for row_dn, part in rows if row_dn is not None), {})
             name = next((part for part in more if part.lower().startswith(f"{attribute.lower()};range=")), "")
@@ -195,7 +219,7 @@ def _send(
         query.filter,
         query.attributes,
         serverctrls=[*query.controls, *([page] if page else [])],
-        timeout=-1 if deadline is None else max(1, round(deadline - time.monotonic())),
+        timeout=time_limit(query.operation_seconds if deadline is None else deadline - time.monotonic()),
         sizelimit=0 if page or query.limit is None else query.limit,
     )
     return message

@@ -13,7 +13,7 @@ from directory.shapes.kinds import Kind
 from gateway.core.call import Call
 from gateway.core.operation import RateCategory, operation
 from gateway.core.paging import Page
-from gateway.core.shapes import COMMA_SEPARATED, WHOLE_NUMBER
+from gateway.core.shapes import COMMA_SEPARATED, WHOLE_NUMBER, without_default
 
 AccountKind = Literal[Kind.USER, Kind.COMPUTER, Kind.SERVICE_ACCOUNT]
 _WITH_DAYS = frozenset({AccountState.EXPIRING, AccountState.PASSWORD_EXPIRING, AccountState.INACTIVE})
@@ -38,7 +38,9 @@ class AccountQuery(SearchQuery):
         Field(
             ge=1,
             le=3650,
-            description="How many days ahead (`expiring`, `password-expiring`) or back (`inactive`); for those alone.",
+            description="How many days ahead (`expiring`, `password-expiring`) or back (`inactive`), 30 unless given;"
+            " for those states alone.",
+            json_schema_extra=without_default,
         ),
         WHOLE_NUMBER,
     ] = 30

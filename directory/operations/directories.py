@@ -8,7 +8,7 @@ from django.db.models import ProtectedError, RestrictedError
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory import connection
+from directory import connection, rotation
 from directory.models import DirectoryConnection
 from directory.shapes.bags import pointer
 from directory.shapes.inputs import example
@@ -16,7 +16,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, FieldError, InvalidRequest, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, render_timestamp
+from gateway.core.shapes import Body, Part, render_timestamp
 
 REST_ONLY = frozenset({Surface.REST})
 _EXAMPLE = {
@@ -46,8 +46,8 @@ class CreateDirectory(Body):
     enabled: bool = True
 
 
-class UpdateDirectory(Body):
-    """A member that is left out stays as it is."""
+class UpdateDirectory(Part):
+    """A member that is left out stays as it is; what decides where the password is sent needs the password anew."""
 
     model_config = example(enabled=False)
 
@@ -74,6 +74,7 @@ class DirectoryRecord(TypedDict):
     startTls: bool
     enabled: bool
     clientId: str
+    passwordRotatedAt: str | None
     createdAt: str | None
     changedAt: str | None
 
@@ -90,6 +91,7 @@ def render(row: DirectoryConnection) -> DirectoryRecord:
         "startTls": row.start_tls,
         "enabled": row.enabled,
         "clientId": row.client_id,
+        "passwordRotatedAt": render_timestamp(row.rotated_at),
         "createdAt": render_timestamp(row.created_at),
         "changedAt": render_timestamp(row.changed_at),
     }
@@ -106,6 +108,7 @@ def _save(row: DirectoryConnection, given: dict[str, Any]) -> DirectoryRecord:
     """Set the given members, check the whole, save; raises Conflict or InvalidRequest naming the members."""
     for name, value in given.items():
         setattr(row, name, "" if value is None else value)
+    row.bind_password_given = "bind_password" in given
     try:
         row.full_clean()
     except ValidationError as refusal:
@@ -173,7 +176,11 @@ def create_directory(_: Call, *, body: CreateDirectory) -> DirectoryRecord:
     surfaces=REST_ONLY,
 )
 def update_directory(_: Call, *, id: UUID, body: UpdateDirectory) -> DirectoryRecord:
-    """Change a directory connection. Every process uses the new settings from the next request on."""
+    """Change a directory connection. Every process uses the new settings from the next request on.
+
+    A change of `urls`, `startTls`, `caCertificate` or `bindDn` needs `bindPassword` in the same request: who does not
+    know the password decides not where it is sent.
+    """
     return _save(_find(id), body.model_dump(include=body.model_fields_set))
 
 
@@ -202,3 +209,20 @@ def delete_directory(_: Call, *, id: UUID) -> None:
 def try_directory(_: Call, *, id: UUID) -> connection.ConnectionReport:
     """Try a directory connection: servers, TLS, sign-in, schema and rights."""
     return connection.try_connection(_find(id))
+
+
+@operation(
+    "directories.rotate-password",
+    "POST directories/{id}/rotate-password",
+    permission="directory.rotate_bind_password",
+    effect=Effect.UNDERTAKE,
+    output=DirectoryRecord,
+    surfaces=REST_ONLY,
+)
+def rotate_password(call: Call, *, id: UUID) -> DirectoryRecord:
+    """Give the gateway's account in a directory a new password, which nobody is told.
+
+    The directory's minimum password age holds. Other systems that sign in with the account stop working.
+    """
+    rotation.rotate(call, _find(id))
+    return render(_find(id))

@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from audit.operations.operations_log import visible_records
-from audit.shapes import RecordJson, record_as_json
+from audit.operations.operations_log import renderer_for, visible_records
+from audit.shapes import RecordJson
 from directory import errors
 from directory.access import find_object
 from directory.deleted import find_deleted
@@ -29,7 +29,13 @@ def read_history(call: Call, *, id: UUID, query: PageQuery) -> Page[RecordJson]:
     if query.cursor is None and not records.exists():
         _require_known(call, id)
     return page_of(
-        call, records, query=query, order=("-id",), render=record_as_json, counted=False, bound_to=f"history of {id}"
+        call,
+        records,
+        query=query,
+        order=("-id",),
+        render=renderer_for(call),
+        counted=False,
+        bound_to=f"history of {id}",
     )
 
 

@@ -4,6 +4,7 @@ What a run means for an account is `directory.run_assessment`'s; a Celery worker
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal, cast
 from uuid import UUID
 
@@ -34,7 +35,8 @@ from gateway.core import operation as core
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk, operation
-from gateway.core.shapes import COMMA_SEPARATED, Body, Guid, Query
+from gateway.core.shapes import COMMA_SEPARATED, Guid, Part, Query
+from keys.protected_people import people_above
 
 DEFAULT_KINDS: tuple[AccountKind, ...] = ("user",)
 DEFAULT_SCOPE: SelectionScope = "one-level"
@@ -66,7 +68,7 @@ class PlanAccounts(Query):
     scope: SelectionScope = DEFAULT_SCOPE
 
 
-class RunAccounts(Body):
+class RunAccounts(Part):
     """The accounts of a run: `accounts` names them, or `kinds` and `scope` select them, or `planId` takes a plan's."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"kinds": ["user"], "scope": "subtree"}]})
@@ -125,7 +127,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     unit = _find_unit(call, id)
     kinds = list(dict.fromkeys(query.kinds))
     found = find_accounts(client, id, kinds=kinds, scope=query.scope)
-    accounts = assess(client, found[:MAX_ACCOUNTS], query.action)
+    accounts = assess(client, found[:MAX_ACCOUNTS], query.action, people_above=partial(people_above, call))
     assert call.directory is not None
     plan = Plan.objects.create(
         connection_id=call.directory.id,
@@ -218,6 +220,7 @@ def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk:
             for account in accounts
             if account.refusal is not None
         ),
+        identities={account.distinguished_name: account.id for account in accounts if account.distinguished_name},
     )
 
 
@@ -227,10 +230,10 @@ def _selected(call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], 
     if body.plan_id is not None:
         return _planned(call, client, unit, body.plan_id, action)
     if "accounts" in body.model_fields_set:
-        return assess_named(client, unit, named, action)
+        return assess_named(client, unit, named, action, people_above=partial(people_above, call))
     found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope)
     _require_within_limit(len(found))
-    return assess(client, found, action)
+    return assess(client, found, action, people_above=partial(people_above, call))
 
 
 def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action) -> list[Account]:
@@ -251,7 +254,7 @@ def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Acti
         raise PlanStale("There is no plan of yours with this id for this unit and action, or its hour is over.")
     found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
     _require_within_limit(len(found))
-    accounts = assess(client, found, action)
+    accounts = assess(client, found, action, people_above=partial(people_above, call))
     if plan.total != len(found) or sorted(plan.accounts) != sorted(_effects(accounts)):
         raise PlanStale("The accounts of the unit, or their states, are not those of the plan any more.")
     return accounts

@@ -3,6 +3,7 @@
 Starting one is `organization_unit_accounts`'.
 """
 
+from functools import partial
 from typing import Annotated, Any, Literal, cast
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Guid
+from keys.protected_people import people_above
 
 REST_ONLY = frozenset({Surface.REST})
 
@@ -108,7 +110,9 @@ def plan_retry(call: Call, *, id: UUID) -> RetryPlan:
                 "effect": account.effect.value,
                 "problem": failed[account.id].problem,
             }
-            for account in assess_named(client_of(call), run.unit, failed, action)
+            for account in assess_named(
+                client_of(call), run.unit, failed, action, people_above=partial(people_above, call)
+            )
         ],
     }
 

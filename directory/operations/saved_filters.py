@@ -8,7 +8,6 @@ from django.db.models.functions import Lower
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory.access import client_of
 from directory.saved_filter_models import SavedFilter
 from directory.saved_filters import (
     SearchedKind,
@@ -21,14 +20,14 @@ from directory.saved_filters import (
     search_of,
     visible_filters,
 )
-from directory.search import run_search
+from directory.search import FILTER, run_search
 from directory.shapes.inputs import example
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
 from gateway.core.errors import Conflict, Forbidden
 from gateway.core.operation import Effect, RateCategory, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, render_timestamp
+from gateway.core.shapes import Body, Part, render_timestamp
 
 RUN, MANAGE = "directory.run_savedfilter", "directory.manage_savedfilter"
 
@@ -36,7 +35,7 @@ FilterName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S", d
 SearchedKinds = Annotated[
     SearchedKind, Field(description="What is searched, as paths (`users`) or as records (`user`) call it.")
 ]
-FilterText = Annotated[str, Field(description="An LDAP filter (RFC 4515).")]
+FilterText = Annotated[str, Field(description=FILTER)]
 FilterBase = Annotated[
     str | None, Field(description="UUID or distinguished name; kept by objectGUID. null: the directory's base.")
 ]
@@ -66,7 +65,7 @@ class CreateSavedFilter(Body):
     shared: Shared = False
 
 
-class UpdateSavedFilter(Body):
+class UpdateSavedFilter(Part):
     """A member that is left out stays as it is."""
 
     model_config = example(filter="(department=Left)", shared=False)
@@ -195,11 +194,10 @@ def _find_own(call: Call, id: UUID) -> SavedFilter:
 
 def _save(call: Call, row: SavedFilter, given: dict[str, Any]) -> SavedFilterRecord:
     """Check the given members and save them; raises Conflict for a name that the person uses already."""
-    schema = client_of(call).schema
     if "filter" in given:
-        require_filter(given["filter"], schema)
+        require_filter(call, given["filter"])
     if "attributes" in given:
-        require_attributes(given["attributes"], schema)
+        require_attributes(call, given["attributes"])
     if "base" in given:
         text = given.pop("base")
         base = None if text is None else find_given_base(call, text)

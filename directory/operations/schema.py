@@ -10,7 +10,8 @@ from directory.ldap import AttributeType
 from directory.ldap.codecs import ValueType, value_type
 from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.modifications import refuse_writing
-from directory.shapes.record import is_readable, readable_name
+from directory.shapes.record import readable_name, why_unreadable
+from directory.visibility import may_see_confidential
 from gateway.core.call import Call
 from gateway.core.operation import operation
 from gateway.core.paging import Page
@@ -47,11 +48,15 @@ class AttributeDescription(TypedDict):
     output=Page[AttributeDescription],
 )
 def list_attributes(call: Call, *, query: SchemaQuery) -> Page[AttributeDescription]:
-    """List the readable attributes of the directory's schema, by name, all in one page."""
-    schema = client_of(call).schema
-    names = {attribute.name for attribute in schema.attributes.values() if is_readable(attribute.name)}
+    """List the attributes of the directory's schema that you may read, by name, all in one page."""
+    schema, confidential = client_of(call).schema, may_see_confidential(call)
+    names = {
+        attribute.name
+        for attribute in schema.attributes.values()
+        if why_unreadable(attribute.name, attribute, confidential=confidential) is None
+    }
     if query.names is not None:
-        names &= {readable_name(schema, name, parameter="names") for name in query.names}
+        names &= {readable_name(schema, name, parameter="names", confidential=confidential) for name in query.names}
     if query.classes is not None:
         allowed = schema.allowed_attributes(query.classes)
         names = {name for name in names if name.lower() in allowed}

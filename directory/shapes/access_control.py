@@ -86,7 +86,8 @@ class Source(TypedDict):
 
 
 class DelegatedTask(TypedDict):
-    """What the entries let the principal do, or keep it from. `source` is null if nothing above has such an entry."""
+    """What the entries let the principal do, or keep it from. `source` is null if nothing above has such an entry,
+    or what has it lies outside the caller's scopes."""
 
     name: str
     type: EntryType

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from gateway.core.shapes import Body, Timestamp
+from gateway.core.shapes import Part, Timestamp
 
 GroupScope = Literal["global", "domainLocal", "universal"]
 GroupCategory = Literal["security", "distribution"]
@@ -20,7 +20,7 @@ def _refuse_uncountable(moment: datetime) -> datetime:
     return moment
 
 
-class AccountPart(Body):
+class AccountPart(Part):
     """Options of an account. A member that is left out stays as it is; `expiresAt: null` means never."""
 
     expires_at: Annotated[Timestamp, AfterValidator(_refuse_uncountable)] | None = None
@@ -28,7 +28,7 @@ class AccountPart(Body):
     must_change_password: bool = False
 
 
-class GroupPart(Body):
+class GroupPart(Part):
     """Scope and type of a group. A member that is left out stays as it is."""
 
     scope: GroupScope = "global"

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from directory import errors
 from gateway.core.errors import FieldError
-from gateway.core.shapes import Body
+from gateway.core.shapes import Part
 
 MAX_NAMES = 100
 MAX_VALUES = 1000
@@ -39,7 +39,7 @@ Values = Annotated[
 Bag = dict[str, Values]
 
 
-class Bags(Body):
+class Bags(Part):
     """The bags of a write. An attribute in `replace` or `clear` may be in no other."""
 
     replace: Annotated[Bag, Field(description="Attributes that shall have exactly these values.")] = {}

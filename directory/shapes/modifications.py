@@ -13,7 +13,7 @@ from directory.ldap.comparison import comparable, fold
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue as UnfitValue
 from directory.ldap.schema import AttributeType, Syntax
-from directory.proposal import AttributeChange
+from directory.proposal import AttributeChange, shown_values
 from directory.shapes.bags import Bags, named_bags, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.value_rules import (
@@ -50,10 +50,14 @@ class Step:
 
 @dataclass(slots=True)
 class Delta:
-    """The steps of a modify that are needed, and what they change. Empty when everything is as asked already."""
+    """The steps of a modify that are needed, and what they change. Empty when everything is as asked already.
+
+    `values` are all values before and after, as the directory writes them, by attribute in lower case.
+    """
 
     modifications: list[Modification] = field(default_factory=list)
     changes: list[AttributeChange] = field(default_factory=list)
+    values: dict[str, tuple[Sequence[bytes], Sequence[bytes]]] = field(default_factory=dict)
 
 
 def read_bags(bags: Bags, schema: Schema, *, kind: Kind) -> list[Step]:
@@ -91,7 +95,7 @@ def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> 
             continue
         current = None if entry is None else entry.text(step.attribute.name)
         for value in step.values:
-            text = value.decode("utf-8", "replace")
+            text = value.decode("utf-8", "surrogateescape")
             if complaint := refuse_value(step.name, text, kind=kind, current=current):
                 raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name} {complaint}")
 
@@ -124,6 +128,7 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
     added = tuple(value for value in after if value not in kept)
     if decode(attribute, removed) == decode(attribute, added):  # nothing either way, or both forms of "never"
         return
+    delta.values[attribute.name.lower()] = (before, after)
     if attribute.name.lower() in _UNGUARDED:
         delta.modifications.append(Modification("replace", attribute.name, tuple(after)))
     else:
@@ -136,9 +141,8 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
             delta.modifications.append(Modification("add", attribute.name, again + added))
     if attribute.linked:  # a membership is recorded as what was added and removed (contract section 8)
         before, after = removed, added
-    delta.changes.append(
-        AttributeChange(attribute.name, tuple(decode(attribute, before)), tuple(decode(attribute, after)))
-    )
+    shown = (shown_values(attribute, decode(attribute, values)) for values in (before, after))
+    delta.changes.append(AttributeChange(attribute.name, *shown))
 
 
 def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[AttributeType, tuple[bytes, ...]]]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing_extensions import TypedDict
 
 from directory import errors
-from directory.ldap import Entry, Schema
+from directory.ldap import AttributeType, Entry, Schema
 from directory.ldap.codecs import decoder, guid_to_text, is_credential, sid_to_text
 from directory.ldap.flags import KEEPS_PASSWORD, GroupType, UserAccountControl
 from directory.shapes.account import GroupCategory, GroupScope
@@ -79,14 +79,22 @@ class DirectoryObject(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which attributes a record shows (`shown`: None for the kind's default set) and what must be read for it."""
+    """Which attributes a record shows (`shown`: None for the kind's default set) and what must be read for it.
+
+    Confidential ones are among them for callers with the permission to read them (`confidential`). What a record holds
+    besides its attributes is of Active Directory's base schema, in which nothing can be marked confidential ([MS-ADTS]
+    3.1.1.2.3).
+    """
 
     shown: tuple[str, ...] | None
     everything: bool
     to_read: tuple[str, ...]
+    confidential: bool = False
 
 
-def select(schema: Schema, requested: Collection[str] | None, kinds: Collection[Kind]) -> Selection:
+def select(
+    schema: Schema, requested: Collection[str] | None, kinds: Collection[Kind], *, confidential: bool
+) -> Selection:
     """The selection for `?attributes=`: None for the default, `*` for all, else names.
 
     Raises AttributeUnknown or AttributeNotReadable naming the parameter.
@@ -97,25 +105,48 @@ def select(schema: Schema, requested: Collection[str] | None, kinds: Collection[
     if Kind.GROUP in kinds:
         needed.update(dict.fromkeys(_GROUP))
     if requested is None:
-        defaults = dict.fromkeys(name for kind in sorted(kinds) for name in sorted(DEFAULT_ATTRIBUTES[kind]))
-        return Selection(
-            shown=None, everything=False, to_read=(*needed, *(name for name in defaults if name not in needed))
+        defaults = dict.fromkeys(
+            name for kind in sorted(kinds) for name in default_attributes(schema, kind, confidential=confidential)
         )
-    names = dict.fromkeys(readable_name(schema, name, parameter="attributes") for name in requested if name != "*")
+        to_read = dict.fromkeys((*needed, *defaults))
+        return Selection(shown=None, everything=False, to_read=tuple(to_read), confidential=confidential)
+    names = dict.fromkeys(
+        readable_name(schema, name, parameter="attributes", confidential=confidential)
+        for name in requested
+        if name != "*"
+    )
     everything = "*" in requested
     to_read = dict.fromkeys((*needed, *names, *(("*",) if everything else ())))
-    return Selection(shown=tuple(names), everything=everything, to_read=tuple(to_read))
+    return Selection(shown=tuple(names), everything=everything, to_read=tuple(to_read), confidential=confidential)
 
 
-def is_readable(name: str) -> bool:
-    """Whether records may show an attribute: no secret does, and access control lists have their own permission."""
-    return not is_credential(name) and name.lower() not in _HAS_ITS_OWN_OPERATION
+def default_attributes(schema: Schema, kind: Kind, *, confidential: bool) -> list[str]:
+    """What a record of a kind shows when its caller names no attributes, in order."""
+    return sorted(
+        name
+        for name in DEFAULT_ATTRIBUTES[kind]
+        if why_unreadable(name, schema.attribute(name), confidential=confidential) is None
+    )
 
 
-def readable_name(schema: Schema, name: str, *, parameter: str) -> str:
+def why_unreadable(name: str, attribute: AttributeType | None, *, confidential: bool) -> str | None:
+    """Why a caller, who may read confidential attributes or not, may not read one; None for one they may.
+
+    No secret is shown to anybody, and access control lists have a permission of their own.
+    """
+    if is_credential(name) or (attribute is not None and is_credential(attribute.name)):
+        return "holds a secret and is never returned"
+    if name.lower() in _HAS_ITS_OWN_OPERATION:
+        return "is never returned: access control has an operation of its own"
+    if attribute is not None and attribute.confidential and not confidential:
+        return "is marked confidential by the directory's schema"
+    return None
+
+
+def readable_name(schema: Schema, name: str, *, parameter: str, confidential: bool) -> str:
     """The schema's spelling of an attribute a caller may read; raises AttributeUnknown or AttributeNotReadable."""
-    if not is_readable(name):
-        detail = f"{name} is never returned"
+    if why := why_unreadable(name, schema.attribute(name), confidential=confidential):
+        detail = f"{name} {why}"
         raise errors.AttributeNotReadable(
             detail, errors=[FieldError(errors.AttributeNotReadable.code, detail, parameter=parameter)]
         )
@@ -128,12 +159,14 @@ def readable_name(schema: Schema, name: str, *, parameter: str) -> str:
     return attribute.name
 
 
-def renderer_for(schema: Schema, requested: Collection[str] | None, kinds: Collection[Kind]) -> "Renderer":
+def renderer_for(
+    schema: Schema, requested: Collection[str] | None, kinds: Collection[Kind], *, confidential: bool
+) -> "Renderer":
     """What makes the records for `?attributes=` (see `select`), kept with the schema: most calls ask for the same."""
-    key = (renderer_for, None if requested is None else tuple(requested), frozenset(kinds))
+    key = (renderer_for, None if requested is None else tuple(requested), frozenset(kinds), confidential)
     renderer: Renderer | None = schema.derived.get(key)
     if renderer is None:
-        renderer = Renderer(schema, select(schema, requested, kinds))
+        renderer = Renderer(schema, select(schema, requested, kinds, confidential=confidential))
         if len(schema.derived) < _MOST_KEPT:
             schema.derived[key] = renderer
     return renderer
@@ -239,13 +272,17 @@ class Renderer:
             for name in entry:
                 attribute = self._schema.attribute(name)
                 # What was read for the record itself and is computed is not among an entry's attributes.
-                is_hidden = name.lower() in _HAS_ITS_OWN_OPERATION or (attribute is not None and attribute.constructed)
-                if not (is_hidden or is_credential(name) or name in shown):
+                is_hidden = attribute is not None and attribute.constructed
+                if not (is_hidden or name in shown) and not why_unreadable(
+                    name, attribute, confidential=self.selection.confidential
+                ):
                     shown[name] = [*map(decoder(attribute), entry.values(name))]
         return shown
 
     def _decoders(self, kind: Kind) -> tuple[tuple[str, _Decoder], ...]:
-        names = sorted(DEFAULT_ATTRIBUTES[kind]) if self.selection.shown is None else self.selection.shown
+        names: Collection[str] | None = self.selection.shown
+        if names is None:
+            names = default_attributes(self._schema, kind, confidential=self.selection.confidential)
         return tuple((name, decoder(self._schema.attribute(name))) for name in names)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from directory.ldap.flags import GroupType, UserAccountControl
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
+from directory.sign_in_effects import LOGON_HOURS_BYTES
 
 MAX_NAME = 64
 MAX_USER_SAM_ACCOUNT_NAME = 20  # [MS-SAMR] 3.1.1.6; longer ones are accepted by Samba and cannot sign in everywhere
@@ -61,7 +62,10 @@ _INTEGER = re.compile(r"-?[0-9]{1,10}")
 
 
 def refuse_value(name: str, value: str, *, kind: Kind, current: str | None) -> str | None:
-    """Why AD would misuse this value of an attribute (lower-case name), or None. `current` is the value it has now."""
+    """Why AD would misuse this value of an attribute (lower-case name), or None. `current` is the value it has now.
+
+    Octets that are no UTF-8 are escaped as surrogates.
+    """
     rule = _RULES.get(name)
     return None if rule is None else rule(value, kind, current)
 
@@ -123,6 +127,11 @@ def _group_type(value: str, _kind: Kind, _current: str | None) -> str | None:
     return None
 
 
+def _logon_hours(value: str, _kind: Kind, _current: str | None) -> str | None:
+    octets = value.encode("utf-8", "surrogateescape")
+    return None if len(octets) == LOGON_HOURS_BYTES else f"must have {LOGON_HOURS_BYTES} octets, a bit for each hour"
+
+
 _RULES: dict[str, Callable[[str, Kind, str | None], str | None]] = {
     "useraccountcontrol": _control,
     "lockouttime": _lockout_time,
@@ -130,4 +139,5 @@ _RULES: dict[str, Callable[[str, Kind, str | None], str | None]] = {
     "accountexpires": _account_expires,
     "samaccountname": _account_name,
     "grouptype": _group_type,
+    "logonhours": _logon_hours,
 }

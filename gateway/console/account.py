@@ -104,7 +104,7 @@ def password(visit: Visit) -> HttpResponseBase:
     if new != again:
         return _page(visit, status=InvalidRequest.status, told={"again": "This is not the same as the new password."})
     try:
-        change_own_password(visit.request, _person(visit), current=current, new=new)
+        change_own_password(visit.request, visit.call, _person(visit), current=current, new=new)
     except SignInRefused as refusal:
         text = _WRONG_PASSWORD.get(refusal.reason, "This is not your present password.")
         return _page(visit, status=InvalidRequest.status, told={"current": text})
@@ -117,13 +117,13 @@ def password(visit: Visit) -> HttpResponseBase:
 # --- second factor
 
 
-@page("POST")
+@page("POST", may_lack_second_factor=True)
 def set_up_second_factor(visit: Visit) -> HttpResponseBase:
     second_factor.enrol(_person(visit))
     return visit.redirect("second-factor")
 
 
-@page()
+@page(may_lack_second_factor=True)
 def enrolment(visit: Visit) -> HttpResponseBase:
     """The secret for the authenticator, for its camera and for typing, until a first code confirms that it has it."""
     return _enrolment_page(visit)
@@ -131,17 +131,25 @@ def enrolment(visit: Visit) -> HttpResponseBase:
 
 def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
     found = second_factor.find_enrolment(_person(visit))
+    if found is None and second_factor.is_missing(_person(visit)):
+        return visit.render("account_second_factor_required.html")
     if found is None:
         return visit.redirect("account")
     image = segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000")
-    shown = {"image": image, "secret": re.findall(".{1,4}", found.secret), "address": found.address}
+    is_required = second_factor.is_missing(_person(visit))
+    shown = {
+        "is_required": is_required,
+        "image": image,
+        "secret": re.findall(".{1,4}", found.secret),
+        "address": found.address,
+    }
     return visit.render("account_second_factor.html", {**shown, **context}, status=status)
 
 
-@page("POST")
+@page("POST", may_lack_second_factor=True)
 def confirm_second_factor(visit: Visit) -> HttpResponseBase:
     try:
-        codes = second_factor.confirm(visit.request, _person(visit), visit.form.get("code", ""))
+        codes = second_factor.confirm(visit.call, _person(visit), visit.form.get("code", ""))
     except SignInRefused as refusal:
         return _enrolment_page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
     messages.success(visit.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
@@ -151,12 +159,12 @@ def confirm_second_factor(visit: Visit) -> HttpResponseBase:
 @page("POST")
 def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
     """New recovery codes, or turning it off; both take a code."""
-    request, person, code = visit.request, _person(visit), visit.form.get("code", "")
+    call, person, code = visit.call, _person(visit), visit.form.get("code", "")
     try:
         if change == "replace":
-            codes = second_factor.replace_recovery_codes(request, person, code)
+            codes = second_factor.replace_recovery_codes(call, person, code)
             return visit.render("account_recovery_codes.html", {"codes": codes})
-        second_factor.remove(request, person, code)
+        second_factor.remove(call, person, code)
     except SignInRefused as refusal:
         return _page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
     messages.success(visit.request, "The second factor is off. Your password alone signs you in.")

@@ -9,9 +9,10 @@ from django.http import HttpResponseBase
 from django.urls import path
 
 from approvals.models import Status
+from audit.own_things import find_thing
 from gateway.console.visit import Visit, page
 from gateway.core.errors import GatewayError
-from gateway.core.operation import Risk, operations
+from gateway.core.operation import Effect, Operation, Risk, operations
 
 _DONE = {
     Status.PENDING: "Your approval is kept. Somebody else has to approve it too.",
@@ -35,7 +36,7 @@ def changes(visit: Visit) -> HttpResponseBase:
             "status": status,
             "statuses": Status.choices,
             "risks": list(Risk),
-            "operations": sorted(item.name for item in operations() if item.effect == "change"),
+            "operations": sorted(item.name for item in operations() if _may_wait(item)),
             "statistics": (
                 visit.perform("change-requests.read-statistics")
                 if visit.may("change-requests.read-statistics")
@@ -43,6 +44,12 @@ def changes(visit: Visit) -> HttpResponseBase:
             ),
         },
     )
+
+
+def _may_wait(operation: Operation) -> bool:
+    if operation.effect is Effect.ADMINISTER:
+        return find_thing(operation.noun).gives_access
+    return operation.effect is Effect.CHANGE
 
 
 @page()
@@ -88,7 +95,11 @@ def decide(visit: Visit, request_id: UUID, decision: str) -> HttpResponseBase:
     """Approve, reject or cancel, as the button pressed says; then on to the next one that waits."""
     comment = visit.form.get("comment", "").strip()
     bodies: Mapping[str, Any] = {
-        "approve": {"digest": visit.form.get("digest", ""), "comment": comment or None},
+        "approve": {
+            "digest": visit.form.get("digest", ""),
+            "comment": comment or None,
+            **({"code": code} if (code := visit.form.get("code", "").strip()) else {}),
+        },
         "reject": {"comment": comment},
         "cancel": None,
     }

@@ -113,6 +113,17 @@ def enabling(visit: Visit, connection_id: UUID, enabled: bool) -> HttpResponseBa
 
 
 @page("POST")
+def rotate_password(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+    """Have the gateway give its account a password that nobody knows."""
+    try:
+        visit.perform("directories.rotate-password", id=connection_id)
+    except GatewayError as refusal:
+        return _page(visit, connection_id, problem=refusal)
+    messages.success(visit.request, "The account has a new password, which nobody knows. Test the connection.")
+    return visit.redirect("connection", connection_id=connection_id)
+
+
+@page("POST")
 def delete(visit: Visit, connection_id: UUID) -> HttpResponseBase:
     try:
         visit.perform("directories.delete", id=connection_id)
@@ -130,5 +141,6 @@ urls = [
     path("connections/<uuid:connection_id>/test", test, name="connection-test"),
     path("connections/<uuid:connection_id>/enable", enabling, {"enabled": True}, name="connection-enable"),
     path("connections/<uuid:connection_id>/disable", enabling, {"enabled": False}, name="connection-disable"),
+    path("connections/<uuid:connection_id>/rotate-password", rotate_password, name="connection-rotate-password"),
     path("connections/<uuid:connection_id>/delete", delete, name="connection-delete"),
 ]

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from audit.models import Outcome, Reversible
+from audit.own_things import names_of_changes
 from directory.shapes.kinds import Kind
 from gateway.console.chain import chain_state
 from gateway.console.visit import Visit, page
@@ -44,7 +45,7 @@ def log(visit: Visit) -> HttpResponseBase:
             "problem": problem,
             "chain": chain_state(visit),
             "outcomes": Outcome.choices,
-            "operations": sorted(item.name for item in operations()),
+            "operations": sorted({*(item.name for item in operations()), *names_of_changes()}),
             "presets": {label: f"{now - span:%Y-%m-%dT%H:%M}" for label, span in _PRESETS.items()},
             "more_is_open": any(name in query for name in _LESS_COMMON),
         },

@@ -154,6 +154,16 @@ def delegations(visit: Visit, object_id: UUID) -> HttpResponseBase:
     )
 
 
+@page(get="objects.who-can")
+def who_can(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Who can do what to the object through the gateway."""
+    record = find(visit, object_id)
+    query = {"pageSize": "50", **{name: value for name, value in visit.query.items() if value}}
+    found = visit.perform("objects.who-can", id=object_id, query=query)
+    context = {**frame_of(visit, record, "object-who-can"), "found": found, "action": query.get("action", "")}
+    return visit.render("object_who_can.html", context)
+
+
 @page(get="objects.read-access-control")
 def deletion_protection(visit: Visit, object_id: UUID) -> HttpResponse:
     """The badge of an object that is protected from accidental deletion, which comes after the page."""
@@ -175,6 +185,7 @@ def _denies_deletion(control: Mapping[str, Any]) -> bool:
 
 urls = [
     path("directory/objects/<uuid:object_id>/access-control", access, name="object-access"),
+    path("directory/objects/<uuid:object_id>/who-can", who_can, name="object-who-can"),
     path("directory/objects/<uuid:object_id>/delegations", delegations, name="object-delegations"),
     path(
         "directory/objects/<uuid:object_id>/deletion-protection",

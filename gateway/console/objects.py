@@ -144,6 +144,8 @@ def _tabs(visit: Visit, record: Record) -> Iterator[Offer]:
         views["object-delegations"] = "Delegations"
     if visit.may("objects.read-access-control"):
         views["object-access"] = "Access control"
+    if all(visit.call.may(each) for each in ("keys.view_apikey", "keys.view_person")):
+        views["object-who-can"] = "Who can"
     if visit.may("objects.history"):
         views["object-history"] = "History"
     for view, label in views.items():

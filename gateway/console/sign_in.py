@@ -18,6 +18,7 @@ from gateway.console.own_address import own_path
 from gateway.console.visit import Visit, page
 from gateway.core.errors import Forbidden, GatewayError
 from keys import second_factor, sessions
+from keys.models import Person
 from keys.sign_in import Reason, SignInRefused, verify
 
 _LAST_CHOICE = "sign-in-with"
@@ -105,7 +106,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     return HttpResponseRedirect(there)
 
 
-@page("POST")
+@page("POST", may_lack_second_factor=True)
 def sign_out(visit: Visit) -> HttpResponseBase:
     sessions.sign_out(visit.request)
     messages.success(visit.request, "You are signed out.")
@@ -115,6 +116,8 @@ def sign_out(visit: Visit) -> HttpResponseBase:
 @never_cache
 def sign_in_to_admin(request: HttpRequest) -> HttpResponse:
     """In the place of Django admin's own page, which knows no second factor. It sends those here whom it refuses."""
+    if isinstance(request.user, Person) and second_factor.is_missing(request.user):
+        return HttpResponseRedirect(reverse("console:second-factor"))
     if request.user.is_authenticated and not admin.site.has_permission(request):
         raise PermissionDenied
     there = own_path(request, request.GET.get("next", "")) or reverse("admin:index")

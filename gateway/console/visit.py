@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 from urllib.parse import urlencode
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
@@ -18,15 +19,23 @@ from gateway.console.menu import MENU, Entry, entries_for
 from gateway.console.own_address import own_path
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, Unauthorized
-from gateway.core.operation import SIGNED_IN, find_operation
+from gateway.core.operation import SIGNED_IN, Effect, find_operation
 from gateway.surfaces.problems import error_of
-from keys.authentication import check_reason, identify_session
+from keys.authentication import SecondFactorMissing, check_reason, identify_session
 from keys.policy import find_directories
 
 _P = ParamSpec("_P")
 
 CHOSEN_DIRECTORY = "console-directory"
 """Where the session keeps the Client ID of the directory that a local account has chosen."""
+
+
+class WaitsForSecondPerson(Exception):
+    """More access was asked for and waits (`Approvals:AccessNeedsTwo`); the page goes on to the change request."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(request_id)
+        self.request_id = request_id
 
 
 @dataclass(slots=True)
@@ -108,7 +117,11 @@ class Visit:
             query=lambda: query or {},
             document=lambda: body,
         )
-        return pipeline.run(find_operation(name), call, inputs)
+        operation = find_operation(name)
+        answer = pipeline.run(operation, call, inputs)
+        if operation.effect is Effect.ADMINISTER and answer.status == 202:
+            raise WaitsForSecondPerson(answer.body["changeRequest"]["id"])
+        return answer
 
     def render(self, template: str, context: Mapping[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
         """A page, or with htmx a part of one: `template` is below `templates/console/`."""
@@ -130,12 +143,13 @@ Page = Callable[Concatenate[Visit, _P], HttpResponseBase]
 
 
 def page(
-    *methods: str, get: str | None = None, post: str | None = None
+    *methods: str, get: str | None = None, post: str | None = None, may_lack_second_factor: bool = False
 ) -> Callable[[Page[_P]], Callable[Concatenate[HttpRequest, _P], HttpResponseBase]]:
     """Make a function a page for signed-in people; others are sent to sign in and then back.
 
     `get` and `post` name the operation that a request of that method stands for, so that it counts against the same
-    rate limit as everywhere else. A refusal that the function does not handle becomes a page that says so.
+    rate limit as everywhere else. A refusal that the function does not handle becomes a page that says so. Whoever has
+    to set up a second factor first is sent to do so, except from the pages that they `may_lack_second_factor` for.
     """
     declared = {method: find_operation(name) for method, name in (("GET", get), ("POST", post)) if name is not None}
     allowed = methods or (("GET", "POST") if post else ("GET",))
@@ -145,10 +159,15 @@ def page(
         def view(request: HttpRequest, /, *args: _P.args, **kwargs: _P.kwargs) -> HttpResponseBase:
             visit = None
             try:
-                visit = _begin(request)
+                visit = _begin(request, may_lack_second_factor=may_lack_second_factor)
                 return function(visit, *args, **kwargs)
             except Unauthorized:
                 return _send_to_sign_in(request)
+            except SecondFactorMissing:
+                return _send_to(request, reverse("console:second-factor"))
+            except WaitsForSecondPerson as waits:
+                messages.info(request, "This gives more access, so a second person has to approve it first.")
+                return _send_to(request, reverse("console:change", kwargs={"request_id": waits.request_id}))
             except Exception as error:  # noqa: BLE001 - the console's problem handler
                 return refusal_page(request, visit, error_of(error))
 
@@ -158,12 +177,17 @@ def page(
     return decorate
 
 
-def _begin(request: HttpRequest) -> Visit:
+def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> Visit:
     directories = find_directories(getattr(request.user, "connection", None)) if request.user.is_authenticated else []
     ids = [item.client_id for item in directories]
     chosen = request.session.get(CHOSEN_DIRECTORY)
     # Django's middleware has checked the CSRF token, as for every page.
-    call = identify_session(request, check_csrf=False, client_id=chosen if chosen in ids else next(iter(ids), None))
+    call = identify_session(
+        request,
+        check_csrf=False,
+        client_id=chosen if chosen in ids else next(iter(ids), None),
+        may_lack_second_factor=may_lack_second_factor,
+    )
     return Visit(request, call, directories)
 
 
@@ -180,7 +204,13 @@ def _send_to_sign_in(request: HttpRequest) -> HttpResponse:
     is_partial = "HX-Request" in request.headers
     # A form that was sent is lost with its session; the way back leads to the page that had it.
     there = own_path(request, request.headers.get("HX-Current-URL", "") if is_partial else request.get_full_path())
-    address = f"{reverse('console:sign-in')}?{urlencode({'next': there})}" if there else reverse("console:sign-in")
-    if is_partial:
+    return _send_to(
+        request, f"{reverse('console:sign-in')}?{urlencode({'next': there})}" if there else reverse("console:sign-in")
+    )
+
+
+def _send_to(request: HttpRequest, address: str) -> HttpResponse:
+    """To another page, of a whole page and of a part of one."""
+    if "HX-Request" in request.headers:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)

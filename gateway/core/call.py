@@ -26,6 +26,8 @@ class CredentialKind(StrEnum):
     PLATFORM_TOKEN = "platformToken"  # noqa: S105 - a kind's name
     SESSION = "session"
     AGENT_TOKEN = "agentToken"  # noqa: S105 - a kind's name
+    GATEWAY = "gateway"
+    """None: the gateway does by itself what somebody has to answer for, such as deactivating who has left."""
 
 
 class SupervisionLevel(StrEnum):
@@ -57,11 +59,15 @@ class CredentialRef:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRef:
-    """The directory connection chosen for the call."""
+    """The directory connection chosen for the call.
+
+    `protection_changes` counts the gateway's own changes of who is protected: nothing older than them is shown.
+    """
 
     id: UUID
     name: str
     client_id: str
+    protection_changes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,9 +33,19 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class WebSection(Section):
+    Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
+    SendSeconds: PositiveSeconds = Field(
+        60, description="A client that takes nothing of its answer for so long is disconnected."
+    )
+
+
 class RequestLimitsSection(Section):
     MaxBodyBytes: PositiveInt = Field(1_048_576, description="Largest request body of every route but the batches.")
     MaxBatchBodyBytes: PositiveInt = Field(10_485_760, description="Largest request body of the twelve batch routes.")
+    BodySeconds: PositiveSeconds = Field(
+        20, description="Time for a request body to arrive, and a second more for each 64 KiB of it that have."
+    )
 
 
 class RateLimit(Section):
@@ -69,8 +79,29 @@ class ForwardedHeadersSection(Section):
 class DirectorySection(Section):
     ConnectSeconds: PositiveSeconds = Field(5, description="Time for connecting to a domain controller, TLS included.")
     OperationSeconds: PositiveSeconds = Field(20, description="Time for one answer of a domain controller.")
+    OwnerCheckGraceMinutes: Annotated[int, Field(ge=1, le=1440)] = Field(
+        15,
+        description="How long the people of a directory that does not answer, and their keys, go on unchecked.",
+    )
     PoolSize: Annotated[int, Field(ge=2)] = Field(
         8, description="LDAP connections per process and directory; at least 2, as a batch reads while it writes."
+    )
+
+
+class SearchesSection(Section):
+    MaxTerms: PositiveInt = Field(250, description="Comparisons that one filter may have.")
+    MaxComparisons: PositiveInt = Field(
+        100,
+        description="Comparisons of one filter that no index spares: a name counts 6, a part of a substring 2, anr 10.",
+    )
+    MaxInChainTerms: Annotated[int, Field(ge=0)] = Field(
+        3, description="Terms of one filter that follow a chain of links (LDAP_MATCHING_RULE_IN_CHAIN)."
+    )
+    ExpensiveSeconds: Annotated[int, Field(ge=1, le=120)] = Field(
+        1, description="Time limit that a domain controller is told for an expensive search, in whole seconds."
+    )
+    WaitSeconds: Annotated[float, Field(ge=0, le=20)] = Field(
+        5, description="How long a search waits for another one of the same credential before it is answered with 429."
     )
 
 
@@ -86,6 +117,17 @@ class ApprovalsSection(Section):
         24, description="After how many hours an approved change that no worker could apply ends as failed."
     )
     ProtectedNeedsTwo: bool = Field(False, description="Whether changes of protected objects need two approvers.")
+    AccessNeedsTwo: bool = Field(
+        False, description="Whether a second person has to agree before a key or a person may do more."
+    )
+    IssuerBarDays: Annotated[int, Field(ge=0, le=366)] = Field(
+        30,
+        description="For how many days whoever issued or widened a key, and whose account the requester made or "
+        "changed, does not decide its changes; 0 lets them.",
+    )
+    ConfirmSecondFactor: bool = Field(
+        False, description="Whether approving asks for the second factor again where the person has one."
+    )
     NotifyByEmail: bool = Field(
         True, description="Whether approvers and requesters who have an e-mail address are told by e-mail."
     )
@@ -93,6 +135,23 @@ class ApprovalsSection(Section):
         "",
         pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$",
         description="Where people reach the console, for links in e-mails.",
+    )
+
+
+AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
+
+
+class SupervisionSection(Section):
+    SecurityAttributes: tuple[AttributeName, ...] = Field(
+        (),
+        description="Directory attributes whose change counts as a security change besides those the gateway knows: a"
+        " site's own, or `mail` where people sign in by it.",
+    )
+
+
+class SignInSection(Section):
+    RequireSecondFactor: bool = Field(
+        False, description="Whether a person without a second factor can do nothing but set one up."
     )
 
 
@@ -124,12 +183,16 @@ class Configuration(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
+    Web: WebSection = WebSection()
     RequestLimits: RequestLimitsSection = RequestLimitsSection()
     RateLimiting: RateLimitingSection = RateLimitingSection()
     ForwardedHeaders: ForwardedHeadersSection = ForwardedHeadersSection()
     Directory: DirectorySection = DirectorySection()
+    Searches: SearchesSection = SearchesSection()
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
+    Supervision: SupervisionSection = SupervisionSection()
+    SignIn: SignInSection = SignInSection()
     Tokens: TokensSection = TokensSection()
     OperationsLog: OperationsLogSection = OperationsLogSection()
     Webhooks: WebhooksSection = WebhooksSection()

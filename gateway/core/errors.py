@@ -144,10 +144,8 @@ class UnsupportedMediaType(GatewayError):
 class RateLimited(GatewayError):
     status, code, title = 429, "RateLimit.Exceeded", "Too many requests"
 
-    def __init__(self, *, retry_after: int) -> None:
-        super().__init__(
-            f"The limit is reached; try again in {retry_after} s.", headers={"Retry-After": str(retry_after)}
-        )
+    def __init__(self, *, retry_after: int, why: str = "The limit is reached") -> None:
+        super().__init__(f"{why}; try again in {retry_after} s.", headers={"Retry-After": str(retry_after)})
 
 
 class ServiceUnavailable(GatewayError):

@@ -17,6 +17,7 @@ class Effect(StrEnum):
 
     READ = "read"
     CHANGE = "change"  # of the directory: the function returns a `directory.proposal.Proposal`
+    UNDERTAKE = "undertake"  # of both: the function records its intent, does it, and records what came of it
     ADMINISTER = "administer"  # of the gateway's own tables: the function does it and returns the answer
 
 

@@ -20,7 +20,7 @@ from typing_extensions import TypedDict
 from gateway.core.call import Call
 from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.errors import FieldError, GatewayError
-from gateway.core.shapes import WHOLE_NUMBER, Query
+from gateway.core.shapes import WHOLE_NUMBER, Query, without_default
 from gateway.core.streams import RecordStream, StreamFormat
 
 CURSOR_LIFE = timedelta(hours=24)
@@ -40,7 +40,12 @@ class CursorInvalid(GatewayError):
 class PageQuery(Query):
     """The parameters of every list. A list with filters of its own inherits from it."""
 
-    page_size: Annotated[int, Limits(ge=1, le=1000, description="Records in a page."), WHOLE_NUMBER] = 100
+    page_size: Annotated[
+        int,
+        # A stream has no pages: a client that sent the default with every request could not ask for one.
+        Limits(ge=1, le=1000, description="Records in a page, 100 unless given.", json_schema_extra=without_default),
+        WHOLE_NUMBER,
+    ] = 100
     cursor: Annotated[str | None, Limits(description="`nextCursor` of the page before.")] = None
 
 

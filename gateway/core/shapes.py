@@ -6,11 +6,22 @@ Output shapes are TypedDicts (no cost at run time); both kinds describe themselv
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, TypeVar
 from uuid import UUID
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
 
@@ -92,7 +103,7 @@ WHOLE_NUMBER = BeforeValidator(_parse_whole_number)
 """An `int` of a query: digits, without what Python would read besides."""
 COMMA_SEPARATED = BeforeValidator(_split_commas)
 CommaList = Annotated[tuple[str, ...], COMMA_SEPARATED]
-"""A list of a query: values separated by commas."""
+"""A list of a query: values separated by commas, or the parameter repeated."""
 
 
 class Body(BaseModel):
@@ -108,6 +119,26 @@ class Body(BaseModel):
     )
 
 
+class Part(Body):
+    """Base of bodies in which an absent member means something that no value of it means, mostly "unchanged".
+
+    They document no defaults: a generated client sends every default that it knows of, and would change what its user
+    never named.
+    """
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = handler(core_schema)
+        for member in handler.resolve_ref_schema(schema).get("properties", {}).values():
+            without_default(member)
+        return schema
+
+
+def without_default(schema: dict[str, Any]) -> None:
+    """Document no default for a member or parameter that some requests must not carry."""
+    schema.pop("default", None)
+
+
 class Query(BaseModel):
     """Base of query strings: camelCase parameters, values parsed from text, no unknown parameters."""
 
@@ -118,6 +149,17 @@ class Query(BaseModel):
 
 class NoQuery(Query):
     """An operation without parameters."""
+
+
+@cache
+def list_parameters(shape: type[Query]) -> frozenset[str]:
+    """The parameters of a query that are lists, and so may be repeated."""
+    described = shape.model_json_schema(by_alias=True).get("properties", {})
+    return frozenset(
+        name
+        for name, schema in described.items()
+        if any(choice.get("type") == "array" for choice in (schema, *schema.get("anyOf", ())))
+    )
 
 
 ShapeT = TypeVar("ShapeT", bound=BaseModel)

@@ -1,18 +1,15 @@
 """The size of a request: its address, and its body, which is read here before the view. What it says is not looked at.
 
-What granian 2.8 does in front (seen with raw sockets): a malformed, negative or contradictory Content-Length is 400,
+`gateway.server` has received the body before, as far as `expected_body` lets it, so that reading never waits here. What
+granian 2.8 does in front of that (seen with raw sockets): a malformed, negative or contradictory Content-Length is 400,
 and with both Content-Length and `Transfer-Encoding: chunked` the length is dropped. A chunked body can be read from
-`wsgi.input`, where Django, which goes by the length, sees an empty one. When the client goes away in the middle,
-reading ends as if the body had: so what came is compared with the length. When it stays and sends nothing, reading
-never ends: so it is done in a thread of its own, and the wait for it is limited.
+`wsgi.input`, where Django, which goes by the length, sees an empty one.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from io import BytesIO
-from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
@@ -23,85 +20,64 @@ from gateway.surfaces.problems import error_response, is_machine_path
 
 MAX_ADDRESS = 16 * 1024
 """Characters of path and query."""
-READ_SECONDS = 20.0
-"""Within this time a body must have arrived."""
-DISCARD_SECONDS = 5.0
-"""So long the rest of a refused body is taken, for the client's sake."""
-PAUSE_SECONDS = 0.25
-"""A client that sends nothing for so long is waiting for the answer."""
+NOT_RECEIVED: Final = "gateway.body_not_received"
+"""The variable of the environment with the GatewayError of a body that did not arrive whole."""
 
 
-class BodyNotReceived(GatewayError):
-    status, code, title = 408, "Request.Timeout", "The request body did not arrive in time"
+@dataclass(frozen=True, slots=True)
+class ExpectedBody:
+    """A body that may be taken: its length, None when its end will tell, and the most that it may have."""
+
+    length: int | None
+    limit: int
 
 
-@lru_cache(maxsize=1)
-def _readers() -> ThreadPoolExecutor:
-    """Threads that wait for bodies. One that waits in vain can only be freed by the client, who has to hang up.
+def expected_body(environ: Mapping[str, Any]) -> ExpectedBody | None:
+    """The body that a request brings, by its WSGI environment; None when it has none.
 
-    So there are as many as connections are let in (granian's backpressure): they cannot run out before those do.
+    Raises what the answer is when it cannot be taken, whatever it is.
     """
-    return ThreadPoolExecutor(max_workers=64, thread_name_prefix="body")
-
-
-def _read(request: HttpRequest, size: int) -> bytes:
-    """At most that many bytes of the body; less where it ends before."""
-    reading = _readers().submit(request.META["wsgi.input"].read, size)
-    try:
-        data: bytes = reading.result(READ_SECONDS)
-    except TimeoutError:
-        raise BodyNotReceived(headers={"Connection": "close"}) from None
-    return data
-
-
-def _discard(request: HttpRequest) -> None:
-    """Take what the client is still sending of a refused body: the answer would close the connection under its hands,
-    and many clients then report that and not the answer. One that pauses gets the answer at once.
-    """
-    if "HTTP_EXPECT" in request.META:  # it waits for a go-ahead, which reading would give
-        return
-    deadline = monotonic() + DISCARD_SECONDS
-    while monotonic() < deadline:
-        part = _readers().submit(request.META["wsgi.input"].read, 16_384)
-        try:
-            if not part.result(PAUSE_SECONDS):
-                return
-        except TimeoutError:
-            return
-
-
-def _read_chunked(request: HttpRequest, limit: int) -> bytes:
-    """A body without a length. Where it was cut off cannot be seen, so only JSON, which shows it, may come this way."""
-    if not is_machine_path(request.path):
-        raise LengthRequired
-    body = _read(request, limit + 1)
-    if len(body) > limit:
-        raise BodyTooLarge(maxBodyBytes=limit)
-    if not body:  # sent empty, or cut off before its first byte: that must not pass for a request without a body
-        raise LengthRequired
-    return body
-
-
-def _receive(request: HttpRequest, limit: int) -> bytes | None:
-    """The body; None when there is none. Raises what the answer is when it cannot be taken."""
-    stated: str = request.META.get("CONTENT_LENGTH") or ""
+    stated: str = environ.get("CONTENT_LENGTH") or ""
     if not stated:
         # HTTP/2 has bodies without a length and without that header, but nothing else has.
-        if "HTTP_TRANSFER_ENCODING" in request.META:
-            return _read_chunked(request, limit)
-        if request.META.get("SERVER_PROTOCOL", "").startswith("HTTP/2") and request.method not in ("GET", "HEAD"):
+        if "HTTP_TRANSFER_ENCODING" in environ:
+            if not is_machine_path(environ["PATH_INFO"]):
+                raise LengthRequired
+            return ExpectedBody(None, _limit(environ))
+        if environ["SERVER_PROTOCOL"].startswith("HTTP/2") and environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             raise LengthRequired
         return None
     if not (stated.isascii() and stated.isdigit()):
         raise InvalidRequest("Content-Length is not a number.")
-    length = int(stated)
+    length, limit = int(stated), _limit(environ)
     if length > limit:
         raise BodyTooLarge(maxBodyBytes=limit)
-    if length == 0:
+    return ExpectedBody(length, limit) if length else None
+
+
+def _limit(environ: Mapping[str, Any]) -> int:
+    limits = settings.CONFIGURATION.RequestLimits
+    maximum: int = limits.MaxBatchBodyBytes if environ["PATH_INFO"] in batch_paths() else limits.MaxBodyBytes
+    return maximum
+
+
+def _read(environ: Mapping[str, Any]) -> bytes | None:
+    """The body; None when there is none. Raises what the answer is when it cannot be taken."""
+    expected = expected_body(environ)
+    if expected is None:
         return None
-    body = _read(request, length)
-    if len(body) < length:
-        raise MalformedRequest("The body ended before it was complete.")
+    if NOT_RECEIVED in environ:
+        raise environ[NOT_RECEIVED]
+    if expected.length is not None:
+        body: bytes = environ["wsgi.input"].read(expected.length)
+        if len(body) < expected.length:
+            raise MalformedRequest("The body ended before it was complete.")
+        return body
+    body = environ["wsgi.input"].read(expected.limit + 1)
+    if len(body) > expected.limit:
+        raise BodyTooLarge(maxBodyBytes=expected.limit)
+    if not body:  # that must not pass for a request without a body
+        raise LengthRequired
     return body
 
 
@@ -110,20 +86,14 @@ class BodyLimitMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
-        limits = settings.CONFIGURATION.RequestLimits
-        self.limit: int = limits.MaxBodyBytes
-        self.batch_limit: int = limits.MaxBatchBodyBytes
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         query = request.META.get("QUERY_STRING", "")
         if len(request.META.get("PATH_INFO", "")) + len(query) + bool(query) > MAX_ADDRESS:
             return error_response(request, UriTooLong())
-        limit = self.batch_limit if request.path in batch_paths() else self.limit
         try:
-            body = _receive(request, limit)
+            body = _read(request.META)
         except GatewayError as refusal:
-            if isinstance(refusal, BodyTooLarge):
-                _discard(request)
             return error_response(request, refusal)
         if body is not None:
             _hand_over(request, body)

@@ -3,12 +3,16 @@
 import re
 from collections.abc import Callable
 from time import perf_counter
+from typing import Final
 from uuid import uuid4
 
 import structlog
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from gateway import metrics
+
+ARRIVED_AT: Final = "gateway.arrived_at"
+"""The variable of the environment with the `perf_counter` at which the headers had arrived, where it is known."""
 
 logger = structlog.get_logger("gateway.access")
 
@@ -22,7 +26,7 @@ class RequestIdMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        started = perf_counter()
+        started = request.META.get(ARRIVED_AT) or perf_counter()
         given = request.META.get("HTTP_X_REQUEST_ID", "")
         request_id = given if _ACCEPTED.fullmatch(given) else str(uuid4())
         request.request_id = request_id  # type: ignore[attr-defined]

@@ -21,7 +21,8 @@ from gateway.core.operation import Operation, operations
 from gateway.core.shapes import load_query
 from gateway.idempotency import answer_once, key_of
 from gateway.recording import record_refusal
-from gateway.surfaces.openapi import DryRun, OperationSchema, Problem
+from gateway.surfaces.openapi.operations import OperationSchema
+from gateway.surfaces.openapi.shapes import DryRun, Problem
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_document, read_query, refuse_headers
 from gateway.surfaces.viewsets import OperationViewSet, authentication_of, render, rendered

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -16,8 +16,11 @@ MAX_NESTING = 64
 _MOST_DIGITS = 1000
 
 
-def read_query(request: HttpRequest) -> dict[str, str]:
-    """The query parameters; one that is repeated or not UTF-8 is refused."""
+def read_query(request: HttpRequest, *, lists: Collection[str] = ()) -> dict[str, str]:
+    """The query parameters. One that is not UTF-8 is refused, and so is a repeated one, except those of `lists`.
+
+    `a=x&a=y` is `a=x,y` there: clients generated from OpenAPI documents send either.
+    """
     values: dict[str, str] = {}
     for part in request.META.get("QUERY_STRING", "").split("&"):
         if not part:
@@ -27,7 +30,7 @@ def read_query(request: HttpRequest) -> dict[str, str]:
             name, value = unquote_plus(raw_name, errors="strict"), unquote_plus(raw_value, errors="strict")
         except UnicodeDecodeError:
             raise InvalidRequest("The query is not UTF-8.") from None
-        if name in values:
+        if name in values and name not in lists:
             raise InvalidRequest(
                 f"{name}: is given twice", errors=[FieldError(InvalidRequest.code, "is given twice", parameter=name)]
             )
@@ -35,7 +38,7 @@ def read_query(request: HttpRequest) -> dict[str, str]:
             raise InvalidRequest(
                 f"{name}: contains NUL", errors=[FieldError(InvalidRequest.code, "contains NUL", parameter=name)]
             )
-        values[name] = value
+        values[name] = f"{values[name]},{value}" if name in values else value
     return values
 
 

@@ -4,7 +4,7 @@ These are no operations: they make and end the identity that operations are call
 """
 
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.middleware.csrf import get_token
@@ -14,9 +14,9 @@ from rest_framework.viewsets import ViewSet
 from typing_extensions import TypedDict
 
 from gateway.core.errors import NotFound
-from gateway.core.paging import PageQuery, page_of
+from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, load_body, load_query, parse_guid, render_timestamp
-from gateway.surfaces.openapi import SessionSchema
+from gateway.surfaces.openapi.sessions import SessionSchema
 from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
 from keys import sessions
@@ -80,6 +80,13 @@ class SessionViewSet(ViewSet):
     """`/rest/session`."""
 
     noun = "session"
+    answers: ClassVar = {
+        "create": ("200", SessionRecord),
+        "retrieve": ("200", SessionRecord),
+        "destroy": ("204", None),
+        "create_access_token": ("201", AccessTokenRecord),
+    }
+    bodies: ClassVar = {"create": SignIn}
     http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
     schema = SessionSchema()
@@ -92,19 +99,19 @@ class SessionViewSet(ViewSet):
             raw, username=given.username, password=given.password, directory=given.directory, code=given.code
         )
         # The session is new and so is its CSRF token: identify reads what the next request will see.
-        call = identify_session(raw, check_csrf=False)
+        call = identify_session(raw, check_csrf=False, may_lack_second_factor=True)
         return JsonResponse(_session_record(raw, call.person, call.permissions))
 
     def retrieve(self, request: Request) -> HttpResponse:
         """Who is signed in."""
         raw = request._request
-        call = identify_session(raw)
+        call = identify_session(raw, may_lack_second_factor=True)
         return JsonResponse(_session_record(raw, call.person, call.permissions))
 
     def destroy(self, request: Request) -> HttpResponse:
         """Sign out: the session ends and its access tokens are revoked."""
         raw = request._request
-        identify_session(raw)
+        identify_session(raw, may_lack_second_factor=True)
         sessions.sign_out(raw)
         return HttpResponse(status=204)
 
@@ -123,6 +130,12 @@ class SessionsViewSet(ViewSet):
     """`/rest/sessions`."""
 
     noun = "sessions"
+    answers: ClassVar = {
+        "list": ("200", Page[PersonSessionRecord]),
+        "destroy": ("204", None),
+        "destroy_others": ("204", None),
+    }
+    bodies: ClassVar[dict[str, Any]] = {}
     http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
     schema = SessionSchema()

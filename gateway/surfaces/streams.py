@@ -31,12 +31,18 @@ _CONTENT_TYPES = {
     StreamFormat.CSV: "text/csv; charset=utf-8; header=present",
 }
 _STREAMS_AT_ONCE = 4
-"""In one process. Each keeps one of its eight threads for as long as the client takes to read; the others go on."""
+"""In one process. Each keeps the identities of all that it will show for as long as its client takes to read."""
 _free = BoundedSemaphore(_STREAMS_AT_ONCE)
 _BLOCK = 1 << 16  # octets: the server takes several blocks in advance of a slow reader, of whatever size they are
 _SEPARATOR = re.compile(r"[;\\]")
-# What makes a spreadsheet take a cell for a formula.
-_RUN_BY_SPREADSHEETS = ("=", "+", "-", "@", "\t", "\r")
+# What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection"), and the characters that are the same to
+# some of them: full-width ones and others that compatibility normalization makes of these.
+_FORMULAS = "=+\\-@＝＋－＠﹦﹢﹣﹫⁼⁺⁻₌₊₋﬩⩵⩶"
+# Where a cell begins: a reader that takes semicolons, tabs or line ends for separators, as spreadsheets do in half of
+# Europe, begins one in the middle of ours. Blanks, invisible characters and quotes in front are skipped.
+_SEPARATORS = r";\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029"
+_SKIPPED = r" \x00\xa0\u1680\u2000-\u200f\u202f\u205f\u2060\u3000\ufeff\"'"
+_BEGINNING = re.compile(rf"\A(?=[\t\r\n])|(?:\A|(?<=[{_SEPARATORS}]))(?=[{_SKIPPED}]*[{_FORMULAS}])")
 
 
 _STREAMED = (DirectoryObject, RecordJson)
@@ -212,7 +218,7 @@ def _as_json(member: str) -> _Value:
 
 
 def _outer(member: str) -> _Value:
-    return lambda record: record[member]
+    return lambda record: record.get(member)
 
 
 def _inner(member: str, name: str) -> _Value:
@@ -230,7 +236,12 @@ def _cell(value: Any) -> str:
         text = value[0] if len(value) == 1 else ";".join(_SEPARATOR.sub(r"\\\g<0>", item) for item in value)
     else:
         text = to_json(value).decode()
-    return f"'{text}" if text.startswith(_RUN_BY_SPREADSHEETS) else text
+    return harmless(text)
+
+
+def harmless(text: str) -> str:
+    """The text of a cell with `'` before everything in it that a spreadsheet would run."""
+    return _BEGINNING.sub("'", text)
 
 
 def _rows(rows: list[list[str]]) -> bytes:

@@ -22,9 +22,10 @@ from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Effect, Operation, operations
+from gateway.core.shapes import NoQuery, list_parameters
 from gateway.core.streams import RecordStream
 from gateway.idempotency import answer_once, key_of
-from gateway.surfaces.openapi import OperationSchema
+from gateway.surfaces.openapi.operations import OperationSchema
 from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import (
     read_document,
@@ -110,7 +111,7 @@ def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
             refuse_headers(raw)
             if operation.body is None and operation.method != "GET":
                 refuse_members(raw)
-            given = read_query(raw)
+            given = read_query(raw, lists=list_parameters(operation.query or NoQuery))
             return given if call.stream_as is None else require_no_page(given)
 
         inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: read_document(raw))

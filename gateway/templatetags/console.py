@@ -156,6 +156,17 @@ def _compared(change: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@register.simple_tag
+def each_once(references: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The objects that a change request refers to, each once, with the `attributes` that do."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in references:
+        known = found.setdefault(each["id"], {**each, "attributes": []})
+        if each["attribute"] not in known["attributes"]:
+            known["attributes"].append(each["attribute"])
+    return list(found.values())
+
+
 @register.filter
 def field_words(error: FieldError) -> str:
     """The field a refusal is about, as its label says it: `#/allowedAddresses/0` is "allowed addresses"."""

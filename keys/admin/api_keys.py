@@ -17,6 +17,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 
+from audit.recorded_admin import RecordedAdmin
 from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.shapes import parse_guid
 from keys import lifecycle
@@ -24,6 +25,7 @@ from keys.addresses import normalise_networks
 from keys.admin.fields import LinesField, full_name, is_superuser, without_delete
 from keys.models import ApiKey, Level, Link, Person
 from keys.policy import effective_permissions, permissions_of_person
+from keys.standing import require_present
 
 _NEW_VALUES = "keys.new_values"
 """Where the session keeps, encrypted, the values that are to be shown on the next page, and only there."""
@@ -126,7 +128,7 @@ def _may_change(request: HttpRequest, key: ApiKey) -> bool:
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(admin.ModelAdmin):
+class ApiKeyAdmin(RecordedAdmin):
     form = ApiKeyForm
     inlines = (LinkInline,)
     list_display = ("name", "owner", "role", "state", "level", "expires_at", "last_used_at", "last_used_address")
@@ -239,10 +241,16 @@ class ApiKeyAdmin(admin.ModelAdmin):
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         if not change:
             value = lifecycle.issue(obj, created_by_id=_person_id(request))
-            _keep_for_next_page(request, [(obj, value)])
+            request.issued_key = obj, value  # type: ignore[attr-defined]
         elif form.changed_data:
             # Only what was changed: a revocation or a rotation at the same moment is not written over.
             obj.save(update_fields=[name for name in form.changed_data if name in ApiKeyForm.Meta.fields])
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        response = super().changeform_view(request, *args, **kwargs)
+        if hasattr(request, "issued_key"):  # and now it is in the database to stay
+            _keep_for_next_page(request, [request.issued_key])
+        return response
 
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
         return HttpResponseRedirect(reverse("admin:keys_apikey_values"))
@@ -269,9 +277,10 @@ class ApiKeyAdmin(admin.ModelAdmin):
         keys = self._chosen(request)
         if request.method != "POST":
             return self._confirm(request, keys, verb="Revoke", template="revoke")
-        for key in keys:
-            if lifecycle.revoke(key, revoked_by_id=_person_id(request)):
-                self.log_change(request, key, "Revoked.")
+        with self.recorded(request, keys, verb="revoke"):
+            for key in keys:
+                if lifecycle.revoke(key, revoked_by_id=_person_id(request)):
+                    self.log_change(request, key, "Revoked.")
         messages.success(request, f"Revoked: {', '.join(key.name for key in keys)}")
         return HttpResponseRedirect(reverse("admin:keys_apikey_changelist"))
 
@@ -284,9 +293,12 @@ class ApiKeyAdmin(admin.ModelAdmin):
         if not form.is_valid():
             return self._confirm(request, keys, verb="Rotate", template="rotate", form=form)
         grace = timedelta(seconds=form.cleaned_data["grace"])
-        rotated = [(key, lifecycle.rotate(key, grace=grace)) for key in keys]
-        for key, _ in rotated:
-            self.log_change(request, key, "Rotated.")
+        for key in keys:  # all of them before the first value is made, which would be lost
+            require_present(key.owner)
+        with self.recorded(request, keys, verb="rotate"):
+            rotated = [(key, lifecycle.rotate(key, grace=grace)) for key in keys]
+            for key, _ in rotated:
+                self.log_change(request, key, "Rotated.")
         _keep_for_next_page(request, rotated)
         return HttpResponseRedirect(reverse("admin:keys_apikey_values"))
 

@@ -9,9 +9,11 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import ManyToManyField, QuerySet
 from django.http import HttpRequest, HttpResponse
 
+from audit.recorded_admin import RecordedAdmin
 from gateway.core.errors import Conflict
 from keys import second_factor
 from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
+from keys.ending import end_all
 from keys.models import Person
 from keys.permissions import APPS
 from keys.policy import permissions_of_person, reference_to
@@ -29,7 +31,7 @@ def _is_above(request: HttpRequest, person: Person) -> bool:
 
 
 @admin.register(Person)
-class PersonAdmin(UserAdmin):
+class PersonAdmin(RecordedAdmin, UserAdmin):
     list_display = ("username", "display_name", "directory", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser", "connection", "groups")
     list_select_related = ("connection",)
@@ -95,13 +97,23 @@ class PersonAdmin(UserAdmin):
             kwargs |= {"queryset": permissions, "form_class": PermissionsField}
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        if "is_active" in form.changed_data:
+            obj.left_directory_at = None  # an administrator has decided: signing in does not take it back
+        super().save_model(request, obj, form, change)
+        if not obj.is_active:
+            end_all(obj.pk)
+
     def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
         person = self.get_object(request, id)
         if person is not None and not person.is_local:
             raise PermissionDenied("The password of a person of a directory is the directory's to change.")
-        response = super().user_change_password(request, id, form_url)
-        if person is not None and request.method == "POST" and response.status_code == 302:
-            revoke_tokens(person)  # Django ends the sessions itself: they carry a digest of the password
+        if person is None or request.method != "POST":
+            return super().user_change_password(request, id, form_url)
+        with self.recorded(request, [person]):
+            response = super().user_change_password(request, id, form_url)
+            if response.status_code == 302:
+                revoke_tokens(person)  # Django ends the sessions itself: they carry a digest of the password
         return response
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -138,7 +150,7 @@ admin.site.unregister(Group)
 
 
 @admin.register(Group)
-class PeopleGroupAdmin(GroupAdmin):
+class PeopleGroupAdmin(RecordedAdmin, GroupAdmin):
     """Groups give permissions to all their members, so only superusers change them."""
 
     def formfield_for_manytomany(

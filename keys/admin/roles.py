@@ -8,6 +8,7 @@ from django.contrib.auth.models import Permission
 from django.db.models import Count, ManyToManyField
 from django.http import HttpRequest
 
+from audit.recorded_admin import RecordedAdmin
 from gateway.core.errors import GatewayError
 from keys.admin.fields import LinesField, PermissionsField, full_name, held_by, is_superuser, may_grant
 from keys.models import Role
@@ -53,7 +54,7 @@ class RoleForm(forms.ModelForm):
 
 
 @admin.register(Role)
-class RoleAdmin(admin.ModelAdmin):
+class RoleAdmin(RecordedAdmin):
     form = RoleForm
     list_display = ("name", "description", "permission_count", "scope_names", "key_count")
     list_filter = ("permissions__content_type__app_label",)

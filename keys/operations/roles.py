@@ -6,23 +6,24 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import Count, ProtectedError, QuerySet
 from django.db.models.functions import Lower
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, render_timestamp
+from gateway.core.shapes import Body, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Role
+from keys.names import require_label
 from keys.operations.granting import find_granted, require_held
 from keys.operations.refusals import invalid_member
 from keys.scopes import ScopeNotFound, ScopeNow, look_up, resolve
 
 _REST = frozenset({Surface.REST})
 
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S")]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
 Description = Annotated[str, Field(max_length=2000)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 Scopes = Annotated[
@@ -59,7 +60,7 @@ class CreateRole(Body):
     scopes: Scopes = Field(default_factory=list)
 
 
-class UpdateRole(Body):
+class UpdateRole(Part):
     """What is to be different; lists replace the ones before."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"permissions": ["directory.read_object"]}]})

@@ -8,17 +8,19 @@ from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet
 from django.db.models.functions import Lower
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Flag, render_timestamp
+from gateway.core.shapes import Body, Flag, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys import second_factor
-from keys.models import Person, SecondFactor
+from keys.ending import end_all
+from keys.models import Person, SecondFactor, find_lookalike
+from keys.names import refuse_username, require_label
 from keys.operations.granting import find_granted
 from keys.operations.refusals import invalid_member
 from keys.permissions import APPS
@@ -29,7 +31,7 @@ from keys.sign_in import MAX_PASSWORD
 _REST = frozenset({Surface.REST})
 
 Username = Annotated[str, Field(min_length=1, max_length=150)]
-DisplayName = Annotated[str, Field(max_length=256)]
+DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 
@@ -65,7 +67,7 @@ class CreatePerson(Body):
     active: bool = True
 
 
-class UpdatePerson(Body):
+class UpdatePerson(Part):
     """What is to be different; `permissions` replaces the ones given to the person directly."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"active": False}]})
@@ -166,6 +168,7 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
         if person.pk == call.person.id and not body.active:
             raise Conflict("Nobody can deactivate themselves.")
         person.is_active = body.active
+        person.left_directory_at = None  # an administrator has decided: signing in does not take it back
     if "password" in given:
         _set_password(person, body.password)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
@@ -173,7 +176,9 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     if permissions is not None:
         others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
         person.user_permissions.set([*permissions, *others])
-    if not person.is_active or "password" in given:
+    if not person.is_active:
+        end_all(person.pk)
+    elif "password" in given:
         revoke_tokens(person)
     return _record(find_person(id))
 
@@ -240,6 +245,10 @@ def _check_username(person: Person) -> None:
         person.clean_fields(exclude=[field.name for field in Person._meta.fields if field.name != "username"])
     except ValidationError as refusal:
         raise invalid_member("username", " ".join(refusal.message_dict["username"])) from None
+    if complaint := refuse_username(person.username):
+        raise invalid_member("username", complaint)
+    if (other := find_lookalike(person)) is not None and other.username != person.username:
+        raise Conflict(f"There is a person called {other.username} already, whose name looks like this one.")
 
 
 def _set_password(person: Person, password: str) -> None:

@@ -21,8 +21,8 @@ from tests.audit.calls import CALL, make_call
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 MEMBERS = """
-    id status operation risk target requestedBy reason changes digest createdAt expiresAt decidedBy decidedAt comment
-    problem
+    id status operation risk target requestedBy reason changes references digest createdAt expiresAt decidedBy
+    decidedAt comment problem
 """
 BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")
 ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approvals.decide_change"}))

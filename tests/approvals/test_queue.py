@@ -69,6 +69,7 @@ class TestHolding:
             "arguments": {"id": str(held.target_id)},
             "query": {},
             "document": {"replace": {"mail": ["new@example.test"]}},
+            "references": {},
             "versions": None,
         }
 

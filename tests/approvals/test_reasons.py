@@ -58,7 +58,7 @@ class TestProtectedObjects:
             ("CN=Domain Admins,CN=Users", "a built-in administrative group"),
             ("CN=Administrators,CN=Builtin", "a built-in administrative group"),
             ("CN=DC1,OU=Domain Controllers", "member of Domain Controllers"),
-            ("OU=Domain Controllers", "marked as a critical system object"),
+            ("OU=Domain Controllers", "a part of the domain controllers' container"),
         ],
     )
     def test_what_the_domain_rests_on(self, careful: Integration, directory: Directory, name: str, reason: str) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from approvals.security_attributes import SECURITY_ATTRIBUTES, meaning_of
+from approvals.security_attributes import meaning_of
 from approvals.supervision import Assessment, must_wait, risk_of
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Effect, Operation, Risk
@@ -35,11 +35,15 @@ def test_what_waits_at_which_level(level: SupervisionLevel | None, risk: Risk, w
     assert must_wait(level, risk) is waits
 
 
+def _update_user() -> None:
+    """Update a user."""
+
+
 def an_operation(risk: Risk) -> Operation:
     return Operation(
         name="users.update",
         route="PATCH ad/users/{id}",
-        function=print,
+        function=_update_user,
         permission=frozenset({"directory.update_user"}),
         effect=Effect.CHANGE,
         risk=risk,
@@ -80,10 +84,12 @@ def test_of_several_risks_the_greatest_counts(operation: Risk, proposal: dict, e
     found = assess(operation, **proposal)
     assert found.risk is expected
     assert bool(found.reasons) is (expected is not ORDINARY)
-    assert all(reason.startswith(f"This is a {expected} change: ") for reason in found.reasons)
+    decisive = [reason for reason in found.reasons if not reason.startswith("It is also a destructive change: ")]
+    assert all(reason.startswith(f"This is a {expected} change: ") for reason in decisive)
+    assert bool(decisive) is bool(found.reasons)
 
 
-def test_the_reasons_are_those_of_the_risk_that_counts() -> None:
+def test_the_reasons_begin_with_those_of_the_risk_that_counts() -> None:
     found = assess(
         DESTRUCTIVE, protected=True, attributes=frozenset({"mail", "servicePrincipalName", "corpBadgeSecret"})
     )
@@ -91,6 +97,7 @@ def test_the_reasons_are_those_of_the_risk_that_counts() -> None:
         "This is a security change: the target is a protected object (member of Domain Admins).",
         "This is a security change: it writes corpBadgeSecret, which the schema marks confidential.",
         "This is a security change: it writes servicePrincipalName, by which an account is found when it signs in.",
+        "It is also a destructive change: update a user.",
     )
     assert assess(ORDINARY, risk=SECURITY, risk_reason="it enables the account").reasons == (
         "This is a security change: it enables the account.",
@@ -107,11 +114,14 @@ ITS_KIN = """
     nTSecurityDescriptor lockoutTime pwdLastSet unicodePwd userPassword msLAPS-Password msDS-AssignedAuthNPolicySilo
     msDS-ManagedAccountPrecededByLink msDS-DelegatedMSAState userCertificate;binary userPrincipalName sAMAccountName
     msPKI-Certificate-Name-Flag trustAttributes msDS-RevealOnDemandGroup ms-DS-MachineAccountQuota profilePath
+    loginShell unixHomeDirectory homeDirectory homeDrive msTSInitialProgram msTSProfilePath msTSHomeDirectory
+    msTSHomeDrive msTSWorkDirectory shadowExpire shadowLastChange shadowMax shadowInactive uidNumber gidNumber
+    proxyAddresses flags versionNumber gPCFileSysPath gPCMachineExtensionNames gPCUserExtensionNames
 """
 HARMLESS = """
-    mail displayName description telephoneNumber department title manager info wWWHomePage employeeID proxyAddresses
+    mail displayName description telephoneNumber department title manager info wWWHomePage employeeID
     msDS-cloudExtensionAttribute1 msDS-cloudExtensionAttribute20 msDS-PhoneticDisplayName msDS-PhoneticFirstName
-    homeDirectory thumbnailPhoto extensionAttribute1 memberOfClub location physicalDeliveryOfficeName
+    thumbnailPhoto extensionAttribute1 memberOfClub location physicalDeliveryOfficeName
 """
 
 
@@ -124,8 +134,3 @@ def test_security_attributes(name: str) -> None:
 @pytest.mark.parametrize("name", HARMLESS.split())
 def test_harmless_attributes(name: str) -> None:
     assert meaning_of(name) is None
-
-
-def test_the_list_holds_names_and_nothing_else() -> None:
-    assert len(SECURITY_ATTRIBUTES) > 150
-    assert all(name.replace("-", "").isalnum() and name == name.lower() for name in SECURITY_ATTRIBUTES)

@@ -84,8 +84,16 @@ def test_refusals_queued_changes_and_administration() -> None:
     )
     assert (queued.outcome, queued.change_request_id) == ("queued", change_request)
     role = uuid4()
-    done = log.record_administration(CALL, operation="roles.update", arguments={"id": str(role)})
-    assert (done.outcome, done.target_id, done.target_kind, done.target_dn) == ("succeeded", role, "roles", None)
+    done = log.record_administration(
+        CALL,
+        operation="roles.update",
+        target=log.TargetRef(id=role, kind="roles", distinguished_name="Help desk"),
+        changes=[{"attribute": "description", "before": [], "after": ["Reads"]}],
+    )
+    assert (done.outcome, done.target_id, done.target_kind, done.target_dn) == (
+        *("succeeded", role, "roles", "Help desk"),
+    )
+    assert done.raised_access is None
 
 
 @pytest.mark.django_db(transaction=True)

@@ -125,7 +125,8 @@ def test_a_role_with_scopes_counts_targets_inside_them_only(monkeypatch: pytest.
 def test_the_log_without_reads(console: Console) -> None:
     log.record_intent(CALL, log.Intent(operation="users.update"))
     log.record_read(CALL, operation="users.search")
-    log.record_administration(CALL, operation="roles.create", arguments={})
+    target = log.TargetRef(id=None, kind="roles", distinguished_name="Help desk")
+    log.record_administration(CALL, operation="roles.create", target=target, changes=[])
     reads.flush()
     found = [item["operation"] for item in console.get("/rest/operations?onlyChanges=true").body["items"]]
     assert [name for name in found if name != "session.create"] == ["roles.create", "users.update"]

@@ -2,11 +2,11 @@
 
 import re
 
-from django.test import RequestFactory
 from playwright.sync_api import Page, expect
 
 from keys import second_factor
 from keys.models import Person
+from tests.audit.calls import CALL
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.keys.authenticator import code_of
@@ -14,8 +14,6 @@ from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, make_connection, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
-
-REQUEST = RequestFactory().post("/console/sign-in")
 
 
 def fill(page: Page, username: str, password: str) -> None:
@@ -84,7 +82,7 @@ def test_a_person_of_a_directory(
 def test_the_code_of_an_authenticator(sign_in: SignIn) -> None:
     ada = make_person("ada")
     secret = second_factor.enrol(ada).secret
-    recovery = second_factor.confirm(REQUEST, ada, code_of(secret, steps=-1))
+    recovery = second_factor.confirm(CALL, ada, code_of(secret, steps=-1))
     page = sign_in(None, "/console/changes/?status=any")
     fill(page, "ada", PASSWORD)
     expect(page.get_by_label("Code")).to_be_focused()

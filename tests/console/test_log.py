@@ -149,7 +149,12 @@ def test_a_record(console: Console) -> None:
 
 def test_what_is_no_object_of_the_directory_has_no_link_to_one(console: Console) -> None:
     role = uuid4()
-    record = log.record_administration(CALL, operation="roles.update", arguments={"id": str(role)})
+    record = log.record_administration(
+        CALL,
+        operation="roles.update",
+        target=log.TargetRef(id=role, kind="roles", distinguished_name="Help desk"),
+        changes=[{"attribute": "description", "before": [], "after": ["Reads"]}],
+    )
     page = text_of(console.get(f"{PATH}{record.id}"))
     assert str(role) in page
     assert "/console/directory/objects/" not in page

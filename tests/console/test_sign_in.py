@@ -6,11 +6,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from django.test import Client, RequestFactory
+from django.test import Client
 from structlog.testing import capture_logs
 
 from keys import second_factor, sessions
 from keys.models import FailedSignIn, Person, PersonSession
+from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
 from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, Console, make_connection, make_person
@@ -21,7 +22,6 @@ from tests.support.samba_database import age_passwords
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 WRONG = "The user name or the password is wrong."
-REQUEST = RequestFactory().post("/console/sign-in")
 
 
 def sign_in(client: Client, username: str, password: str = PASSWORD, **more: str) -> Any:
@@ -134,7 +134,7 @@ def test_a_directory_that_is_down(client: Client, domain: Domain, ada: Person) -
 @pytest.fixture
 def secret(ada: Person) -> str:
     secret = second_factor.enrol(ada).secret
-    second_factor.confirm(REQUEST, ada, code_of(secret, steps=-1))
+    second_factor.confirm(CALL, ada, code_of(secret, steps=-1))
     return secret
 
 

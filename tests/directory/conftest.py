@@ -1,11 +1,44 @@
-"""The gateway's LDAP client, by itself."""
+"""The gateway's LDAP client, by itself, and whom the gateway signs in as."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from directory.ldap import Client, ServerSettings
+from directory.models import DirectoryConnection
+from tests.support.cast import make_connection
+from tests.support.delegated import Delegated, delegated_account
+from tests.support.directory import Directory
 from tests.support.domain import Domain
+
+ADMINISTRATOR, DELEGATED = "administrator", "delegated"
+
+either_account = pytest.mark.parametrize("bind", [ADMINISTRATOR, DELEGATED], indirect=True)
+"""Run a test twice: the gateway's account is an administrator of the domain, and it has its rights by delegation."""
+
+
+@pytest.fixture(scope="module")
+def delegated(domain: Domain, directory: Directory) -> Iterator[Delegated]:
+    """An account with its rights by delegation."""
+    with delegated_account(domain, directory) as account:
+        yield account
+
+
+@pytest.fixture
+def bind(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Whom the gateway signs in as, as fields of a connection; those of the tests' domain by default."""
+    if getattr(request, "param", ADMINISTRATOR) == ADMINISTRATOR:
+        return {}
+    account: Delegated = request.getfixturevalue("delegated")
+    return {"bind_dn": account.bind_dn, "bind_password": account.password}
+
+
+@pytest.fixture
+def connection(db: None, domain: Domain, bind: dict[str, Any]) -> DirectoryConnection:
+    """The domain, connected to the gateway."""
+    return make_connection(domain, **bind)
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +54,8 @@ def server_settings(domain: Domain) -> ServerSettings:
 
 
 @pytest.fixture
-def client(server_settings: ServerSettings) -> Iterator[Client]:
+def client(server_settings: ServerSettings, bind: dict[str, Any]) -> Iterator[Client]:
     """A client of its own for each test."""
-    client = Client(server_settings)
+    client = Client(replace(server_settings, **bind))
     yield client
     client.close()

@@ -8,6 +8,7 @@ import ldap
 import pytest
 
 from directory.ldap import Client, Entry
+from directory.models import DirectoryConnection
 from directory.password_generator import generate_password
 from directory.password_policy import (
     RESULTANT_POLICY,
@@ -19,7 +20,7 @@ from directory.password_policy import (
     policy_for,
     policy_of,
 )
-from tests.support.cast import Integration
+from tests.support.cast import Integration, make_integration
 from tests.support.directory import PASSWORD, Directory, Values, random_name
 
 NAMES = {"account_name": "ada", "display_name": "Ada Lovelace"}
@@ -233,3 +234,24 @@ def test_generated_passwords_fit_the_names_and_the_policy(monkeypatch: pytest.Mo
     drawn = iter("ADA!bcd234efg!hjk567mnpqrst!uvw89xyzACE!")
     monkeypatch.setattr("directory.password_generator.secrets.choice", lambda _: next(drawn))
     assert generate_password(DOMAIN, **NAMES) == "mnpqrst!uvw89xyzACE!"
+
+
+@pytest.mark.parametrize("never_expires", [True, False])
+def test_a_password_past_its_age_opens_and_shuts_the_account(
+    connection: DirectoryConnection,
+    directory: Directory,
+    ada: UUID,
+    fine_grained: Callable[..., str],
+    never_expires: bool,
+) -> None:
+    """So whoever says that it never expires, or does, needs the permission to set another one."""
+    directory.modify(ada, userAccountControl="512" if never_expires else "66048")
+    path, body = f"/api/ad/users/{ada}?dryRun=true", {"account": {"passwordNeverExpires": never_expires}}
+    unable = make_integration(connection, may=["directory.update_user"])
+    able = make_integration(connection, may=["directory.update_user", "directory.reset_password"])
+    assert unable.patch(path, body).status == 200
+    fine_grained(ada, **{"msDS-MaximumPasswordAge": "-1"})
+    assert unable.patch(path, body).status == 403
+    assert able.patch(path, body).body["risk"] == "security"
+    directory.modify(ada, userAccountControl="514" if never_expires else "66050")
+    assert unable.patch(path, body).status == 200, "nobody signs in with a disabled account"

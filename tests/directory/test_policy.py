@@ -2,11 +2,17 @@
 
 from uuid import UUID
 
+import pytest
+
 from directory.ldap import Client, Scope
-from directory.policy import administrative_groups, holds_protected, is_protected
+from directory.policy import holds_protected, is_protected
+from directory.protection_state import protection_state
 from directory.shapes.record import PROTECTION_ATTRIBUTES
+from tests.directory.conftest import either_account
 from tests.support.descriptors import pack
 from tests.support.directory import Directory
+
+pytestmark = [pytest.mark.django_db, either_account]
 
 DISTRIBUTION_GROUP = 2
 
@@ -68,7 +74,7 @@ def test_both_ways_agree_about_what_is_below_an_unreadable_group(
 
 def judge_every_object(client: Client, directory: Directory) -> dict[UUID, bool]:
     """Whether each object is protected, by its objectGUID; those that cannot be read are left out."""
-    groups = administrative_groups(client)
+    groups = protection_state(client)
     seen = {}
     for base in (directory.base_dn, f"CN=Partitions,CN=Configuration,{directory.base_dn}"):
         for entry in client.search(base, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES):
@@ -88,4 +94,4 @@ def test_a_group_counts_however_its_name_is_spelled(
     assert not holds_protected(client, place)
     directory.add_values(f"CN=Backup Operators,CN=Builtin,{directory.base_dn}", member=directory.dn(inner))
     assert holds_protected(client, place)
-    assert administrative_groups(client).protect(client.read(user, PROTECTION_ATTRIBUTES))
+    assert protection_state(client).protect(client.read(user, PROTECTION_ATTRIBUTES))

@@ -74,6 +74,18 @@ def test_attributes_are_selected_under_their_schema_names(integration: Integrati
     }
 
 
+def test_a_list_may_be_given_with_commas_or_repeated(integration: Integration, ada: UUID) -> None:
+    with_commas = integration.get(f"/api/ad/users/{ada}?attributes=title,department,objectSid")
+    repeated = integration.get(f"/api/ad/users/{ada}?attributes=title,department&attributes=objectSid")
+    assert (repeated.status, repeated.body) == (200, with_commas.body)
+    found = integration.get(
+        "/api/ad/accounts?state=disabled&kinds=user&kinds=computer&attributes=title&attributes=mail"
+    )
+    assert found.status == 200
+    answer = integration.get("/api/ad/users?q=ada&q=bob")
+    assert (answer.status, answer.body["errors"][0]["parameter"]) == (400, "q")
+
+
 def test_all_attributes_never_hold_a_secret(
     integration: Integration, directory: Directory, organizational_unit: str
 ) -> None:

@@ -85,6 +85,8 @@ class TestUpdates:
         made = latest(integration, target=ada)
         assert made["reversible"] in ("full", "partial")
         may = ["audit.revert_change", "directory.update_user"]
+        assert revert(make_integration(connection_of(integration), may=may), made).status == 403
+        may += ["directory.enable_account", "directory.reset_password"]  # its password is due now
         answer = succeeded(revert(make_integration(connection_of(integration), may=may), made))
         assert answer.body["object"]["account"]["expiresAt"] is None
         assert directory.read(ada, "userAccountControl")["userAccountControl"] == before["userAccountControl"]

@@ -17,7 +17,7 @@ from directory.ldap import (
     guid_reference,
     quoted_password,
 )
-from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
+from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_created, find_outcome
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 
@@ -112,12 +112,25 @@ def test_members_that_got_other_names(
     client: Client, ada: UUID, directory: Directory, organizational_unit: str, moment: str
 ) -> None:
     group = directory.add_group(parent=organizational_unit)
-    linked = [client.read(ada, ("objectGUID",))]
+    identities = {directory.dn(ada): ada}
     join = modify(group, Modification("add", "member", (directory.dn(ada).encode(),)))
-    evidence = evidence_of(join, entry=client.read(group, EVIDENCE_ATTRIBUTES), schema=client.schema, linked=linked)
+    evidence = evidence_of(
+        join, entry=client.read(group, EVIDENCE_ATTRIBUTES), schema=client.schema, identities=identities
+    )
     if moment == "after":
         client.write(join)
     directory.rename(ada, "Ada renamed")
     assert find_outcome(client, evidence) is (moment == "after")
     directory.delete(ada)
     assert find_outcome(client, evidence) is None, "with the member its membership went"
+
+
+def test_an_object_renamed_into_the_name_of_a_new_one(
+    client: Client, ada: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    """It is not what was created, however alike: a revert would delete it."""
+    write = Add(f"CN=New,{organizational_unit}", {"objectClass": (b"user",), "sAMAccountName": (b"new-one",)})
+    evidence = evidence_of(write)
+    directory.rename(ada, "New")
+    assert find_outcome(client, evidence) is False
+    assert find_created(client, evidence) is None

@@ -3,11 +3,15 @@
 import csv
 import io
 import json
+import re
 import tracemalloc
+import unicodedata
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from audit.models import OperationRecord
 from audit.read_buffer import reads
@@ -15,6 +19,7 @@ from directory import search
 from directory.errors import Unavailable
 from gateway.core.operation import operations
 from gateway.surfaces import streams
+from gateway.surfaces.streams import harmless
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain
@@ -334,3 +339,40 @@ def test_memory_does_not_grow_with_the_result(
         tracemalloc.stop()
     assert lines == 400
     assert peaks[2] < peaks[1] * 1.3 + 100_000
+
+
+_BREAKS = st.sampled_from(["", ";", "\t", "\r", "\n", "\r\n", "\v", "\f", "\x85", "\u2028", "; ", '\n"', "\t\ufeff"])
+_LEADS = st.sampled_from(["", " ", "\u00a0", "\u3000", "\u200b", "\ufeff", '"', "'", "\x00", "  "])
+_SIGNS = [chr(code) for code in range(0x10000) if unicodedata.normalize("NFKC", chr(code))[:1] in set("=+-@")]
+_CELLS = st.lists(
+    st.tuples(_BREAKS, _LEADS, st.sampled_from(_SIGNS) | st.just(""), st.text("ab1;,=-' \n", max_size=6)),
+    min_size=1,
+    max_size=5,
+).map(lambda parts: "".join("".join(part) for part in parts))
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(_CELLS)
+def test_no_cell_holds_what_a_spreadsheet_runs(text: str) -> None:
+    """Whatever a reader takes for separators, and whatever it skips in front of a value."""
+    made = harmless(text)
+    for piece in re.split("[;\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]", made):
+        bare = piece.lstrip(' \x00\xa0\u1680\u2000\u200b\u3000\ufeff"')
+        assert not unicodedata.normalize("NFKC", bare).startswith(("=", "+", "-", "@")), made
+    assert not made.startswith(("\t", "\r", "\n"))
+    assert made.replace("'", "") == text.replace("'", "")
+
+
+@pytest.mark.parametrize("text", ["", "Ada", "a=b", "a;b", "1-2", "x@y.z", "CN=Ada,DC=corp", "two\nlines", "a, +b"])
+def test_what_nobody_runs_stays_as_it_is(text: str) -> None:
+    assert harmless(text) == text
+
+
+def test_joined_and_broken_values(integration: Integration, directory: Directory, organizational_unit: str) -> None:
+    directory.add_user(
+        "Eve", parent=organizational_unit, otherTelephone=["1", "=2"], info="note\n+3", physicalDeliveryOfficeName="＝4"
+    )
+    names = "otherTelephone,info,physicalDeliveryOfficeName"
+    (row,) = fetch(integration, CSV, base=organizational_unit, attributes=names).rows
+    assert row["otherTelephone"] in ("1;'=2", "'=2;1")
+    assert (row["info"], row["physicalDeliveryOfficeName"]) == ("note\n'+3", "'＝4")

@@ -331,7 +331,8 @@ def test_the_account_part_needs_the_permission_of_what_it_writes(
     assert directory.text(ada, "pwdLastSet") == "0"
 
 
-def test_that_a_password_never_expires_enables_nobody(connection: Any, ada: UUID) -> None:
+def test_that_a_password_never_expires_enables_nobody(connection: Any, ada: UUID, directory: Directory) -> None:
+    directory.modify(ada, pwdLastSet="-1")
     integration = make_integration(connection, may=["directory.update_user"])
     assert update(integration, ada, {"account": {"passwordNeverExpires": True}}).status == 200
 

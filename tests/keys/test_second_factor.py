@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 from django.db import connection, connections
-from django.test import Client, RequestFactory
+from django.test import Client
 from django.utils import timezone
 from structlog.testing import capture_logs
 
@@ -15,12 +15,11 @@ from gateway.core.errors import Conflict
 from keys import second_factor
 from keys.models import FailedSignIn, Person, RecoveryCode, SecondFactor
 from keys.sign_in import Reason, SignInRefused
+from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Answer, Console, make_person, send
 
 pytestmark = pytest.mark.sqlite
-
-REQUEST = RequestFactory().post("/console/account/second-factor")
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def sign_in(code: str | None = None, *, password: str = PASSWORD) -> Answer:
 def turn_on(person: Person) -> tuple[str, list[str]]:
     """The secret and the recovery codes. The code of the half minute before was used for it."""
     secret = second_factor.enrol(person).secret
-    return secret, second_factor.confirm(REQUEST, person, code_of(secret, steps=-1))
+    return secret, second_factor.confirm(CALL, person, code_of(secret, steps=-1))
 
 
 def reason_of(attempt: Callable[[], object]) -> Reason:
@@ -66,7 +65,7 @@ def test_one_that_is_not_confirmed_asks_for_nothing(ada: Person) -> None:
     first = second_factor.enrol(ada)
     again = second_factor.enrol(ada)
     assert first.secret != again.secret
-    assert reason_of(lambda: second_factor.confirm(REQUEST, ada, code_of(first.secret))) is Reason.CODE_WRONG
+    assert reason_of(lambda: second_factor.confirm(CALL, ada, code_of(first.secret))) is Reason.CODE_WRONG
     assert sign_in().status == 200
     assert second_factor.find_enrolment(ada) == again
 
@@ -164,22 +163,22 @@ def test_a_recovery_code_stands_in_once(ada: Person) -> None:
 
 def test_recovery_codes_are_replaced_with_a_code_of_the_authenticator(ada: Person) -> None:
     secret, old = turn_on(ada)
-    assert reason_of(lambda: second_factor.replace_recovery_codes(REQUEST, ada, old[0])) is Reason.CODE_WRONG
-    new = second_factor.replace_recovery_codes(REQUEST, ada, code_of(secret))
+    assert reason_of(lambda: second_factor.replace_recovery_codes(CALL, ada, old[0])) is Reason.CODE_WRONG
+    new = second_factor.replace_recovery_codes(CALL, ada, code_of(secret))
     assert sign_in(old[0]).status == 401
     assert sign_in(new[0]).status == 200
 
 
 def test_it_is_removed_with_a_code(ada: Person) -> None:
     secret, recovery = turn_on(ada)
-    assert reason_of(lambda: second_factor.remove(REQUEST, ada, "000")) is Reason.CODE_WRONG
+    assert reason_of(lambda: second_factor.remove(CALL, ada, "000")) is Reason.CODE_WRONG
     assert second_factor.is_on(ada)
-    second_factor.remove(REQUEST, ada, recovery[0])
+    second_factor.remove(CALL, ada, recovery[0])
     assert not second_factor.is_on(ada)
     assert sign_in().status == 200
     for change in (second_factor.remove, second_factor.replace_recovery_codes):
         with pytest.raises(Conflict):
-            change(REQUEST, ada, code_of(secret))
+            change(CALL, ada, code_of(secret))
 
 
 def test_there_is_only_one(ada: Person) -> None:
@@ -187,7 +186,7 @@ def test_there_is_only_one(ada: Person) -> None:
     with pytest.raises(Conflict):
         second_factor.enrol(ada)
     with pytest.raises(Conflict):
-        second_factor.confirm(REQUEST, ada, code_of(secret))
+        second_factor.confirm(CALL, ada, code_of(secret))
     assert second_factor.find_enrolment(ada) is None
 
 

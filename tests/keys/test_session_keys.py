@@ -69,7 +69,7 @@ def test_a_session_goes_on_with_a_new_password_and_ends_at_sign_out(console: Con
 
 
 def test_sessions_of_before_are_ended() -> None:
-    migration = import_module("keys.migrations.0003_sessions_by_digest")
+    migration = import_module("keys.migrations.0006_sessions_by_digest")
     console = Console(make_person(may=[]))
     token = console.post("/rest/session/access-token").body["accessToken"]
     migration.end_all_sessions(apps, None)

@@ -11,6 +11,7 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from directory import connection as connections
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from keys import secrets
@@ -44,7 +45,8 @@ def all_permissions() -> tuple[str, ...]:
 
 
 def make_connection(domain: Domain, *, url: str | None = None, **fields: Any) -> DirectoryConnection:
-    """A connection to the tests' domain, or through a proxy's URL."""
+    """A connection to the tests' domain, or through a proxy's URL. This process knows of it at once."""
+    connections._bind_names.forget()
     return DirectoryConnection.objects.create(
         **{
             "name": random_name("corp"),

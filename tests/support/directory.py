@@ -16,10 +16,10 @@ Target = str | uuid.UUID
 
 SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)
 TREE_DELETE = LDAPControl("1.2.840.113556.1.4.805", True)
-# Owner, group and DACL (7), and the DACL alone (4), as the BER sequence of one integer.
-SD_FLAGS, SD_FLAGS_DACL = (
+# Owner, group and DACL (7), the DACL alone (4), and the owner alone (1), as the BER sequence of one integer.
+SD_FLAGS, SD_FLAGS_DACL, SD_FLAGS_OWNER = (
     LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01" + bytes([flags]))
-    for flags in (7, 4)
+    for flags in (7, 4, 1)
 )
 
 ENABLED, DISABLED, PASSWORD_NOT_REQUIRED = 0x0200, 0x0202, 0x0020
@@ -62,6 +62,13 @@ class Directory:
     def guid(self, target: Target) -> uuid.UUID:
         """The entry's objectGUID."""
         return uuid.UUID(bytes_le=self.read(target, "objectGUID")["objectGUID"][0])
+
+    def sid(self, target: Target) -> str:
+        """The entry's objectSid, ``S-1-5-…``."""
+        value = self.read(target, "objectSid")["objectSid"][0]
+        parts = (value[start : start + 4] for start in range(8, len(value), 4))
+        numbers = (int.from_bytes(part, "little") for part in parts)
+        return "-".join(["S-1", str(int.from_bytes(value[2:8], "big")), *map(str, numbers)])
 
     def exists(self, target: Target) -> bool:
         """Whether the entry is there."""
@@ -202,6 +209,12 @@ class Directory:
         """Write the access control list of a descriptor; the domain controller adds what is inherited."""
         self._connection.modify_ext_s(
             _name(target), [(ldap.MOD_REPLACE, "nTSecurityDescriptor", [descriptor])], serverctrls=[SD_FLAGS_DACL]
+        )
+
+    def set_owner(self, target: Target, descriptor: bytes) -> None:
+        """Make the owner of a descriptor the entry's."""
+        self._connection.modify_ext_s(
+            _name(target), [(ldap.MOD_REPLACE, "nTSecurityDescriptor", [descriptor])], serverctrls=[SD_FLAGS_OWNER]
         )
 
     def move(self, target: Target, *, parent: str) -> None:

@@ -76,7 +76,7 @@ class Document:
 
     def complaints(self, operation: Documented, answer: Received) -> Iterator[str]:
         """What the document does not promise about this answer."""
-        documented = operation.description["responses"].get(str(answer.status))
+        documented = self._response(operation, answer.status)
         if answer.status >= 500 and answer.status not in (502, 503, 504):
             yield f"{answer.status} is never right"
         if documented is None:
@@ -95,6 +95,13 @@ class Document:
                 yield from self._complaints_about_shape(content[answer.media_type].get("schema", {}), text)
         if answer.status >= 400:
             yield from _complaints_about_problem(answer)
+
+    def _response(self, operation: Documented, status: int) -> Mapping[str, Any] | None:
+        """How an answer with this status is described, None when it is not."""
+        found: Mapping[str, Any] | None = operation.description["responses"].get(str(status))
+        if found is not None and "$ref" in found:
+            found = self._components["responses"][found["$ref"].rsplit("/", 1)[1]]
+        return found
 
     def _complaints_about_shape(self, schema: Mapping[str, Any], text: bytes) -> Iterator[str]:
         key = json.dumps(schema, sort_keys=True)

@@ -1,5 +1,9 @@
-"""What the domain controller keeps to itself over LDAP, written into its database: moments past, accounts of trusts."""
+"""What the domain controller keeps to itself over LDAP, written into its database.
 
+Moments past, trusts and their accounts, who may see deleted objects.
+"""
+
+import base64
 import json
 import subprocess
 from collections.abc import Mapping
@@ -11,7 +15,7 @@ from tests.support.domain import Domain
 # Run by the system's Python, which Debian's python3-samba belongs to, beside the running domain controller. The
 # controls are Samba's own: DSDB_CONTROL_PASSWORD_BYPASS_LAST_SET_OID and DSDB_CONTROL_PERMIT_INTERDOMAIN_TRUST_UAC_OID.
 _SCRIPT = """
-import json, sys
+import base64, json, sys
 import ldb
 from samba.auth import system_session
 from samba.param import LoadParm
@@ -21,7 +25,15 @@ directory = sys.argv[1]
 parameters = LoadParm()
 parameters.load(directory + "/etc/smb.conf")
 samdb = SamDB(url=directory + "/private/sam.ldb", session_info=system_session(), lp=parameters)
-for dn, values in json.load(sys.stdin).items():
+request = json.load(sys.stdin)
+for dn, values in request.pop("added", {}).items():
+    samdb.add({"dn": dn, **values})
+for dn, descriptor in request.pop("descriptors", {}).items():
+    message = ldb.Message(ldb.Dn(samdb, dn))
+    value = base64.b64decode(descriptor)
+    message["d"] = ldb.MessageElement(value, ldb.FLAG_MOD_REPLACE, "nTSecurityDescriptor")
+    samdb.modify(message, controls=["show_deleted:1"])
+for dn, values in request.items():
     message = ldb.Message(ldb.Dn(samdb, dn))
     for name, value in values.items():
         message[name] = ldb.MessageElement(value, ldb.FLAG_MOD_REPLACE, name)
@@ -33,9 +45,26 @@ _DAY = 86_400.0
 
 def overwrite(domain: Domain, directory: Directory, values: Mapping[Target, Mapping[str, str]]) -> None:
     """Replace pwdLastSet and userAccountControl of accounts."""
-    request = json.dumps({directory.dn(target): dict(attributes) for target, attributes in values.items()})
+    _run(domain, {directory.dn(target): dict(attributes) for target, attributes in values.items()})
+
+
+def add_trust(domain: Domain, name: str) -> str:
+    """Add a trust of another domain, which nobody may add over LDAP, and return its distinguished name."""
+    dn = f"CN={name},CN=System,{domain.base_dn}"
+    trust = {"objectClass": "trustedDomain", "trustPartner": name, "flatName": name.partition(".")[0].upper()}
+    directions = {"trustDirection": "1", "trustType": "2", "trustAttributes": "8"}
+    _run(domain, {"added": {dn: {**trust, **directions}}})
+    return dn
+
+
+def set_descriptor(domain: Domain, dn: str, descriptor: bytes) -> None:
+    """Write the security descriptor of an object that not even the domain's administrator may change."""
+    _run(domain, {"descriptors": {dn: base64.b64encode(descriptor).decode()}})
+
+
+def _run(domain: Domain, request: Mapping[str, object]) -> None:
     command = [SYSTEM_PYTHON, "-c", _SCRIPT, str(domain.controller.directory)]
-    subprocess.run(command, input=request, text=True, check=True, capture_output=True)
+    subprocess.run(command, input=json.dumps(request), text=True, check=True, capture_output=True)
 
 
 def age_passwords(domain: Domain, directory: Directory, days: Mapping[Target, float]) -> None:

@@ -12,7 +12,7 @@ from drf_spectacular.settings import patched_settings
 from drf_spectacular.validation import validate_schema
 
 from gateway.core.call import Surface
-from gateway.surfaces.openapi import document_settings
+from gateway.surfaces.openapi.documents import document_settings
 from gateway.urls import api_urls, rest_urls
 
 SNAPSHOTS = Path(settings.BASE_DIR) / "tests" / "snapshots"

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand
-from django.db import transaction
+from django.db.models import Model
 
+from audit.administration import recorded
+from audit.unattended import call_of_command
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Link, Person, Role
 from keys.permissions import GRANTABLE, find_permissions
@@ -35,16 +37,34 @@ class Command(BaseCommand):
 
     help = __doc__ or ""
 
-    @transaction.atomic
     def handle(self, *args: Any, **options: Any) -> None:
         """Create what is missing and print everything."""
         known = json.load(sys.stdin)
+        with recorded(call_of_command("seed_demo")) as administration:
+            for row in _rows():
+                administration.watch_row(row)
+            told = self._seed(known)
+            for row in _rows():
+                administration.note_new_row(row)
+        self.stdout.write(json.dumps(told))
+
+    def _seed(self, known: dict[str, Any]) -> dict[str, Any]:
         administrator = _person("admin", "Demo Administrator", known.get("administrator"), superuser=True)
         approver = _person("approver", "Demo Approver", known.get("approver"), superuser=False)
         Person.objects.get(username="approver").user_permissions.add(*find_permissions(FOR_THE_APPROVER).values())
         connection = _connection(known["directory"])
         key = _api_key(known.get("apiKey"), connection)
-        self.stdout.write(json.dumps({"administrator": administrator, "approver": approver, "apiKey": key}))
+        return {"administrator": administrator, "approver": approver, "apiKey": key}
+
+
+def _rows() -> list[Model]:
+    """What of the demonstration is there."""
+    return [
+        *Person.objects.filter(username__in=("admin", "approver")),
+        *DirectoryConnection.objects.filter(name=CONNECTION),
+        *Role.objects.filter(name=ROLE_AND_KEY),
+        *ApiKey.objects.filter(name=ROLE_AND_KEY),
+    ]
 
 
 def _person(username: str, display_name: str, known: dict[str, str] | None, *, superuser: bool) -> dict[str, str]:
@@ -68,10 +88,13 @@ def _connection(directory: dict[str, str]) -> DirectoryConnection:
         "ca_certificate": Path(directory["caFile"]).read_text(),
     }
     connection, created = DirectoryConnection.objects.get_or_create(name=CONNECTION, defaults=wanted)
+    if connection.rotated_at is not None:
+        del wanted["bind_password"]  # the gateway alone knows the one of now
     outdated = [name for name, value in wanted.items() if getattr(connection, name) != value]
     if outdated and not created:
         for name in outdated:
             setattr(connection, name, wanted[name])
+        connection.bind_password_given = True  # whoever starts the demonstration has made the directory, too
         connection.save(update_fields=outdated)
     return connection
 

@@ -1,6 +1,6 @@
 """A run's execution in this process, where what the directory answers to one account can be chosen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from uuid import UUID
 
 import pytest
@@ -43,11 +43,16 @@ def make_run(unit: Unit, call: Call, accounts: Sequence[UUID]) -> Run:
     )
 
 
+def nobody(accounts: Collection[UUID]) -> Collection[UUID]:
+    """None of these accounts is that of a person above the caller."""
+    return set(accounts) & set()
+
+
 def execute(run: Run, call: Call, *, is_new: bool = True) -> dict[UUID, tuple[str, str | None]]:
     """The status of each account and the code of its problem."""
     execution = RunExecution(run, before_each_step=lambda: None, is_new=is_new)
     execution.look_up_open_intents()
-    execution.carry_out(call)
+    execution.carry_out(call, people_above=nobody)
     return {item.account: (item.status, item.problem and item.problem["code"]) for item in run.results.all()}
 
 
@@ -113,7 +118,7 @@ def test_an_open_intent_is_looked_up_first(unit: Unit, directory: Directory, cal
     (user,) = unit.add_users(1)
     run = make_run(unit, call, [user])
     client = get_client(call.directory.id)
-    (account,) = assess_named(client, run.unit, [user], "disable")
+    (account,) = assess_named(client, run.unit, [user], "disable", people_above=nobody)
     intent = log.Intent(
         operation=run.operation,
         target=log.TargetRef(user, "user", directory.dn(user)),

@@ -3,7 +3,6 @@
 import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
+from demo.services import web_command
 from gateway.core.configuration import Configuration
 from tests.support.redis import RedisServer
 
@@ -43,47 +43,54 @@ def client(client_with: Callable[..., Client]) -> Client:
 class Server:
     """A granian process with the options of production, spoken to in bytes."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
         self.port = port
+        self.process = process
+
+    def connect(self, wait: float = 30) -> socket.socket:
+        """A connection to it, whose every step may take so many seconds."""
+        return socket.create_connection((ADDRESS, self.port), timeout=wait)
 
     def send(self, request: bytes, *, hang_up: bool = False, wait: float = 120) -> tuple[int, bytes]:
         """Send these bytes, then read one answer: its status and body."""
-        with socket.create_connection((ADDRESS, self.port), timeout=wait) as connection:
+        with self.connect(wait) as connection:
             connection.sendall(request)
             if hang_up:
                 connection.shutdown(socket.SHUT_WR)
-            answer = b""
-            while b"\r\n\r\n" not in answer:
-                answer += self._receive(connection)
-            head, _, body = answer.partition(b"\r\n\r\n")
-            (length,) = (
-                int(line.partition(b":")[2])
-                for line in head.lower().split(b"\r\n")
-                if line.startswith(b"content-length:")
-            )
-            while len(body) < length:
-                body += self._receive(connection)
+            head, body = read_answer(connection)
         return int(head.split(b" ", 2)[1]), body
 
-    @staticmethod
-    def _receive(connection: socket.socket) -> bytes:
-        if not (part := connection.recv(65536)):
-            raise ConnectionError("closed before the answer was complete")
-        return part
+
+def read_answer(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The head and the body of one answer that has a length."""
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += _receive(connection, 65_536)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    (length,) = (
+        int(line.partition(b":")[2]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
+    )
+    while len(body) < length:
+        body += _receive(connection, length - len(body))
+    return head, body
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    if not (part := connection.recv(size)):
+        raise ConnectionError("closed before the answer was complete")
+    return part
 
 
 @contextmanager
-def serving(**environment: str) -> Iterator[Server]:
-    """Run the server on a free port of this host until the end of the block."""
+def serving(application: str = "tests.gateway.middleware.served:application", **environment: str) -> Iterator[Server]:
+    """Run the server on a free port of this host until the end of the block; one process of four threads."""
     with socket.create_server((ADDRESS, 0)) as free:
         port = free.getsockname()[1]
-    command = [
-        *(sys.executable, "-m", "granian", "tests.gateway.middleware.served:application", "--interface", "wsgi"),
-        *("--host", ADDRESS, "--port", str(port), "--workers", "1", "--blocking-threads", "4", "--backpressure", "64"),
-        "--no-ws",
-    ]
-    process = subprocess.Popen(command, env=os.environ | environment, cwd=django_settings.BASE_DIR)
-    server = Server(port)
+    command = web_command(host=ADDRESS, port=port, application=application, workers=1)
+    process = subprocess.Popen(
+        command, env=os.environ | {"Web__Threads": "4"} | environment, cwd=django_settings.BASE_DIR
+    )
+    server = Server(port, process)
     try:
         deadline = time.monotonic() + 180
         while True:

@@ -9,4 +9,7 @@ from django.core.handlers.wsgi import WSGIHandler
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup()
 settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
-application = WSGIHandler()
+
+from gateway.server.front import Front  # noqa: E402 - after Django is set up
+
+application = Front(WSGIHandler())

@@ -60,7 +60,12 @@ def test_endless_chunked_body_is_refused_at_the_limit(server: Server) -> None:
 
 def test_chunked_body_cut_off_at_its_start_is_no_empty_body(server: Server) -> None:
     answer = server.send(post(b"Transfer-Encoding: chunked"), hang_up=True)
-    assert_refused(answer, 411, "Request.LengthRequired")
+    assert_refused(answer, 400, "Request.Malformed")
+
+
+def test_chunked_body_cut_off_between_its_chunks_is_not_taken_for_whole(server: Server) -> None:
+    body = chunks(b"{}", end=False)
+    assert_refused(server.send(post(b"Transfer-Encoding: chunked", body=body), hang_up=True), 400, "Request.Malformed")
 
 
 def test_forms_must_have_a_length(server: Server) -> None:

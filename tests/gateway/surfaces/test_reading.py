@@ -87,6 +87,11 @@ def test_a_repeated_parameter_is_refused_by_name() -> None:
     assert refusal.value.as_problem()["errors"][0]["parameter"] == "a"
 
 
+def test_a_list_may_be_repeated() -> None:
+    query = read_query(RequestFactory().get("/api/x?a=1&a=2,3&b=4"), lists={"a"})
+    assert query == {"a": "1,2,3", "b": "4"}
+
+
 def test_parameters_are_decoded() -> None:
     assert read_query(RequestFactory().get("/api/x?q=a%26b+c&e=")) == {"q": "a&b c", "e": ""}
 

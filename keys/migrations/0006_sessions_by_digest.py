@@ -15,6 +15,6 @@ def end_all_sessions(apps, _schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("keys", "0002_sessions_and_second_factors"), ("sessions", "0001_initial")]
+    dependencies = [("keys", "0005_people_told_apart"), ("sessions", "0001_initial")]
 
     operations = [migrations.RunPython(end_all_sessions, migrations.RunPython.noop)]

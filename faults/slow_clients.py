@@ -1,0 +1,80 @@
+"""Clients without a credential that send or read as slowly as they can, and whether others notice."""
+
+import contextlib
+import http.client
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
+
+EACH = 64
+"""Connections of each kind: four times the threads of both web processes."""
+_HEAD = b"POST /api/ad/users HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+_SENT = {
+    "nothing": b"",
+    "headers": _HEAD,
+    "a body": _HEAD + b"Content-Length: 1000\r\n\r\n{",
+    "a chunked body": _HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+    "a file that nobody reads": b"GET /static/drf_spectacular_sidecar/swagger-ui-dist/swagger-ui-bundle.js HTTP/1.1\r\n"
+    b"Host: x\r\n\r\n",
+}
+"""What they send, and then no more, by what they are slow with."""
+_PROBES = (("GET", "/health", None, 200), ("GET", "/api/me", None, 401), ("POST", "/api/ad/users", b"{}", 401))
+"""Requests that nothing but slow clients can hold up, with the status of their answers."""
+ANSWERED_WITHIN = 5.0
+"""Seconds. Another fault at the same time may keep the threads of one web process: a probe is tried three times, by
+connections that go to either."""
+TRIES = 3
+
+
+class Slowed(RuntimeError):
+    """Slow clients held others up."""
+
+
+def press(base_url: str, seconds: float) -> None:
+    """Keep slow clients at the gateway for so long, and send requests beside them; raises Slowed."""
+    parts = urlsplit(base_url)
+    address = parts.hostname or "", parts.port or 80
+    with _slow_clients(address) as waiting_for_408:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for method, path, body, status in _PROBES:
+                _require_answer(address, method, path, body, status)
+            time.sleep(0.2)
+        for connection in waiting_for_408:
+            _require_nothing_but_408(connection)
+
+
+@contextmanager
+def _slow_clients(address: tuple[str, int]) -> Iterator[list[socket.socket]]:
+    """Those that are slow with their bodies."""
+    with ExitStack() as stack:
+        bodies = []
+        for slow_with, sent in _SENT.items():
+            for _ in range(EACH):
+                connection = stack.enter_context(socket.create_connection(address, timeout=ANSWERED_WITHIN))
+                connection.sendall(sent)
+                if slow_with.endswith("body"):
+                    bodies.append(connection)
+        yield bodies
+
+
+def _require_answer(address: tuple[str, int], method: str, path: str, body: bytes | None, status: int) -> None:
+    for _ in range(TRIES):
+        connection = http.client.HTTPConnection(*address, timeout=ANSWERED_WITHIN)
+        with contextlib.closing(connection), contextlib.suppress(OSError, http.client.HTTPException):
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            answered = connection.getresponse().status
+            if answered != status:
+                raise Slowed(f"{method} {path} was answered with {answered}")
+            return
+    raise Slowed(f"{method} {path} had no answer within {ANSWERED_WITHIN:g} s, {TRIES} times")
+
+
+def _require_nothing_but_408(connection: socket.socket) -> None:
+    connection.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        answer = connection.recv(64)
+        if not answer.startswith(b"HTTP/1.1 408 "):
+            raise Slowed(f"a body that stopped was answered with {answer!r}")

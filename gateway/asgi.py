@@ -1,0 +1,13 @@
+"""The ASGI application that granian serves (`--interface asginl`): Django's WSGI application behind the front."""
+
+import resource
+
+from gateway.wsgi import application as django  # sets Django up
+
+from gateway.server.front import Front  # isort: skip
+
+# A connection is a file descriptor, and many systems allow 1024 of them until more are asked for.
+_, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
+
+application = Front(django)

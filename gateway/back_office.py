@@ -1,0 +1,51 @@
+"""The site of Django admin: who may enter, and that nothing is changed there without a record."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.contrib.messages import get_messages
+from django.http import HttpRequest, HttpResponseBase
+from django.template.response import TemplateResponse
+
+from audit.administration import only_recorded_writes
+from gateway.core.errors import GatewayError
+from keys import second_factor
+from keys.authentication import identify_session
+from keys.models import Person
+
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+class BackOffice(AdminSite):
+    """Django admin for the gateway's own tables."""
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        person = request.user
+        return super().has_permission(request) and isinstance(person, Person) and not second_factor.is_missing(person)
+
+    def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Any:
+        """A view for whoever may enter. One that changes something gets who it is, as `/rest` does."""
+
+        @wraps(view)
+        def administer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+            if request.method in _READING:
+                response: HttpResponseBase = view(request, *args, **kwargs)
+                return response
+            # Django's middleware has checked the CSRF token, as for every page.
+            request.administering = identify_session(request, check_csrf=False)  # type: ignore[attr-defined]
+            try:
+                with only_recorded_writes():
+                    response = view(request, *args, **kwargs)
+            except GatewayError as refusal:
+                return self._refused(request, refusal)
+            return response
+
+        return super().admin_view(administer, cacheable)
+
+    def _refused(self, request: HttpRequest, refusal: GatewayError) -> TemplateResponse:
+        """What could not be done, and why. Nothing was: what the view had to say of its success is forgotten."""
+        list(get_messages(request))
+        context = {**self.each_context(request), "title": f"{refusal.title}.", "refusal": refusal}
+        return TemplateResponse(request, "admin/refused.html", context, status=refusal.status)

@@ -1,0 +1,224 @@
+"""Who can do what to a directory object through the gateway: every key and person, and whether they would be held.
+
+It is answered by what the pipeline asks: the permissions that the registry's operations need, the role's permissions
+that the owner holds too, the role's scopes, the object's protection and the key's level of supervision.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
+
+from django.db.models import Q
+from django.utils import timezone
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from approvals.supervision import must_wait
+from directory.access import client_of, find_object, is_within_any
+from directory.ldap import Entry
+from directory.policy import holds_protected, is_protected
+from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.record import PROTECTION_ATTRIBUTES
+from gateway.core.call import Call, SupervisionLevel, Surface
+from gateway.core.errors import FieldError, Forbidden, InvalidRequest
+from gateway.core.operation import Effect, Operation, RateCategory, Risk, operation, operations
+from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
+from gateway.core.shapes import render_timestamp
+from keys.models import ApiKey, Person
+from keys.permissions import GRANTABLE
+from keys.policy import permissions_of_people, permissions_of_roles, scopes_of_role
+
+_NOUN_OF_KIND: Final = {kind: noun for noun, kinds in KINDS_OF_NOUN.items() if len(kinds) == 1 for kind in kinds}
+_WITH_ALL_BELOW: Final = frozenset({"delete", "move", "rename"})
+"""What is done to a container is done to what it holds."""
+_NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
+
+
+class WhoCanQuery(PageQuery):
+    """`action` leaves those who can do this."""
+
+    action: Annotated[str | None, Field(description="A verb, such as `disable` or `reset-password`.")] = None
+
+
+class PossibleAction(TypedDict):
+    """`held` tells whether even the least such change waits for a person; others may wait besides."""
+
+    action: str
+    operation: str
+    held: bool
+
+
+class WhoCan(TypedDict):
+    """A key with its owner, role and level, or a person, who is never held and has none of these."""
+
+    kind: Literal["apiKey", "person"]
+    id: str
+    name: str
+    owner: str | None
+    role: str | None
+    supervisionLevel: str | None
+    expiresAt: str | None
+    actions: list[PossibleAction]
+
+
+@dataclass(frozen=True, slots=True)
+class _Action:
+    """Something that can be done to the object: the permissions that it needs, and the least risk that it is."""
+
+    operation: Operation
+    needs: frozenset[str]
+    risk: Risk
+
+    def for_holder(self, permissions: frozenset[str], level: SupervisionLevel | None) -> PossibleAction | None:
+        if not self.needs <= permissions:
+            return None
+        is_change = self.operation.effect is Effect.CHANGE
+        held = is_change and must_wait(level, self.risk)
+        return {"action": self.operation.verb, "operation": self.operation.name, "held": held}
+
+
+def _list_who_can(call: Call, noun: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
+    if not call.permissions >= _NEEDED:
+        raise Forbidden
+    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
+    actions = list(_actions_on(call, entry))
+    if query.action is not None:
+        named = [action for action in actions if action.operation.verb == query.action]
+        if not named:
+            detail = f"must be one of {', '.join(sorted(action.operation.verb for action in actions))}"
+            raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="action")])
+        actions = named
+    found = [*_keys(call, entry, actions), *_people(call, actions)]
+    return _page(call, query, sorted(found, key=_place), bound_to=str(id))
+
+
+def _place(item: WhoCan) -> list[str]:
+    return [item["kind"], item["name"].casefold(), item["id"]]
+
+
+def _page(call: Call, query: WhoCanQuery, found: Sequence[WhoCan], *, bound_to: str) -> Page[WhoCan]:
+    """By key: who comes or goes meanwhile makes nobody else appear twice or not at all."""
+    rest = list(found)
+    if query.cursor is not None:
+        position = open_cursor(call, query, query.cursor, bound_to=bound_to)
+        rest = [item for item in found if _place(item) > position]
+    items = rest[: query.page_size]
+    more = len(rest) > len(items)
+    next_cursor = seal_cursor(call, query, _place(items[-1]), bound_to=bound_to) if more else None
+    return {"items": items, "nextCursor": next_cursor, "total": len(found), "truncated": False}
+
+
+def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
+    """What the registry has for an object of this kind, with what its protection asks for."""
+    client, kind = client_of(call), kind_of(entry.object_classes)
+    noun = _NOUN_OF_KIND.get(kind, "objects")
+    protected = is_protected(client, entry)
+    holds = protected or holds_protected(client, entry.dn)
+    for item in operations():
+        is_read = item.name == f"{noun}.read"
+        if item.noun != noun or not (is_read or (item.effect is Effect.CHANGE and "{id}" in item.path)):
+            continue
+        needs, risk = _needs(item, kind), item.risk
+        if not is_read and (holds if item.verb in _WITH_ALL_BELOW else protected):
+            needs, risk = needs | {"directory.manage_protected"}, Risk.SECURITY
+        yield _Action(item, needs, risk)
+
+
+def _needs(item: Operation, kind: Kind) -> frozenset[str]:
+    """The permission that admits to an operation; of several the one of the object's own kind."""
+    own = {permission_for(verb, kind) for verb in ("create", "update", "delete")}
+    needs = item.permission if len(item.permission) == 1 else item.permission & own
+    if item.verb.endswith("-accounts"):  # a run needs what the change of each account needs
+        needs |= {f"directory.{item.verb.removesuffix('-accounts')}_account"}
+    return needs
+
+
+def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:
+    """The keys that are good now, linked to this directory, whose role's scopes hold the object."""
+    assert call.directory is not None
+    now = timezone.now()
+    rows = list(
+        ApiKey.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None, owner__is_active=True)
+        .filter(links__connection_id=call.directory.id, links__connection__enabled=True)
+        .select_related("owner", "role")
+        .distinct()
+    )
+    of_roles = permissions_of_roles({row.role_id for row in rows})
+    of_owners = permissions_of_people({row.owner for row in rows})
+    bases = _bases(call, rows)
+    for row in rows:
+        scopes = scopes_of_role(row.role.scopes)
+        if scopes and not is_within_any(entry.dn, [bases[scope] for scope in scopes if scope in bases]):
+            continue
+        held = of_roles[row.role_id] & of_owners[row.owner.pk] & GRANTABLE
+        if possible := _possible(actions, held, SupervisionLevel(row.supervision_level)):
+            yield {
+                "kind": "apiKey",
+                "id": str(row.id),
+                "name": row.name,
+                "owner": row.owner.username,
+                "role": row.role.name,
+                "supervisionLevel": row.supervision_level,
+                "expiresAt": render_timestamp(row.expires_at),
+                "actions": possible,
+            }
+
+
+def _bases(call: Call, rows: Sequence[ApiKey]) -> Mapping[UUID, str]:
+    """The present names of all scopes, in one search; one that no longer exists holds nothing."""
+    scopes = {scope for row in rows for scope in scopes_of_role(row.role.scopes)}
+    found = client_of(call).read_many(scopes, ("objectGUID",)) if scopes else {}
+    return {guid: base.dn for guid, base in found.items()}
+
+
+def _people(call: Call, actions: Sequence[_Action]) -> Iterator[WhoCan]:
+    """Local accounts and the directory's own people: each works on what they sign in to."""
+    assert call.directory is not None
+    may_work_here = Q(connection=None) | Q(connection_id=call.directory.id, connection__enabled=True)
+    people = list(Person.objects.filter(may_work_here, is_active=True))
+    held = permissions_of_people(people)
+    for person in people:
+        if possible := _possible(actions, held[person.pk], None):
+            yield {
+                "kind": "person",
+                "id": str(person.public_id),
+                "name": person.username,
+                "owner": None,
+                "role": None,
+                "supervisionLevel": None,
+                "expiresAt": None,
+                "actions": possible,
+            }
+
+
+def _possible(
+    actions: Sequence[_Action], permissions: frozenset[str], level: SupervisionLevel | None
+) -> list[PossibleAction]:
+    found = (action.for_holder(permissions, level) for action in actions)
+    return [action for action in found if action is not None]
+
+
+def _declare(noun: str) -> None:
+    def list_who_can(call: Call, *, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
+        """List the keys and people who can do something to this object, what, and whether it would be held.
+
+        Needs `directory.read_object` and `keys.view_person` besides. A key's allowed addresses are not considered, nor
+        what single values of a change ask for besides.
+        """
+        return _list_who_can(call, noun, id, query)
+
+    declare: Callable[[Any], Any] = operation(
+        f"{noun}.who-can",
+        f"GET ad/{noun}/{{id}}/who-can",
+        permission="keys.view_apikey",
+        rate=RateCategory.DIRECTORY_SEARCH,
+        query=WhoCanQuery,
+        output=Page[WhoCan],
+        surfaces=frozenset({Surface.REST}),
+    )
+    declare(list_who_can)
+
+
+for _noun in KINDS_OF_NOUN:
+    _declare(_noun)

@@ -1,0 +1,84 @@
+"""What one document has of its own: its title, who may call, and what each group of operations is about."""
+
+from typing import Any
+
+from gateway.core.call import Surface
+from gateway.core.operation import operations
+
+SECURITY_SCHEMES = {
+    "apiKey": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-API-Key",
+        "description": "The key of an integration, `dgk_…`.",
+    },
+    "platformToken": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "The short-lived token of a signed-in person, `dgp_…`, for tools run by hand.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "sessionid",
+        "description": "The session of a signed-in person. What changes something needs `X-CSRFToken` too.",
+    },
+}
+
+_TITLES = {
+    Surface.API: "Directory Management Gateway: machine surface",
+    Surface.REST: "Directory Management Gateway: browser surface",
+}
+_DESCRIPTIONS = {
+    Surface.API: "For integrations and tools: everything in the directory that a key or a person may read and change, "
+    "with supervision by people and a complete operations log.",
+    Surface.REST: "For the console: the same operations on the directory, and the gateway's own keys, roles, people, "
+    "connections, decisions and log.",
+}
+
+TAGS = {
+    "accounts": "Accounts by their state: disabled, locked out, expiring and so on.",
+    "api-keys": "API keys: issue, change, rotate, revoke, link to directories.",
+    "change-requests": "Changes that wait for a person's decision.",
+    "computers": "Computers of the directory.",
+    "deleted-objects": "Deleted objects and their restoration.",
+    "directories": "Connections to directories.",
+    "schema": "What the directory's schema says of attributes.",
+    "groups": "Groups and their members.",
+    "health": "Whether the gateway and its parts work.",
+    "me": "Who calls, with what rights.",
+    "objects": "Objects of any class: access control, history.",
+    "operations": "The operations log.",
+    "organization-units": "Organizational units, runs over their accounts, delegations.",
+    "permissions": "The permissions and what they mean.",
+    "roles": "Roles: sets of permissions with their scopes.",
+    "runs": "Runs over the accounts of an organizational unit.",
+    "saved-filters": "Searches that are kept under a name.",
+    "service-accounts": "Managed service accounts, and users that run services.",
+    "session": "Signing in and out, and where a person is signed in.",
+    "users": "Users of the directory, and their passwords.",
+    "people": "The people of the gateway, who sign in and own keys.",
+}
+"""What each group of operations is about, by the first part of their names."""
+
+
+def security_of(surface: Surface) -> list[dict[str, list[str]]]:
+    """The credentials that a surface takes."""
+    return [{"session": []}] if surface is Surface.REST else [{"apiKey": []}, {"platformToken": []}]
+
+
+def document_settings(surface: Surface) -> dict[str, Any]:
+    """What one document has of its own; the rest is in settings."""
+    schemes = {
+        name: scheme for name, scheme in SECURITY_SCHEMES.items() if (name == "session") == (surface is Surface.REST)
+    }
+    nouns = {operation.noun for operation in operations(surface)} | ({"session"} if surface is Surface.REST else set())
+    return {
+        "TITLE": _TITLES[surface],
+        "DESCRIPTION": _DESCRIPTIONS[surface],
+        "CONTACT": {"name": "Directory Management Gateway"},
+        "LICENSE": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+        "SERVERS": [{"url": "/", "description": "The gateway that serves this document."}],
+        "TAGS": [{"name": noun, "description": TAGS[noun]} for noun in sorted(nouns)],
+        "APPEND_COMPONENTS": {"securitySchemes": schemes},
+    }

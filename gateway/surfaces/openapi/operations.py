@@ -1,0 +1,106 @@
+"""How the operation that an action of a ViewSet runs is described."""
+
+from inspect import cleandoc
+from typing import Any
+
+from approvals.queue import QueuedAnswer
+from audit.own_things import find_thing
+from directory.runs import RunResult
+from gateway.core.operation import SIGNED_IN, Effect, Operation
+from gateway.surfaces.openapi.components import Described
+from gateway.surfaces.openapi.documents import security_of
+from gateway.surfaces.openapi.parameters import answers_with_version, has_version, parameters_of
+from gateway.surfaces.openapi.shapes import DryRun
+from gateway.surfaces.streams import record_shape
+
+
+class OperationSchema(Described):
+    """Describes the operation that an action of an OperationViewSet runs."""
+
+    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any]:
+        self.registry = registry
+        self.path, self.path_regex, self.path_prefix, self.method = path, path_regex, path_prefix, method.upper()
+        view: Any = self.view  # an OperationViewSet, which is made from this module
+        operation: Operation = view.declared[view.action]
+        query = [] if operation.query is None else self.query_parameters(operation.query)
+        described: dict[str, Any] = {
+            "operationId": operation.name,
+            "summary": operation.summary,
+            "description": _description(operation),
+            "tags": [operation.noun],
+            "parameters": [*parameters_of(operation), *query],
+            "security": security_of(view.surface),
+            "responses": self._responses(operation),
+        }
+        if operation.body is not None:
+            described["requestBody"] = {
+                "required": any(member.is_required() for member in operation.body.model_fields.values()),
+                "content": {"application/json": {"schema": self.refer(operation.body)}},
+            }
+        return described
+
+    def _responses(self, operation: Operation) -> dict[str, Any]:
+        success = str(operation.status)
+        headers = [
+            *(["ETag"] if answers_with_version(operation) else []),
+            *(["Location"] if success == "201" else []),
+            *(["Idempotency-Replayed"] if operation.method != "GET" else []),
+        ]
+        if operation.output is None:
+            responses: dict[str, Any] = {success: self.empty_response("Done.", *headers)}
+        else:
+            responses = {success: self.json_response("Done.", operation.output, *headers)}
+            self._describe_stream(operation, responses[success])
+        if operation.effect is Effect.CHANGE:
+            self._describe_change(operation, responses)
+        if operation.effect is Effect.ADMINISTER and find_thing(operation.noun).gives_access:
+            meaning = "More access waits for a second person (`Approvals:AccessNeedsTwo`)."
+            responses["202"] = self.json_response(meaning, QueuedAnswer, "Location", "Idempotency-Replayed")
+        responses |= self.problems("400", "401", "403", "404", "406", "409", "411", "413", "414", "415", "429")
+        responses |= self.problems("500", "503")
+        if operation.method != "GET":
+            responses |= self.problems("422")
+        if operation.on_directory:
+            responses |= self.problems("502")
+        if has_version(operation):
+            responses["304"] = self.empty_response("The version is one of those in If-None-Match.", "ETag")
+        if operation.effect is not Effect.READ:
+            responses |= self.problems("412")
+        if operation.effect is Effect.CHANGE:
+            responses |= self.problems("504")
+        return dict(sorted(responses.items()))
+
+    def _describe_stream(self, operation: Operation, done: dict[str, Any]) -> None:
+        shape = record_shape(operation.output)
+        if shape is None:
+            return
+        done["description"] = (
+            "A page; or the whole result, one record a line, with `Accept: application/x-ndjson` or `text/csv`, which"
+            " take no `pageSize` and no `cursor`. A last line that is not finished tells what broke a stream off."
+        )
+        done["content"] |= {
+            "application/x-ndjson": {"schema": self.refer(shape)},
+            "text/csv": {"schema": {"type": "string"}},
+        }
+
+    def _describe_change(self, operation: Operation, responses: dict[str, Any]) -> None:
+        dry_run = self.refer(DryRun)
+        if "200" not in responses:
+            responses["200"] = self.json_response("With `dryRun`.", DryRun, "Idempotency-Replayed")
+        else:
+            body = responses["200"]["content"]["application/json"]
+            body["schema"] = {"oneOf": [body["schema"], dry_run]}
+        shape: Any = QueuedAnswer
+        if operation.output is RunResult:
+            responses["207"] = self.json_response("Some accounts failed.", RunResult, "Idempotency-Replayed")
+            shape = QueuedAnswer | RunResult
+        meaning = "Waits for approval, or still runs." if operation.output is RunResult else "Waits for approval."
+        responses["202"] = self.json_response(meaning, shape, "Location", "Idempotency-Replayed")
+
+
+def _description(operation: Operation) -> str:
+    text = cleandoc(operation.function.__doc__ or "")
+    if operation.permission == {SIGNED_IN}:
+        return text + "\n\nPermission: any valid credential."
+    joined = " or ".join(f"`{name}`" for name in sorted(operation.permission))
+    return f"{text}\n\nPermission: {joined}."

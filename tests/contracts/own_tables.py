@@ -1,0 +1,365 @@
+"""Every way to change the gateway's own tables: each operation on `/rest`, and each view and action of Django admin."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.apps import apps
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from approvals.models import ChangeRequest
+from audit.webhook_models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from directory.models import DirectoryConnection
+from directory.saved_filter_models import SavedFilter
+from keys.models import ApiKey, Link, Person, Role, SecondFactor
+from tests.approvals.proposals import hold
+from tests.support.cast import Answer, Console, make_integration, make_person, permissions
+from tests.support.directory import random_name
+
+NOT_ADMINISTERED = {
+    *("OperationRecord", "LogSeal", "LogVerification", "PersonSession", "AccessToken", "FailedSignIn", "KeptAnswer"),
+    *("Notice", "ContentType", "Session", "LogEntry"),
+}
+"""Tables that people do not administer: the log itself, and what sessions and retries leave."""
+
+
+def contents() -> dict[str, list[Any]]:
+    """All rows of all tables that people administer, those between two tables too."""
+    tables = [item for item in apps.get_models(include_auto_created=True) if item._meta.managed]
+    return {
+        table._meta.db_table: sorted(table._base_manager.values_list(), key=repr)
+        for table in tables
+        if table.__name__ not in NOT_ADMINISTERED
+    }
+
+
+@dataclass
+class World:
+    """A superuser on `/rest` and in the back office, and one thing of each kind for them to change."""
+
+    console: Console
+    connection: DirectoryConnection
+    admin: Client = field(init=False)
+    before: dict[str, list[Any]] = field(init=False)
+    """The tables at the moment of the last request: what was made for it to change is in them."""
+
+    def __post_init__(self) -> None:
+        self.admin = Client()
+        self.admin.force_login(self.console.person)
+
+    def role(self) -> Role:
+        role = Role.objects.create(name=random_name("role"))
+        role.permissions.set(permissions(["directory.read_object"]))
+        return role
+
+    def key(self, **fields: Any) -> ApiKey:
+        return make_integration(self.connection, owner=self.console.person, **fields).key
+
+    def person(self) -> Person:
+        return make_person(may=["directory.read_object"])
+
+    def person_with_second_factor(self) -> Person:
+        person = self.person()
+        SecondFactor.objects.create(person=person, secret="JBSWY3DPEHPK3PXP", confirmed_at="2030-01-01T00:00Z")
+        return person
+
+    def group(self) -> Group:
+        return Group.objects.create(name=random_name("group"))
+
+    def directory(self) -> DirectoryConnection:
+        fields = {"urls": ["ldaps://127.0.0.1:1"], "base_dn": "DC=a", "bind_dn": "CN=b,DC=a", "bind_password": "c"}
+        return DirectoryConnection.objects.create(name=random_name("corp"), enabled=False, **fields)
+
+    def saved_filter(self) -> SavedFilter:
+        return SavedFilter.objects.create(
+            connection=self.connection,
+            owner=self.console.person,
+            name=random_name("filter"),
+            kind="users",
+            filter="(cn=*)",
+            scope="subtree",
+        )
+
+    def endpoint(self) -> WebhookEndpoint:
+        return WebhookEndpoint.objects.create(name=random_name("hook"), url="https://hook.example/", events=["reads"])
+
+    def delivery(self) -> WebhookDelivery:
+        endpoint = self.endpoint()
+        endpoint.enabled = False
+        endpoint.save()
+        return WebhookDelivery.objects.create(endpoint=endpoint, event="a", body="{}", state=DeliveryState.DEAD)
+
+    def own_request(self) -> ChangeRequest:
+        held = hold()
+        ChangeRequest.objects.filter(pk=held.pk).update(requester_id=self.console.person.pk)
+        return held
+
+    def applied_with_secret(self) -> ChangeRequest:
+        held = hold()
+        held.status, held.secret, held.secret_until = "applied", "geheim", "2099-01-01T00:00Z"
+        held.decided_by_id = self.console.person.pk
+        held.save()
+        return held
+
+    def rest(self, method: str, path: str, body: Any = None) -> Answer:
+        self.before = contents()
+        return self.console.call(method, f"/rest/{path}", body)
+
+    def post(self, path: str, form: dict[str, Any] | None = None) -> Answer:
+        """Send a form of the back office."""
+        self.before = contents()
+        response = self.admin.post(f"/admin/{path}", form or {})
+        assert response.status_code == 302, (path, response.status_code, _errors(response))
+        return Answer(response.status_code, None, response.headers)
+
+
+def _errors(response: Any) -> Any:
+    shown = response.context and response.context.get("adminform")
+    return shown.form.errors if shown else response.content.decode()[-2000:]
+
+
+Change = Callable[[World], tuple[str, UUID | None]]
+"""Changes one thing; the attribute by which its record shows it, and the identifier of the thing."""
+
+NO_LINKS = {f"links-{name}_FORMS": "0" for name in ("TOTAL", "INITIAL", "MIN_NUM", "MAX_NUM")}
+NEW_DIRECTORY = {
+    "urls": ["ldaps://127.0.0.1:1"], "baseDn": "DC=a", "bindDn": "CN=b,DC=a", "bindPassword": "c", "enabled": False
+}  # fmt: skip
+
+
+def _ok(answer: Answer) -> Any:
+    assert answer.status in (200, 201, 204), answer
+    return answer.body
+
+
+def _rest_create(noun: str, path: str, body: Callable[[World], dict[str, Any]]) -> Change:
+    def change(world: World) -> tuple[str, UUID | None]:
+        made = _ok(world.rest("POST", path, body(world)))
+        return "name" if "name" in made else "username", UUID(made["id"])
+
+    return change
+
+
+def _rest(make: Callable[[World], Any], method: str, path: str, attribute: str, body: Any = None) -> Change:
+    def change(world: World) -> tuple[str, UUID | None]:
+        row = make(world)
+        id = getattr(row, "public_id", None) or row.pk
+        given = body(world, row) if callable(body) else body
+        place = path.format(id=id, link=_link_of(row))
+        _ok(world.rest(method, place, given))
+        return attribute, id
+
+    return change
+
+
+def _link_of(row: Any) -> str:
+    link = Link.objects.filter(api_key=row).first() if isinstance(row, ApiKey) else None
+    return str(link.client_id) if link else ""
+
+
+def _digest(_: World, row: ChangeRequest) -> dict[str, str]:
+    return {"digest": row.digest}
+
+
+def _unlinked(world: World) -> ApiKey:
+    return make_integration(None, owner=world.console.person).key
+
+
+def _new_key(world: World) -> dict[str, Any]:
+    return {"name": "HR", "owner": world.console.person.username, "role": str(world.role().pk)}
+
+
+def _new_person(_: World) -> dict[str, Any]:
+    return {"username": random_name("ada"), "password": "a long and unusual phrase"}
+
+
+def _held(_: World) -> ChangeRequest:
+    return hold()
+
+
+ON_REST: dict[str, Change] = {
+    "roles.create": _rest_create("roles", "roles", lambda _: {"name": random_name("role")}),
+    "roles.update": _rest(World.role, "PATCH", "roles/{id}", "description", {"description": "x"}),
+    "roles.delete": _rest(World.role, "DELETE", "roles/{id}", "permissions"),
+    "api-keys.create": _rest_create("api-keys", "api-keys", _new_key),
+    "api-keys.update": _rest(
+        World.key, "PATCH", "api-keys/{id}", "supervisionLevel", {"supervisionLevel": "ask_every_change"}
+    ),
+    "api-keys.delete": _rest(_unlinked, "DELETE", "api-keys/{id}", "value"),
+    "api-keys.revoke": _rest(World.key, "POST", "api-keys/{id}/revoke", "revokedAt"),
+    "api-keys.rotate": _rest(World.key, "POST", "api-keys/{id}/rotate", "value", {"graceSeconds": 60}),
+    "api-keys.create-link": _rest(
+        _unlinked, "POST", "api-keys/{id}/links", "links", lambda world, _: {"directory": str(world.connection.pk)}
+    ),
+    "api-keys.delete-link": _rest(World.key, "DELETE", "api-keys/{id}/links/{link}", "links"),
+    "people.create": _rest_create("people", "users", _new_person),
+    "people.update": _rest(World.person, "PATCH", "users/{id}", "password", {"password": "a long, unusual phrase"}),
+    "people.delete": _rest(World.person, "DELETE", "users/{id}", "permissions"),
+    "people.reset-second-factor": _rest(
+        World.person_with_second_factor, "POST", "users/{id}/reset-second-factor", "secondFactor"
+    ),
+    "directories.create": _rest_create("directories", "directories", lambda _: {"name": "Corp", **NEW_DIRECTORY}),
+    "directories.update": _rest(World.directory, "PATCH", "directories/{id}", "name", {"name": "Renamed"}),
+    "directories.delete": _rest(World.directory, "DELETE", "directories/{id}", "bindPassword"),
+    "saved-filters.delete": _rest(World.saved_filter, "DELETE", "ad/saved-filters/{id}", "filter"),
+    "change-requests.approve": _rest(_held, "POST", "change-requests/{id}/approve", "decidedBy", _digest),
+    "change-requests.reject": _rest(_held, "POST", "change-requests/{id}/reject", "comment", {"comment": "no"}),
+    "change-requests.cancel": _rest(World.own_request, "POST", "change-requests/{id}/cancel", "status"),
+    "change-requests.reveal-secret": _rest(
+        World.applied_with_secret, "POST", "change-requests/{id}/secret", "secret"
+    ),
+}  # fmt: skip
+"""By the operation's name."""
+
+NEED_A_DIRECTORY: dict[str, Change] = {
+    "saved-filters.create": _rest_create(
+        "saved-filters", "ad/saved-filters", lambda _: {"name": "Leavers", "filter": "(department=Left)"}
+    ),
+    "saved-filters.update": _rest(World.saved_filter, "PATCH", "ad/saved-filters/{id}", "shared", {"shared": True}),
+}
+"""The same of those that ask the directory."""
+
+
+def _form(make: Callable[[World], Any] | None, path: str, attribute: str, fields: Any) -> Change:
+    def change(world: World) -> tuple[str, UUID | None]:
+        row = make(world) if make else None
+        given = fields(world, row) if callable(fields) else fields
+        world.post(path.format(id=row.pk if row else ""), given)
+        return attribute, _identifier(row)
+
+    return change
+
+
+def _identifier(row: Any) -> UUID | None:
+    if row is None:
+        return None
+    if isinstance(row, Person):
+        return row.public_id
+    return row.pk if isinstance(row.pk, UUID) else UUID(int=row.pk)
+
+
+def _action(make: Callable[[World], Any], path: str, name: str, attribute: str, **more: str) -> Change:
+    def change(world: World) -> tuple[str, UUID | None]:
+        row = make(world)
+        world.post(path, {"action": name, "_selected_action": [str(row.pk)], **more})
+        return attribute, _identifier(row)
+
+    return change
+
+
+def _key_form(world: World, key: ApiKey | None, **more: Any) -> dict[str, Any]:
+    return {
+        **NO_LINKS,
+        "name": "Payroll",
+        "owner": str(world.console.person.pk),
+        "role": str(key.role_id if key else world.role().pk),
+        "expires_at_0": "",
+        "expires_at_1": "",
+        "allowed_addresses": "",
+        "supervision_level": "ask_every_change",
+        **more,
+    }
+
+
+def _person_form(_: World, person: Person) -> dict[str, Any]:
+    return {"username": person.username, "display_name": "", "email": "", "is_active": "on", "is_superuser": "on"}
+
+
+def _role_form(_: World, role: Role | None) -> dict[str, Any]:
+    return {"name": role.name if role else "Readers", "description": "x", "permissions": [], "scopes": ""}
+
+
+def _connection_form(_: World, row: DirectoryConnection | None) -> dict[str, Any]:
+    return {
+        "name": row.name if row else "Corp",
+        "urls": "ldaps://127.0.0.1:1",
+        "base_dn": "DC=a",
+        "bind_dn": "CN=b,DC=a",
+        "bind_password": "another",
+    }
+
+
+def _endpoint_form(_: World, row: WebhookEndpoint | None) -> dict[str, Any]:
+    return {"name": row.name if row else "Alerts", "url": "https://other.example/", "events": ["reads"]}
+
+
+_YES = {"post": "yes"}
+_PASSWORDS = {"usable_password": "true", "password1": "a long, unusual phrase", "password2": "a long, unusual phrase"}
+
+IN_ADMIN: dict[tuple[str, str], Change] = {
+    ("keys.role", "add"): _form(None, "keys/role/add/", "name", _role_form),
+    ("keys.role", "change"): _form(World.role, "keys/role/{id}/change/", "permissions", _role_form),
+    ("keys.role", "delete"): _form(World.role, "keys/role/{id}/delete/", "permissions", _YES),
+    ("keys.role", "delete_selected"): _action(World.role, "keys/role/", "delete_selected", "name", **_YES),
+    ("keys.apikey", "add"): _form(None, "keys/apikey/add/", "value", _key_form),
+    ("keys.apikey", "change"): _form(World.key, "keys/apikey/{id}/change/", "supervisionLevel", _key_form),
+    ("keys.apikey", "delete"): _form(_unlinked, "keys/apikey/{id}/delete/", "value", _YES),
+    ("keys.apikey", "keys_apikey_revoke"): _form(World.key, "keys/apikey/revoke/?ids={id}", "revokedAt", {}),
+    ("keys.apikey", "keys_apikey_rotate"): _form(World.key, "keys/apikey/rotate/?ids={id}", "value", {"grace": "0"}),
+    ("keys.person", "add"): _form(None, "keys/person/add/", "username", {"username": "grace", **_PASSWORDS}),
+    ("keys.person", "change"): _form(World.person, "keys/person/{id}/change/", "superuser", _person_form),
+    ("keys.person", "delete"): _form(World.person, "keys/person/{id}/delete/", "permissions", _YES),
+    ("keys.person", "auth_user_password_change"): _form(
+        World.person, "keys/person/{id}/password/", "password", _PASSWORDS
+    ),
+    ("keys.person", "reset_second_factor"): _action(
+        World.person_with_second_factor, "keys/person/", "reset_second_factor", "secondFactor"
+    ),
+    ("auth.group", "add"): _form(None, "auth/group/add/", "name", {"name": "Desk", "permissions": []}),
+    ("auth.group", "change"): _form(
+        World.group,
+        "auth/group/{id}/change/",
+        "permissions",
+        lambda *_: {"name": "Desk", "permissions": [str(permissions(["directory.read_object"])[0].pk)]},
+    ),
+    ("auth.group", "delete"): _form(World.group, "auth/group/{id}/delete/", "name", _YES),
+    ("auth.group", "delete_selected"): _action(World.group, "auth/group/", "delete_selected", "name", **_YES),
+    ("directory.directoryconnection", "add"): _form(
+        None, "directory/directoryconnection/add/", "bindPassword", _connection_form
+    ),
+    ("directory.directoryconnection", "change"): _form(
+        World.directory, "directory/directoryconnection/{id}/change/", "bindPassword", _connection_form
+    ),
+    ("directory.directoryconnection", "delete"): _form(
+        World.directory, "directory/directoryconnection/{id}/delete/", "name", _YES
+    ),
+    ("directory.directoryconnection", "delete_selected"): _action(
+        World.directory, "directory/directoryconnection/", "delete_selected", "name", **_YES
+    ),
+    ("directory.savedfilter", "delete"): _form(
+        World.saved_filter, "directory/savedfilter/{id}/delete/", "filter", _YES
+    ),
+    ("directory.savedfilter", "delete_selected"): _action(
+        World.saved_filter, "directory/savedfilter/", "delete_selected", "filter", **_YES
+    ),
+    ("audit.webhookendpoint", "add"): _form(None, "audit/webhookendpoint/add/", "url", _endpoint_form),
+    ("audit.webhookendpoint", "change"): _form(
+        World.endpoint, "audit/webhookendpoint/{id}/change/", "url", _endpoint_form
+    ),
+    ("audit.webhookendpoint", "delete"): _form(World.endpoint, "audit/webhookendpoint/{id}/delete/", "url", _YES),
+    ("audit.webhookendpoint", "delete_selected"): _action(
+        World.endpoint, "audit/webhookendpoint/", "delete_selected", "url", **_YES
+    ),
+    ("audit.webhookendpoint", "renew_secret"): _action(
+        World.endpoint, "audit/webhookendpoint/", "renew_secret", "secret"
+    ),
+    ("audit.webhookdelivery", "try_again"): _action(World.delivery, "audit/webhookdelivery/", "try_again", "state"),
+    ("approvals.changerequest", "approvals_changerequest_approve"): _form(
+        _held, "approvals/changerequest/{id}/approve/", "decidedBy", _digest
+    ),
+    ("approvals.changerequest", "approvals_changerequest_reject"): _form(
+        _held, "approvals/changerequest/{id}/reject/", "comment", lambda _, row: {"digest": row.digest, "comment": "no"}
+    ),
+}  # fmt: skip
+"""By the model and the name of the view or action."""
+
+CHANGES_NOTHING = {
+    ("keys.apikey", "keys_apikey_values"),
+    ("keys.apikey", "revoke_selected"),  # leads to the view that asks
+    ("keys.apikey", "rotate_selected"),
+    ("audit.webhookdelivery", "change"),  # shows it: no field of it can be changed
+    ("directory.directoryconnection", "directory_directoryconnection_test"),
+    ("approvals.changerequest", "approvals_changerequest_secret"),  # answers 200: see its own test
+}

@@ -1,0 +1,27 @@
+"""A real server of the slow and long views, with four threads and so long time for bodies that no test sees its end."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+
+from tests.gateway.middleware.conftest import Server, serving
+from tests.support.redis import RedisServer
+
+THREADS = 4
+
+
+@pytest.fixture(scope="session")
+def server(redis_server: RedisServer) -> Iterator[Server]:
+    with serving_slow_clients() as server:
+        yield server
+
+
+def serving_slow_clients(**environment: str) -> AbstractContextManager[Server]:
+    """A server of its own, for a test that leaves it in a state of its own."""
+    given = {
+        "RateLimiting__Enabled": "false",
+        "RequestLimits__BodySeconds": "120",
+        "ForwardedHeaders__KnownProxies": '["127.0.0.0/8"]',
+    }
+    return serving("tests.gateway.server.served:application", **given | environment)
