@@ -90,11 +90,21 @@ def _renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
     seen = changes_seen_by(call)
 
     def render(change_request: ChangeRequest) -> ChangeRequestJson:
+        record = change_request_as_json(change_request)
         shown = [
             ProposedChangeJson(attribute=item["attribute"], current=item["before"], proposed=item["after"])
             for item in seen(change_request.directory_id, change_request.changes)
         ]
-        return {**change_request_as_json(change_request), "changes": shown}
+        if shown == record["changes"]:
+            return record
+        # Of the objects that the values refer to, those that are named by what is left of them.
+        named = {item["attribute"]: (*item["current"], *item["proposed"]) for item in shown}
+        references = [
+            reference
+            for reference in record["references"]
+            if any(reference["name"] in value for value in named.get(reference["attribute"], ()))
+        ]
+        return {**record, "changes": shown, "references": references}
 
     return render
 

@@ -11,7 +11,6 @@ class ServerSettings:
     base_dn: str
     bind_dn: str
     bind_password: str = field(repr=False)
-    other_passwords: tuple[str, ...] = field(default=(), repr=False)  # tried when the first is wrong: one is on its way
     ca_certificate: str | None = field(default=None, repr=False)  # PEM text; None trusts the system's authorities
     start_tls: bool = False
     connect_seconds: float = 5  # for each server: TCP, TLS and bind
@@ -19,3 +18,4 @@ class ServerSettings:
     pool_size: int = 8
     idle_seconds: float = 30  # a connection unused for longer is checked before it is used
     schema_seconds: float = 600  # how long a loaded schema is believed
+    other_passwords: tuple[str, ...] = field(default=(), repr=False)  # tried when the first is wrong: one is on its way

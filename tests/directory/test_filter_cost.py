@@ -180,6 +180,7 @@ def test_the_lease_of_a_killed_process_ends(
     assert ask(integration, filter="(info=*x*)").status == 200
     (life,) = seen
     assert 0 < life <= 120_000
+    time.sleep(0.01)  # a lease ends with a rest, of a millisecond at least
     assert not redis.exists(key_of(integration))
 
 
@@ -190,9 +191,10 @@ def test_expensive_searches_of_all_keys_take_turns_and_leave_the_directory_a_res
     key = f"gateway:search:turn:directory:{connection.id}"
     redis.set(key, "another key's", px=60_000)
     other = make_integration(connection)
-    for text in (chains(1), "(manager=CN=x)", any_of(*(f"(info={number})" for number in range(6)))):
+    for text in (chains(1), any_of(*(f"(manager=CN={number})" for number in range(3)))):
         assert ask(other, filter=text, base=organizational_unit).status == 429
-    assert ask(other, filter="(info=*x*)", base=organizational_unit).status == 200
+    for text in ("(info=*x*)", "(manager=CN=x)"):
+        assert ask(other, filter=text, base=organizational_unit).status == 200
     redis.delete(key)
     assert ask(other, filter=chains(1), base=organizational_unit).status == 200
 

@@ -92,7 +92,7 @@ def test_it_works(
     assert integration.get(f"{PATH}/{saved['id']}").status == 404
     recorded = OperationRecord.objects.order_by("id").values_list("operation", "outcome", "target_kind", "target_id")
     assert list(recorded) == [
-        ("saved-filters.create", "succeeded", None, None),
+        ("saved-filters.create", "succeeded", "saved-filters", UUID(saved["id"])),
         ("saved-filters.update", "succeeded", "saved-filters", UUID(saved["id"])),
         ("saved-filters.delete", "succeeded", "saved-filters", UUID(saved["id"])),
     ]
