@@ -101,9 +101,15 @@ def seal_after(previous: LogSeal | None, entries: Iterable[Entry], *, at: dateti
         sealed_at=at,
         records=(previous.records if previous else 0) + len(packed) // ENTRY_BYTES,
         entries=packed,
+        key=name_of_key(settings.LOG_KEYS[0]),
     )
     seal.mac = _code(b"seal", _seal_content(seal, previous)).hex()
     return seal
+
+
+def name_of_key(key: str) -> str:
+    """What a key is called in the seals that it makes; it tells nothing of the key."""
+    return _code(b"name of the key", b"", key).hex()[:16]
 
 
 def follows(seal: LogSeal, previous: LogSeal | None) -> bool:
@@ -141,6 +147,7 @@ def _seal_content(seal: LogSeal, previous: LogSeal | None) -> bytes:
         "previous": previous.mac if previous else "",
         "records": seal.records,
         "sealed_at": seal.sealed_at,
+        **({"key": seal.key} if seal.key else {}),
     }
     return _canonical(head) + bytes(seal.entries)
 

@@ -150,13 +150,14 @@ class OperationRecord(models.Model):
 class LogSeal(models.Model):
     """One link of the chain: the records sealed together, bound to the seal before by its code (see `audit.chain`).
 
-    `records` counts the entries of all seals up to this one.
+    `records` counts the entries of all seals up to this one. `key` names the key that made it, "" in old seals.
     """
 
     number = models.BigIntegerField(primary_key=True)
     sealed_at = models.DateTimeField()
     records = models.PositiveBigIntegerField()
     entries = models.BinaryField()
+    key = models.CharField(max_length=16, default="", db_default="")
     mac = models.CharField(max_length=64)
 
     class Meta:

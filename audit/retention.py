@@ -40,7 +40,7 @@ def remove_records(*, before: datetime) -> int:
     sealing.seal_records()
     finding = next(find_tampering(), None)
     if finding is not None:
-        raise NotRemoved(f"The operations log was tampered with: {finding}. Nothing is removed from it.")
+        raise NotRemoved(f"{finding.sentence}. Nothing is removed from it.")
     kept_from, _ = identifier_bounds(before)
     last = next(reversed(find_removals()), None)
     if last and last.kept_from > kept_from:

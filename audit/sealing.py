@@ -12,6 +12,7 @@ from django.utils import timezone
 from audit.chain import FINAL, OPEN, entry_of, is_authentic, seal_after
 from audit.mark import move_mark
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
+from audit.verification import find_missing_keys
 from audit.webhooks import enqueue_records
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -58,6 +59,12 @@ def _seal_some() -> int:
         return 0
     authentic = [record for record in records if is_authentic(record)]
     forged = set(records).difference(authentic)
+    if forged and (missing := next(find_missing_keys(), None)):
+        # They may be those of the last seconds before the keys were exchanged, and wait for theirs.
+        _logger.error("records cannot be sealed", reason=str(missing), records=len(forged))
+        forged, records = set(), authentic
+        if not authentic:
+            return 0
     entries = [entry_of(record) for record in authentic]
     seal = seal_after(last, entries, at=timezone.now())
     with transaction.atomic():

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, Max, Min, OuterRef, QuerySet
 from django.db.models.functions import Length
 
 from audit.chain import (
@@ -24,6 +25,7 @@ from audit.chain import (
     follows,
     is_authentic,
     is_authentic_verification,
+    name_of_key,
     unpack,
     verification_mac,
 )
@@ -34,12 +36,22 @@ from audit.models import LogSeal, LogVerification, OperationRecord, SealedAs
 _AT_ONCE = 500
 
 
+KEY_IS_MISSING = "log key "
+"""How a finding begins that is none about the log: a key is gone, and what it sealed cannot be checked."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong. `record_id` is None where a seal itself is."""
 
     record_id: UUID | None
     what: str
+
+    @property
+    def sentence(self) -> str:
+        """What it means for the log, without a full stop."""
+        verdict = "cannot be verified" if self.what.startswith(KEY_IS_MISSING) else "was tampered with"
+        return f"The operations log {verdict}: {self}"
 
     def __str__(self) -> str:
         return f"record {self.record_id} {self.what}" if self.record_id else self.what
@@ -79,6 +91,20 @@ def last_verification() -> LogVerification | None:
     """How the last verification ended; None when there was none, or when the note of it is not the gateway's."""
     newest = LogVerification.objects.order_by("-id").first()
     return newest if newest is not None and is_authentic_verification(newest) else None
+
+
+def find_missing_keys() -> Iterator[Finding]:
+    """The keys that made seals and are not configured any more, numbered in the order in which they came into use."""
+    known = {name_of_key(key) for key in settings.LOG_KEYS}
+    used = LogSeal.objects.exclude(key="").order_by().values("key").annotate(first=Min("number"), last=Max("number"))
+    for number, item in enumerate(sorted(used, key=lambda item: item["first"]), 1):
+        if item["key"] not in known:
+            seals = f"seals {item['first']} to {item['last']}"
+            yield Finding(
+                None,
+                f"{KEY_IS_MISSING}{number} ({item['key']}) is missing, which made {seals}: "
+                "put it behind the others in GATEWAY_LOG_KEYS",
+            )
 
 
 def find_removals(*, after: int = 0) -> list[Removal]:
@@ -148,6 +174,9 @@ def find_tampering(head: Head | None = None, progress: Progress | None = None) -
     That seals were cut off the end together with their records shows by it, and by the gateway's own mark.
     """
     progress = progress or Progress()
+    if missing := list(find_missing_keys()):
+        yield from missing
+        return
     mark = find_mark()  # before the seals are read: it moves on behind them
     previous: LogSeal | None = None
     head_was_seen = head is None

@@ -26,5 +26,6 @@ class GatewayConfig(AppConfig):
     def ready(self) -> None:
         """Declare the app's operations: importing their modules fills the registry. Tell of what is careless."""
         import_module("gateway.operations")
+        import_module("gateway.checks")
         if not settings.DEVELOPMENT and (careless := redis_warning(settings.REDIS_URL)):
             _logger.warning(careless)

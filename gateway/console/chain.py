@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from audit.verification import KEY_IS_MISSING
 from gateway.console.visit import Visit
 
 SEALED_WITHIN = timedelta(minutes=1)
@@ -36,7 +37,8 @@ def _judged(chain: dict[str, Any]) -> tuple[str, str, str]:
     if chain["refused"]:
         return "bad", "Tampered with", f"Records that the gateway did not make: {chain['refused']}. They get no seal."
     if verification and verification["finding"]:
-        return "bad", "Tampered with", f"The last verification found: {verification['finding']}."
+        verdict = "Cannot be verified" if verification["finding"].startswith(KEY_IS_MISSING) else "Tampered with"
+        return "bad", verdict, f"The last verification found: {verification['finding']}."
     if oldest and timezone.now() - oldest > SEALED_WITHIN:
         return "warn", "Not sealed", "New records are not being sealed. A worker does that: is there one?"
     if chain["head"] is None:

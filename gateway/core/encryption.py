@@ -12,7 +12,7 @@ class UndecryptableSecret(Exception):
     """A stored secret was written with a key that is no longer configured."""
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def _cipher(keys: tuple[str, ...]) -> MultiFernet:
     return MultiFernet([Fernet(key) for key in keys])
 
@@ -28,6 +28,17 @@ def decrypt(token: str) -> str:
         return _cipher(tuple(settings.ENCRYPTION_KEYS)).decrypt(token.encode("ascii")).decode()
     except InvalidToken as error:
         raise UndecryptableSecret("no configured encryption key opens this secret") from error
+
+
+def number_of_key(token: str) -> int | None:
+    """The place, from 1, of the configured key that opens what `encrypt` made; None when none does."""
+    for number, key in enumerate(settings.ENCRYPTION_KEYS, 1):
+        try:
+            _cipher((key,)).decrypt(token.encode())
+        except InvalidToken:
+            continue
+        return number
+    return None
 
 
 class EncryptedTextField(models.TextField):

@@ -23,6 +23,8 @@ from audit.verification import Finding, find_tampering
 from gateway import tasks
 from gateway.core.configuration import OperationsLogSection
 from tests.audit.calls import CALL
+from tests.console.pages import text_of
+from tests.support.cast import Console, make_person
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -305,7 +307,52 @@ def test_keys_can_be_exchanged() -> None:
         fill(1)
         assert not list(find_tampering())
     with override_settings(LOG_KEYS=["new"]):
-        assert list(find_tampering())
+        (finding,) = find_tampering()
+        assert str(finding).startswith("log key 1 (")
+        assert "is missing, which made seals 1 to 2" in str(finding)
+
+
+def test_a_key_that_is_gone_is_no_tampering() -> None:
+    for keys in (["a"], ["b", "a"], ["c", "b", "a"]):
+        with override_settings(LOG_KEYS=keys):
+            fill(2)
+    for keys, missing in ((["c", "a"], "2"), (["b", "a"], "3"), (["a"], "2"), (["d"], "1")):
+        with override_settings(LOG_KEYS=keys):
+            with pytest.raises(
+                CommandError, match=rf"^The operations log cannot be verified: log key {missing} "
+            ) as told:
+                verify()
+            assert "tampered" not in str(told.value)
+            page = text_of(Console(make_person(may=["audit.read_log"])).get("/console/log/"))
+            assert "Tampered" not in page
+            with pytest.raises(CommandError, match="cannot be verified"):
+                call_command("expire_operations_log", "--before=2021-06")
+    with override_settings(LOG_KEYS=["c", "b", "a"]):
+        assert "as it was written" in verify()
+
+
+def test_records_of_before_an_exchange_are_not_refused() -> None:
+    with override_settings(LOG_KEYS=["old"]):
+        fill(1)
+        waiting = write_change()
+    with override_settings(LOG_KEYS=["new"]):
+        log.record_refusal(CALL, operation="users.delete", code="Auth.Forbidden")
+        assert sealing.seal_records() == 1
+        waiting.refresh_from_db()
+        assert waiting.sealed_as is None
+    with override_settings(LOG_KEYS=["new", "old"]):
+        assert sealing.seal_records() == 1
+        assert not list(find_tampering())
+
+
+def test_a_seal_that_names_another_key_was_changed() -> None:
+    fill(2)
+    Thief(seed=1)
+    for name, found in (("", "seal 1 was changed"), ("f" * 16, "log key 1 (ffffffffffffffff) is missing")):
+        with transaction.atomic():
+            execute(f"UPDATE {SEALS} SET key = %s WHERE number = 1", name)
+            assert str(next(find_tampering())).startswith(found)
+            transaction.set_rollback(True)
 
 
 def test_a_worker_seals_and_keeps_the_head(tmp_path: Path) -> None:

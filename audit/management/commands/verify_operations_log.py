@@ -47,7 +47,7 @@ class Command(BaseCommand):
             )
             return
         more = [next(findings, None) for _ in range(SHOWN - 1)]
-        lines = [f"The operations log was tampered with: {first}.", *(f"Also: {item}." for item in more if item)]
+        lines = [f"{first.sentence}.", *(f"Also: {item}." for item in more if item)]
         if next(findings, None):
             lines.append("There is more.")
         raise CommandError("\n".join(lines))

@@ -1,0 +1,25 @@
+"""What `manage.py check --database default` says, and `migrate` before it begins."""
+
+from typing import Any
+
+from django.core import checks
+
+from gateway.core.stored_secrets import find_secrets
+
+_SHOWN = 10
+
+
+@checks.register(checks.Tags.database)
+def check_encryption_keys(**_: Any) -> list[checks.CheckMessage]:
+    """Warn of secrets whose key was dropped: of what they are for, nothing works until it is back."""
+    lost = [str(secret) for secret in find_secrets() if secret.key is None]
+    if not lost:
+        return []
+    more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    return [
+        checks.Warning(
+            f"No key of GATEWAY_ENCRYPTION_KEYS opens {', '.join(lost[:_SHOWN])}{more}.",
+            hint="Put the key that was dropped behind the others, then run manage.py rotate_encryption_keys.",
+            id="gateway.W001",
+        )
+    ]
