@@ -18,7 +18,7 @@ from typing_extensions import TypedDict
 from audit.chain import FINAL, OPEN, entry_of, is_authentic, seal_after
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
 from audit.webhooks import enqueue_records
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Moment, render_timestamp
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -32,7 +32,7 @@ class Head(TypedDict):
     seal: int
     records: int
     mac: str
-    sealedAt: str
+    sealedAt: Moment
 
 
 @dataclass(frozen=True, slots=True)

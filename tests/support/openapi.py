@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from gateway.core.errors import GatewayError
 
-OPEN_SHAPES = frozenset({"Problem"})
+OPEN_SHAPES = frozenset({"Problem", "KeptProblem"})
 """Components that may have more members than they list; all others are closed."""
 
 
