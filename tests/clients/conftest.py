@@ -25,6 +25,18 @@ def copy_client(name: str, to: Path) -> Path:
     return Path(shutil.copytree(PROJECT / "clients" / name, to / name, ignore=generated))
 
 
+def node_modules() -> Path:
+    """The Node packages of the TypeScript client and of the linters, as `scripts/bootstrap test` installed them."""
+    found = PROJECT / "clients" / "typescript" / "node_modules"
+    assert found.is_dir(), "run scripts/bootstrap test"
+    return found
+
+
+def node_path() -> str:
+    """PATH with the Node.js that bootstrap chose: it is in the virtual environment only if the machine has none."""
+    return f"{PROJECT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+
 def programs(client: Path, language: str) -> str:
     """The programs of the README, one after the other."""
     text = (client / "README.md").read_text("utf-8")
@@ -49,6 +61,7 @@ def run_programs(
     approver = Console(make_person(may=["approvals.decide_change", "directory.read_object"]))
     environment = {
         **os.environ,
+        "PATH": node_path(),
         "GATEWAY_URL": live_gateway.base_url,
         "GATEWAY_KEY": key.value,
         "GATEWAY_SUPERVISED_KEY": supervised.value,

@@ -27,10 +27,8 @@ def wait_for_change(
         _pause(deadline, every, f"change request {change_request} is {found.status}")
 
 
-def wait_for_run(
-    client: AuthenticatedClient, run: UUID, *, within: float = 3600, every: float = 2
-) -> RunResult:
-    """The run once it is completed, with what came of each account. Raises Refused, and TimeoutError after `within` s."""
+def wait_for_run(client: AuthenticatedClient, run: UUID, *, within: float = 3600, every: float = 2) -> RunResult:
+    """The run once it is completed, with what came of each account. Raises as `wait_for_change` does."""
     deadline = time.monotonic() + within
     while True:
         found = expect(runs_read.sync_detailed(run, client=client), RunResult)

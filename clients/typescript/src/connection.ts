@@ -3,7 +3,8 @@ import createClient, { type Client } from "openapi-fetch";
 
 import type { paths } from "./generated.js";
 
-export type Gateway = Client<paths>;
+/** Searches also answer as streams, of NDJSON and CSV; here they answer in pages. */
+export type Gateway = Client<paths, "application/json">;
 
 export interface Connection {
   baseUrl: string;
@@ -23,7 +24,7 @@ const PASSING = new Set([429, 503]);
 /** A client with an API key, which gives each write an idempotency key and sends again what failed for the moment. */
 export function connect({ baseUrl, key, clientId, attempts = 5, longestWait = 60 }: Connection): Gateway {
   const headers = { "X-API-Key": key, ...(clientId === undefined ? {} : { "X-Client-Id": clientId }) };
-  return createClient<paths>({ baseUrl, headers, fetch: (request) => send(request, attempts, longestWait) });
+  return createClient<paths, "application/json">({ baseUrl, headers, fetch: (request) => send(request, attempts, longestWait) });
 }
 
 export const seconds = (count: number) => new Promise((resolve) => setTimeout(resolve, count * 1000));
