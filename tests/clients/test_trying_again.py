@@ -69,7 +69,7 @@ def failing() -> Iterator[Any]:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_POST = do_GET
+            do_POST = do_GET  # noqa: N815 - what http.server calls
 
             def log_message(self, format: str, *args: Any) -> None: ...
 
@@ -119,9 +119,9 @@ def test_what_would_not_change_is_answered_at_once(package: ModuleType, failing:
 
 
 def test_it_ends_at_some_time(package: ModuleType, failing: Any) -> None:
-    script, url = failing([503, 503], retry_after="0")
+    _, url = failing([503, 503], retry_after="0")
     assert send(package, url, attempts=2) == 503
-    script, url = failing([429], retry_after="3600")
+    _, url = failing([429], retry_after="3600")
     assert send(package, url) == 429
 
 

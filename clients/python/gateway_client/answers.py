@@ -51,14 +51,13 @@ def pages(search: Callable[..., Response[Any]], *path: Any, client: Authenticate
 
     Raises Refused.
     """
-    answer = search(*path, client=client, **query)
+    position: dict[str, str] = {}
     while True:
-        if answer.status_code != 200:
-            expect(answer, Problem)
-        yield from answer.parsed.items
-        if answer.parsed.next_cursor is None:
+        page: Any = expect(search(*path, client=client, **query, **position), object)
+        yield from page.items
+        if page.next_cursor is None:
             return
-        answer = search(*path, client=client, **query, cursor=answer.parsed.next_cursor)
+        position = {"cursor": page.next_cursor}
 
 
 def _document(content: bytes) -> dict[str, Any]:
