@@ -4,7 +4,7 @@ Both are HMACs with a key that the database does not hold. A record gets its cod
 changes: so a record that somebody else inserts, or changes, is not authentic. A seal holds the records of a moment and
 its predecessor's code: so none can be removed, exchanged or given back an earlier state. When the gateway itself
 removes old records, the seals stay and another one says so. What a seal cannot show is that the newest ones were cut
-off together with their records: for that, the head is kept elsewhere.
+off together with their records: for that, the head is noted elsewhere (`mark`, `heads`).
 
 Sealing is in `sealing`, removing in `retention`, looking for tampering in `verification`.
 """
@@ -119,6 +119,16 @@ def verification_mac(verification: LogVerification) -> str:
 def is_authentic_verification(verification: LogVerification) -> bool:
     """Whether the gateway made this note itself."""
     return _is_code(b"verification", _verification_content(verification), verification.mac)
+
+
+def mark_code(head: Mapping[str, Any]) -> str:
+    """The code under which the head of the chain is noted outside the database."""
+    return _code(b"mark", _canonical(head)).hex()
+
+
+def is_mark_code(head: Mapping[str, Any], code: str) -> bool:
+    """Whether the gateway made this note of a head itself."""
+    return _is_code(b"mark", _canonical(head), code)
 
 
 def _verification_content(verification: LogVerification) -> bytes:

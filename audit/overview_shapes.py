@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from typing_extensions import TypedDict
 
+from audit.heads import Head
 from audit.models import LogVerification, Outcome
-from audit.sealing import Head
 from audit.statistics import Day, Usage
 from gateway.core.shapes import Moment, render_timestamp
 
@@ -48,12 +48,16 @@ class VerificationJson(TypedDict):
 
 
 class ChainJson(TypedDict):
-    """`unsealed` records wait for their seal; `refused` ones never get one, since the gateway did not make them."""
+    """`unsealed` records wait for their seal; `refused` ones never get one, since the gateway did not make them.
+
+    `missing` says what is gone of what was sealed once, by the mark that is kept outside the database.
+    """
 
     head: Head | None
     unsealed: int
     oldestUnsealedAt: Moment | None
     refused: int
+    missing: str | None
     lastVerification: VerificationJson | None
 
 

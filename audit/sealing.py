@@ -1,38 +1,23 @@
 """Sealing the operations log: every two seconds by a worker, beside the writers and not in their way."""
 
-import json
-import os
-import syslog
-import tempfile
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import structlog
 from django.db import IntegrityError, transaction
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
-from typing_extensions import TypedDict
 
 from audit.chain import FINAL, OPEN, entry_of, is_authentic, seal_after
+from audit.mark import move_mark
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
 from audit.webhooks import enqueue_records
-from gateway.core.shapes import Moment, render_timestamp
 
 _logger = structlog.stdlib.get_logger(__name__)
 
 RECORDS_OF_A_SEAL: Final = 250
 """So few that on SQLite, which has one writer at a time, nobody waits for more than some 10 ms."""
-
-
-class Head(TypedDict):
-    """The end of the chain, to be kept where who can change the database cannot reach."""
-
-    seal: int
-    records: int
-    mac: str
-    sealedAt: Moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +40,8 @@ def seal_records() -> int:
             sealed += found
     except IntegrityError:
         _logger.debug("another process is sealing")
+    if sealed:
+        move_mark()
     return sealed
 
 
@@ -94,19 +81,6 @@ def _due_records() -> QuerySet[OperationRecord]:
     return OperationRecord.objects.filter(is_indexed & has_changed).order_by("id")
 
 
-def head() -> Head | None:
-    """The newest seal; None when nothing has been sealed."""
-    newest = LogSeal.objects.order_by("-number").defer("entries").first()
-    if newest is None:
-        return None
-    return {
-        "seal": newest.number,
-        "records": newest.records,
-        "mac": newest.mac,
-        "sealedAt": render_timestamp(newest.sealed_at) or "",
-    }
-
-
 def find_unsealed() -> Unsealed:
     """What no seal holds: little, as long as a worker seals."""
     unsealed = OperationRecord.objects.order_by().filter(seal__isnull=True)
@@ -115,17 +89,3 @@ def find_unsealed() -> Unsealed:
         count=Count("id", filter=waiting), oldest=Min("at", filter=waiting), refused=Count("id", filter=refused)
     )
     return Unsealed(**counted)
-
-
-def write_head(found: Head, file: Path) -> None:
-    """Put the head in a file, whole or not at all."""
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
-        json.dump(found, new)
-        new.write("\n")
-    os.replace(new.name, file)
-
-
-def log_head(found: Head) -> None:
-    """Give the head to syslog, whose messages usually leave the machine."""
-    syslog.openlog("directory-management-gateway", 0, syslog.LOG_AUTHPRIV)
-    syslog.syslog(syslog.LOG_NOTICE, f"operations log head {json.dumps(found)}")

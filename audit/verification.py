@@ -27,8 +27,9 @@ from audit.chain import (
     unpack,
     verification_mac,
 )
+from audit.heads import Head
+from audit.mark import find_mark, is_held, what_is_missing
 from audit.models import LogSeal, LogVerification, OperationRecord, SealedAs
-from audit.sealing import Head
 
 _AT_ONCE = 500
 
@@ -144,9 +145,10 @@ class _Excuses:
 def find_tampering(head: Head | None = None, progress: Progress | None = None) -> Iterator[Finding]:
     """What is wrong with the log, first things first. `head` is one that was exported earlier.
 
-    Without one, seals cut off the end together with their records cannot be missed.
+    That seals were cut off the end together with their records shows by it, and by the gateway's own mark.
     """
     progress = progress or Progress()
+    mark = find_mark()  # before the seals are read: it moves on behind them
     previous: LogSeal | None = None
     head_was_seen = head is None
     excuses = _Excuses(find_removals())
@@ -170,6 +172,8 @@ def find_tampering(head: Head | None = None, progress: Progress | None = None) -
         yield Finding(
             None, f"the log was cut or made anew: seal {head['seal']} of the head is not its seal {head['seal']}"
         )
+    if mark and not is_held(mark):
+        yield Finding(None, what_is_missing(mark))
     yield from _check_others(previous.number if previous else 0, progress)
 
 

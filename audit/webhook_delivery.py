@@ -17,6 +17,8 @@ from django.conf import settings
 from django.db.models import F
 from django.utils import timezone
 
+from audit.administration import recorded
+from audit.unattended import call_of_gateway
 from audit.webhook_models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from audit.webhooks import sign
 from gateway.core.address_rules import may_be_reached, parse
@@ -109,7 +111,9 @@ def _post(delivery: WebhookDelivery) -> None:
     finally:
         connection.close()
     if status == 410:  # by the standard's word, the endpoint wants no more
-        WebhookEndpoint.objects.filter(id=delivery.endpoint_id).update(enabled=False)
+        with recorded(call_of_gateway("The endpoint says that it is gone (410).")) as administration:
+            administration.watch_row(delivery.endpoint)
+            WebhookEndpoint.objects.filter(id=delivery.endpoint_id).update(enabled=False)
         raise Undeliverable("The endpoint is gone (410) and was disabled.", final=True)
     if not 200 <= status < 300:
         raise Undeliverable(f"The endpoint answered {status}.")

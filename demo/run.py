@@ -88,12 +88,13 @@ class Demonstration:
         self._supervisor.watch()
 
     def _choose_address(self) -> str:
-        """The address of earlier runs, since the gateway's connection names it, else the first free one."""
-        if self._credentials:
-            return str(self._credentials["directory"]["url"]).removeprefix("ldaps://")
-        for number in range(1, 255):
-            address = f"127.0.9.{number}"
+        """The address of earlier runs, unless somebody else has taken it meanwhile; then the first free one."""
+        earlier = str(self._credentials["directory"]["url"]).removeprefix("ldaps://") if self._credentials else None
+        others = (f"127.0.9.{number}" for number in range(1, 255))
+        for address in (*([earlier] if earlier else ()), *others):
             if all(is_port_free(address, port) for port in LDAP_PORTS):
+                if earlier not in (None, address):
+                    self._console.say(f"{earlier} is in use; the domain controller moves to {address}.")
                 return address
         raise CannotRun("A domain controller needs port 389 and 636 of an address 127.0.9.x: run as root, or free one")
 
@@ -115,6 +116,8 @@ class Demonstration:
                     "caFile": str(self._controller.ca_file),
                 }
             }
+        # The gateway's connection follows when its accounts are looked at, and others read it in the file.
+        self._credentials["directory"]["url"] = self._controller.url
         self._controller.prepare()
 
     def _fill_domain(self) -> None:

@@ -11,6 +11,7 @@ from django.db.models import Q
 from directory import errors
 from directory.connection import get_client
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
+from directory.protection_state import show_nothing_before
 from directory.read_ahead import current_look
 from directory.shapes.kinds import Kind, kind_of
 from gateway.core.call import Call
@@ -27,7 +28,9 @@ def client_of(call: Call) -> Client:
     """The client of the call's directory, which the pipeline has made sure of."""
     if call.directory is None:
         raise Forbidden
-    return get_client(call.directory.id)
+    client = get_client(call.directory.id)
+    show_nothing_before(client, call.directory.protection_changes)
+    return client
 
 
 def parse_reference(text: str, *, pointer: str | None = None, parameter: str | None = None) -> Reference:

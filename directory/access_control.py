@@ -19,7 +19,6 @@ from directory.shapes.access_control import (
     Principal,
     UnreadEntry,
 )
-from directory.visibility import Sight, sight_of
 from gateway.core.call import Call
 
 
@@ -29,7 +28,7 @@ def read_access_control(call: Call, id: UUID) -> AccessControl:
     find_object(call, id)
     descriptor = descriptor_of(client.read(id, (), descriptor=True))
     aces = descriptor.dacl.aces if descriptor.dacl is not None else ()
-    names = Names.of(client, (descriptor.owner, descriptor.group, *(ace.sid for ace in aces)), sight=sight_of(call))
+    names = Names.of(client, (descriptor.owner, descriptor.group, *(ace.sid for ace in aces)))
     answer: AccessControl = {
         "owner": names.principals[descriptor.owner] if descriptor.owner else None,
         "group": names.principals[descriptor.group] if descriptor.group else None,
@@ -67,10 +66,9 @@ class Names:
     principals: Mapping[str, Principal]
 
     @classmethod
-    def of(cls, client: Client, sids: Iterable[str | None], *, sight: Sight) -> "Names":
+    def of(cls, client: Client, sids: Iterable[str | None]) -> "Names":
         """With the principals of these SIDs looked up."""
-        known = (sid for sid in sids if sid is not None)
-        return cls(object_types(client), find_principals(client, known, sight=sight))
+        return cls(object_types(client), find_principals(client, (sid for sid in sids if sid is not None)))
 
     def entry(self, ace: Ace) -> AccessControlEntry:
         """An entry that grants or denies, as it is shown."""

@@ -11,6 +11,8 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 from typing_extensions import TypedDict
 
@@ -114,6 +116,17 @@ def learn_bind_account(name: BindName, account: str) -> None:
         unchanged = DirectoryConnection.objects.filter(pk=name.connection_id, bind_dn=name.name)
         unchanged.update(bind_account=account, bind_account_learnt_for=name.name)
         _bind_names.forget()
+
+
+def count_protection_change(connection_id: UUID) -> int:
+    """Let every process know that what it knows of who is protected is outdated; the connection's count by now.
+
+    All connections count it, for several may lead to one domain. They are locked in one order.
+    """
+    with transaction.atomic():
+        every = list(DirectoryConnection.objects.select_for_update().order_by("pk").values_list("pk", flat=True))
+        DirectoryConnection.objects.filter(pk__in=every).update(protection_changes=F("protection_changes") + 1)
+        return DirectoryConnection.objects.values_list("protection_changes", flat=True).get(pk=connection_id)
 
 
 def connection_of(client: Client) -> UUID | None:

@@ -59,7 +59,7 @@ def find_delegations(call: Call, id: UUID, *, inherited: bool) -> Delegations:
         if item.grant.rights and item.grant.ace.sid is not None:
             by_principal[item.grant.ace.sid].append(item)
     sight = sight_of(call)
-    names = Names.of(client, by_principal, sight=sight)
+    names = Names.of(client, by_principal)
     items: list[Delegation] = [
         {"principal": names.principals[sid], "tasks": _tasks(some, names, sight)} for sid, some in by_principal.items()
     ]

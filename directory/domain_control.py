@@ -119,8 +119,8 @@ def holders_in(descriptor: SecurityDescriptor, *, of_administrators: bool) -> di
 def _rights(ace: Ace, *, of_administrators: bool) -> Iterator[str]:
     """The rights in an entry by which the domain is held, in words.
 
-    Wherever it applies: what computers inherit from the domain's head, domain controllers do; what groups inherit,
-    those that give rights do.
+    Wherever it applies: what computers inherit from the domain's head, domain controllers do too, and what groups
+    inherit, those do that give rights.
     """
     mask = map_generic(ace.mask)
     if mask & AccessMask.WRITE_DACL:

@@ -19,8 +19,8 @@ from gateway.core.errors import FieldError
 _NAME_WEIGHT = 6
 _ANR_WEIGHT = 10
 _PART_WEIGHT = 2
-_CHEAP = 5
-"""Comparisons up to which a search does not count as expensive: fewer than one with a name takes, or anr."""
+_CHEAP = 12
+"""Comparisons up to which a search does not count as expensive: two names, such as `memberOf=`, or anr."""
 _IDENTIFYING = frozenset(
     {"objectguid", "objectsid", "samaccountname", "userprincipalname", "distinguishedname", "cn", "name", "mail"}
 )

@@ -31,7 +31,7 @@ _SYNTAXES = {
     IN_CHAIN: frozenset({Syntax.DN}),
 }
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
-_NOT_IN_THE_SCHEMA = frozenset({"anr"})  # a virtual attribute of AD ([MS-ADTS] 3.1.1.3.1.3.4)
+_RESOLVING = "anr"  # a virtual attribute of AD ([MS-ADTS] 3.1.1.3.1.3.4)
 
 
 def read_filter(text: str, schema: Schema, *, confidential: bool) -> tuple[Filter, Cost]:
@@ -89,8 +89,13 @@ def _checked_term(condition: Filter, schema: Schema, *, confidential: bool) -> F
         _require_usable(name, schema, confidential=confidential)
     if isinstance(condition, Extensible):
         _require_fitting(condition, schema)
-    if isinstance(condition, Equals) and condition.attribute.lower() == "anr":
-        return resolve_names(str(condition.value), schema, confidential=confidential)
+    if _RESOLVING in map(str.lower, condition.attributes()):
+        text = str(condition.value) if isinstance(condition, Equals) else "?"
+        resolving = resolve_names(text, schema, confidential=confidential)
+        if isinstance(condition, Equals):
+            return resolving
+        if resolving != Anr(text):
+            raise _refusal(errors.FilterUnsupported, f"{condition}: anr is compared with a text")
     return condition
 
 
@@ -107,7 +112,7 @@ def _require_usable(name: str, schema: Schema, *, confidential: bool) -> None:
     attribute = schema.attribute(name)
     if why := why_unreadable(name, attribute, confidential=confidential):
         raise _refusal(errors.AttributeNotReadable, f"{name} {why}, so nothing can be found by it")
-    if name.lower() in _NOT_IN_THE_SCHEMA:
+    if name.lower() == _RESOLVING:
         return
     if attribute is None:
         raise _refusal(errors.FilterUnsupported, f"{name} is no attribute of the directory's schema")

@@ -34,7 +34,7 @@ class Places:
     others: tuple[str, ...]
     """The heads of the other naming contexts: of the forest and of applications."""
     heads: frozenset[str]
-    """The names of all places but the domain's head, in lower case, and how names below them end."""
+    """The names of all places and of the domain's head, in lower case; and how names below the places end."""
     endings: tuple[str, ...]
 
     @property
@@ -45,7 +45,7 @@ class Places:
     def govern(self, dn: str) -> bool:
         """Whether the object of this name governs the domain by its place: a place itself, or what lies in one."""
         lowered = dn.lower()
-        return lowered in self.heads or lowered.endswith(self.endings) or lowered == self.domain.lower()
+        return lowered in self.heads or lowered.endswith(self.endings)
 
     def govern_below(self, dn: str) -> bool:
         """The same of what is put into the container of this name. The domain's head is there for everybody."""
@@ -113,7 +113,7 @@ def _read(client: Client) -> Places:
         system=system,
         domain_controllers=domain_controllers,
         others=contexts,
-        heads=frozenset(heads),
+        heads=frozenset((domain.lower(), *heads)),
         endings=tuple(f",{name}" for name in heads),
     )
 

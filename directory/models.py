@@ -74,6 +74,10 @@ def require_certificates(pem: str) -> None:
         raise ValidationError("This is not a certificate in PEM form.", code="invalid") from None
 
 
+# What the gateway writes by itself while others have the row in hand to change it.
+_LEARNT = frozenset({"bind_account", "bind_account_learnt_for", "protection_changes"})
+
+
 class DirectoryConnection(models.Model):
     """How the gateway reaches one Active Directory domain, and as whom.
 
@@ -109,6 +113,12 @@ class DirectoryConnection(models.Model):
         help_text="The SID of the account that the bind DN stood for when it was last looked up.",
     )
     bind_account_learnt_for = models.CharField(max_length=1000, blank=True, default="", db_default="", editable=False)
+    protection_changes = models.PositiveBigIntegerField(
+        default=0,
+        db_default=0,
+        editable=False,
+        help_text="Grows with every change by the gateway that may change which other objects are protected.",
+    )
     bind_password = EncryptedTextField("bind password", help_text="Encrypted in the database and never shown again.")
     bind_seal = EncryptedTextField(blank=True, default="", db_default="", editable=False)
     pending_bind_password = EncryptedTextField(blank=True, default="", db_default="", editable=False)
@@ -206,8 +216,10 @@ class DirectoryConnection(models.Model):
                 kwargs["update_fields"] = {*kwargs["update_fields"], *changed}
         if not self._state.adding:
             self.revision = F("revision") + 1
-            if kwargs.get("update_fields") is not None:
-                kwargs["update_fields"] = {*kwargs["update_fields"], "revision", "changed_at"}
+            given = kwargs.get("update_fields")
+            if given is None:
+                given = {field.name for field in self._meta.concrete_fields if not field.primary_key} - _LEARNT
+            kwargs["update_fields"] = {*given, "revision", "changed_at"}
         super().save(*args, **kwargs)
         self.refresh_from_db(fields=["revision"])
         self._kept_password, self.bind_password_given = self.bind_password, False

@@ -19,11 +19,12 @@ _domain_sids: WeakKeyDictionary[Client, str] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def find_principals(client: Client, sids: Iterable[str], *, sight: Sight) -> Mapping[str, Principal]:
+def find_principals(client: Client, sids: Iterable[str], *, sight: Sight | None = None) -> Mapping[str, Principal]:
     """Name and objectGUID of each, by SID.
 
     The accounts that every Windows system knows have a name and no object. The name is None for what the domain does
-    not know: an account of another domain, or one that was deleted; and for what the caller may not know of.
+    not know: an account of another domain, or one that was deleted; and, given a caller's sight, for what lies outside
+    of it. Who may read access control is told by whom it is held, wherever they are.
     """
     found: dict[str, Principal] = {}
     wanted = []
@@ -37,7 +38,7 @@ def find_principals(client: Client, sids: Iterable[str], *, sight: Sight) -> Map
         for entry in client.search(
             client.default_naming_context, Scope.SUBTREE, condition, ("objectSid", "objectGUID", "objectClass", "name")
         ):
-            if not sight.holds(entry.dn):
+            if sight is not None and not sight.holds(entry.dn):
                 continue
             sid = sid_to_text(entry.values("objectSid")[0])
             found[sid] = {"sid": sid, "name": _name(entry), "id": str(entry.guid)}

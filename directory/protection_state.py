@@ -15,7 +15,7 @@ from directory.ancestry import is_deleted, primary_group_of
 from directory.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.domain_control import holders
 from directory.governing import Places, places_of
-from directory.ldap import Client, Entry, Scope
+from directory.ldap import Add, Client, Entry, Modify, Scope, Write
 from directory.ldap.codecs import sid_to_text, text_to_sid
 from directory.ldap.filters import And, Equals, Filter, Or
 from directory.ldap.flags import (
@@ -27,14 +27,17 @@ from directory.ldap.flags import (
     UserAccountControl,
 )
 from directory.read_ahead import current_look
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 
 _NAMES_IN_ONE_FILTER = 100
+_IS_GROUP = Equals("objectClass", "group")  # Samba has an index for it, but none for memberOf
 _DOMAINS_OWN = (
     UserAccountControl.SERVER_TRUST_ACCOUNT
     | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
     | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT
 )
 _IMMOVABLE = SystemFlags.DISALLOW_DELETE
+_HOLDS_NOBODY = frozenset({*ACCOUNT_KINDS, Kind.CONTACT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,8 @@ class _Known:
 
     state: tuple[object, ...]
     checked_at: float
+    changes: int
+    """How many changes of it the gateway itself had made by then."""
     protection: ProtectionState
 
 
@@ -82,19 +87,26 @@ class _Cache:
     def __init__(self) -> None:
         self._lock = Lock()
         self._known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
+        self._changes: WeakKeyDictionary[Client, int] = WeakKeyDictionary()
+
+    def expect(self, client: Client, changes: int) -> None:
+        if changes > self._changes.get(client, 0):
+            with self._lock:
+                self._changes[client] = max(changes, self._changes.get(client, 0))
 
     def get(self, client: Client, max_age: float) -> ProtectionState:
         with self._lock:
             known = self._known.get(client)
+            changes = self._changes.get(client, 0)
         now = monotonic()
-        if known is not None and now - known.checked_at < max_age:
+        if known is not None and known.changes >= changes and now - known.checked_at < max_age:
             return known.protection
         root = client.read("", ("dsServiceName", "highestCommittedUSN"))
         accounts = bind_accounts(client)
         state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), frozenset(accounts))
         protection = known.protection if known is not None and known.state == state else _read(client, accounts)
         with self._lock:
-            self._known[client] = _Known(state, now, protection)
+            self._known[client] = _Known(state, now, changes, protection)
         return protection
 
     def compare(self, client: Client, entry: Entry, *, protected: bool) -> None:
@@ -115,6 +127,21 @@ def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
     """The state as it is now, or was at most `max_age` seconds ago, or since a look began."""
     look = current_look()
     return _cache.get(client, max_age if look is None else max(max_age, look.age))
+
+
+def show_nothing_before(client: Client, changes: int) -> None:
+    """Let no state be shown that is older than that many changes of it by the gateway itself."""
+    _cache.expect(client, changes)
+
+
+def may_change_protection(write: Write, kind: str) -> bool:
+    """Whether a write to an object of this kind may change which others are protected.
+
+    Others are by the groups they are in, which are known by name too. What is an account or a contact holds nobody.
+    """
+    if isinstance(write, Modify) and not write.deleted:
+        return any(step.attribute.lower() == "member" for step in write.modifications)
+    return not isinstance(write, Add) and kind not in _HOLDS_NOBODY
 
 
 def compare_with_state(client: Client, entry: Entry, *, protected: bool) -> None:
@@ -158,15 +185,15 @@ def _read(client: Client, accounts: Iterable[bytes]) -> ProtectionState:
     wanted = sorted(administrative_groups(places.domain_sid).union(holders(client)))
     names: set[str] = set()
     sids: set[bytes] = set(wanted)
-    groups = _search_any(client, [Equals("objectSid", sid) for sid in wanted])
-    level = {group.dn: group.texts("member") for group in groups}
-    for sid in sids.difference(*(group.values("objectSid") for group in groups)):
+    found = _find(client, [Equals("objectSid", sid) for sid in wanted])
+    level = {each.dn: each.texts("member") for each in found}  # accounts too, which nobody is a member of
+    for sid in sids.difference(*(each.values("objectSid") for each in found)):
         # No filter finds a group that cannot be read, but its name may be had.
         if (hidden := client.find(f"<SID={sid_to_text(sid)}>", ())) is not None:
             level[hidden.dn] = []
     while level:
         names.update(level)
-        groups = _search_any(client, [Equals("memberOf", name) for name in level])
+        groups = _find(client, [Equals("memberOf", name) for name in level], _IS_GROUP)
         sids.update(*(group.values("objectSid") for group in groups))
         inner = {group.dn: group.texts("member") for group in groups}
         listed = {name for members in level.values() for name in members if name not in inner}
@@ -180,13 +207,14 @@ def _read(client: Client, accounts: Iterable[bytes]) -> ProtectionState:
     )
 
 
-def _search_any(client: Client, conditions: Sequence[Filter]) -> list[Entry]:
-    """The groups that fulfil one of the conditions. (Samba has an index for their class, but none for memberOf.)"""
-    is_group, attributes = Equals("objectClass", "group"), ("objectSid", "member")
+def _find(client: Client, conditions: Sequence[Filter], *always: Filter) -> list[Entry]:
+    """What fulfils one of the conditions, and those that hold for all."""
     return [
-        group
+        entry
         for some in _chunks(conditions)
-        for group in client.search(client.default_naming_context, Scope.SUBTREE, And(is_group, Or(*some)), attributes)
+        for entry in client.search(
+            client.default_naming_context, Scope.SUBTREE, And(*always, Or(*some)), ("objectSid", "member")
+        )
     ]
 
 

@@ -50,13 +50,19 @@ _STREAMED_TEXT = 2_000_000
 """Characters of their values, about: large records are read fewer at a time."""
 
 
+FILTER = (
+    "An LDAP filter (RFC 4515). One that asks for more than a domain controller does for a request, such as many chains"
+    " of links or substrings, is refused with `AD.Filter.TooCostly`."
+)
+
+
 class SearchQuery(PageQuery):
     """The parameters of every search of directory objects."""
 
     q: Annotated[str | None, Field(min_length=1, max_length=256, description="What a name or address begins with.")] = (
         None
     )
-    filter: Annotated[str | None, Field(description="An LDAP filter (RFC 4515).")] = None
+    filter: Annotated[str | None, Field(description=FILTER)] = None
     base: Annotated[str | None, Field(description="UUID or distinguished name; default the directory's base.")] = None
     scope: Annotated[Literal["base", "one-level", "subtree"], Field(description="How deep below the base.")] = "subtree"
     attributes: Annotated[CommaList | None, Field(description="Attributes to return, with commas; `*` for all.")] = None

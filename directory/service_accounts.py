@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
-from directory.access import client_of
 from directory.account_filters import DELEGATED_MANAGED, GROUP_MANAGED, MANAGED, user_accounts
 from directory.ldap import (
     AccessMask,
@@ -20,8 +19,7 @@ from directory.principals import find_principals
 from directory.searches import Search
 from directory.shapes.kinds import Kind
 from directory.shapes.service_account import ServiceAccount, ServiceAccountPart, ServiceAccountType
-from directory.visibility import Sight, sight_of
-from gateway.core.call import Call
+from directory.visibility import Sight
 
 _SPN = "servicePrincipalName"
 _HOSTS = "msDS-HostServiceAccountBL"
@@ -37,9 +35,10 @@ _CLASS_OF_TYPE: dict[ServiceAccountType, str] = {
 }
 
 
-def search_for(call: Call, types: Collection[ServiceAccountType]) -> Search:
-    """The search for service accounts of these types, whose records carry `serviceAccount`."""
-    client = client_of(call)
+def search_for(client: Client, types: Collection[ServiceAccountType], *, sight: Sight | None = None) -> Search:
+    """The search for service accounts of these types, whose records carry `serviceAccount`; of whom they name, as much
+    as is in a caller's sight.
+    """
     filters: dict[ServiceAccountType, Filter] = {
         "managed": MANAGED,
         "group-managed": GROUP_MANAGED,
@@ -52,11 +51,11 @@ def search_for(call: Call, types: Collection[ServiceAccountType]) -> Search:
         condition=Or(*(filters[name] for name in dict.fromkeys(types))),
         needs=(_SPN, _HOSTS, _READERS, _INTERVAL),
         extend=lambda _, seen: {"serviceAccount": _part(seen)},
-        complete=partial(_name_readers, client, sight_of(call)),
+        complete=partial(_name_readers, client, sight),
     )
 
 
-def _name_readers(client: Client, sight: Sight, records: Sequence[ServiceAccount]) -> None:
+def _name_readers(client: Client, sight: Sight | None, records: Sequence[ServiceAccount]) -> None:
     """Name those who may fetch the passwords of these accounts, all of them at once."""
     readers = [reader for record in records for reader in record["serviceAccount"]["passwordReaders"]]
     principals = find_principals(client, (reader["sid"] for reader in readers), sight=sight)

@@ -130,6 +130,7 @@ def _swallow_answers(servers: Servers, fault: Fault) -> None:
 
 
 def _press_slowly(servers: Servers, fault: Fault) -> None:
+    servers.web.wait_until_ready()  # its processes may be there again and not listen yet
     slow_clients.press(servers.base_url, fault.seconds)
 
 

@@ -6,7 +6,7 @@ from django.views.decorators.http import require_safe
 
 from gateway.metrics import CONTENT_TYPE, exposition
 from gateway.middleware.client_address import KnownAddresses, parse_address
-from gateway.readiness import readiness
+from gateway.readiness import HealthStatus, readiness, status_of
 
 
 def _may_see_details(request: HttpRequest) -> bool:
@@ -22,13 +22,13 @@ def health(_request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def ready(request: HttpRequest) -> HttpResponse:
-    """Ready: database, broker and every enabled directory answer; the line for each to the allowed addresses only."""
+    """Ready: database, broker and a directory answer; the line for each to the allowed addresses only."""
     checks = readiness.checks()
-    is_ready = all(check.detail is None for check in checks)
-    body: dict[str, object] = {"status": "ok" if is_ready else "unavailable"}
+    status = status_of(checks)
+    body: dict[str, object] = {"status": status}
     if _may_see_details(request):
         body["checks"] = [check.as_json() for check in checks]
-    return JsonResponse(body, status=200 if is_ready else 503)
+    return JsonResponse(body, status=503 if status is HealthStatus.UNAVAILABLE else 200)
 
 
 @require_safe

@@ -4,9 +4,10 @@ Who may know what of it is decided elsewhere: in `health` for supervisors, in `o
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from threading import Lock
 from typing import Final
@@ -31,14 +32,28 @@ ANSWER_WITHIN = 3.0
 """Seconds for all checks together; they run side by side."""
 KEEP = 2.0
 """Seconds an answer is kept, so that asking often costs nothing."""
+_DIRECTORY: Final = "directory "
+"""What the names of the checks of directories begin with."""
+
+
+class HealthStatus(StrEnum):
+    """What all checks together mean to whoever sends requests here."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    UNAVAILABLE = "unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the answer. `detail` says what is wrong, for the administrator."""
+    """One line of the answer. `detail` says what is wrong, for the administrator.
+
+    Without what is not `essential` the gateway does a part of its work.
+    """
 
     name: str
     detail: str | None
+    essential: bool = True
 
     def as_json(self) -> dict[str, str]:
         return (
@@ -46,6 +61,19 @@ class Check:
             if self.detail is None
             else {"name": self.name, "status": "unavailable", "detail": self.detail}
         )
+
+
+def status_of(checks: Sequence[Check]) -> HealthStatus:
+    """Degraded while something essential is not away: one domain controller takes no gateway out of a load balancer.
+
+    Without any of its directories a gateway is of no more use than without its database.
+    """
+    if all(check.detail is None for check in checks):
+        return HealthStatus.OK
+    directories = [check for check in checks if check.name.startswith(_DIRECTORY)]
+    is_served = not directories or any(check.detail is None for check in directories)
+    has_essentials = all(check.detail is None for check in checks if check.essential)
+    return HealthStatus.DEGRADED if is_served and has_essentials else HealthStatus.UNAVAILABLE
 
 
 def _find_directories() -> list[tuple[UUID, str]]:
@@ -102,11 +130,11 @@ class Readiness:
         checks = [self._finish("database", database)]
         directories: list[tuple[UUID, str]] = database.answer.result() if checks[0].detail is None else []
         asked = [
-            (f"directory {name}", self._start(f"directory {name}", partial(_ask_directory, identity), deadline))
+            (f"{_DIRECTORY}{name}", self._start(f"{_DIRECTORY}{name}", partial(_ask_directory, identity), deadline))
             for identity, name in directories
         ]
         checks.append(self._finish("broker", broker))
-        checks += [self._finish(name, question) for name, question in asked]
+        checks += [replace(self._finish(name, question), essential=False) for name, question in asked]
         for check in checks:
             if check.detail is not None:
                 logger.warning("not ready", check=check.name, detail=check.detail)
@@ -129,14 +157,17 @@ class Readiness:
 
     def _finish(self, name: str, question: _Question) -> Check:
         try:
-            question.answer.result(max(0.0, question.deadline - time.monotonic()))
+            error = question.answer.exception(max(0.0, question.deadline - time.monotonic()))
         except TimeoutError:
             return Check(name, f"no answer within {ANSWER_WITHIN:g} s")
-        except (DatabaseError, RedisError, OSError, UndecryptableSecret) as error:
-            return Check(name, str(error).strip() or type(error).__name__)
-        except GatewayError as error:
+        if error is None:
+            return Check(name, None)
+        if isinstance(error, GatewayError):
             return Check(name, error.detail)
-        return Check(name, None)
+        if not isinstance(error, (DatabaseError, RedisError, OSError, UndecryptableSecret)):
+            logger.error("a check failed in a way that nobody foresaw", check=name, exc_info=error)
+            return Check(name, type(error).__name__)
+        return Check(name, str(error).strip() or type(error).__name__)
 
 
 readiness: Final = Readiness()

@@ -11,7 +11,7 @@ from celery import shared_task
 from django.conf import settings
 
 from approvals import mail, notices, queue, secrets
-from audit import log, sealing, webhook_delivery, webhooks
+from audit import heads, log, sealing, webhook_delivery, webhooks
 from audit.models import OperationRecord
 from directory import rotation
 from directory.connection import get_client
@@ -76,16 +76,16 @@ def deliver_webhooks() -> None:
 def keep_log_head() -> None:
     """Keep the head of the log's chain where the configuration says, outside the database."""
     configuration = settings.CONFIGURATION.OperationsLog
-    head = sealing.head()
+    head = heads.head()
     if head is None:
         return
     if configuration.HeadFile:
         try:
-            sealing.write_head(head, Path(configuration.HeadFile))
+            heads.write_head(head, Path(configuration.HeadFile))
         except OSError:
             logger.exception("the head of the operations log cannot be kept", file=configuration.HeadFile)
     if configuration.HeadToSyslog:
-        sealing.log_head(head)
+        heads.log_head(head)
 
 
 def _find_outcome(record: OperationRecord) -> bool | None:

@@ -229,14 +229,11 @@ def _refusal(request: HttpRequest, reason: str, *, lookup_id: str | None = None)
 
 
 def read_reason(header: str | None) -> str | None:
-    """The text of an X-Change-Reason header: UTF-8 as it is, or percent-encoded; raises InvalidRequest.
-
-    granian hands over an empty text for every header that is not ASCII: a reason must not be lost without a word.
-    """
+    """The text of an X-Change-Reason header: UTF-8 as it is, or percent-encoded; raises InvalidRequest."""
     if header is None:
         return None
     if not header.strip():
-        raise _bad_reason("is empty, or is not ASCII: percent-encode it")
+        raise _bad_reason("is empty")
     try:
         # WSGI hands over the header's bytes as latin-1 (PEP 3333).
         text = header.strip().encode("latin-1").decode("utf-8")

@@ -88,6 +88,7 @@ _JOINED_COLUMNS = (
     "links__connection_id",
     "links__connection__name",
     "links__connection__enabled",
+    "links__connection__protection_changes",
 )
 
 
@@ -127,8 +128,9 @@ def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
     )
 
 
-def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool) -> LinkFacts:
-    return LinkFacts(DirectoryRef(id=connection_id, name=name, client_id=str(client_id)), enabled)
+def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool, changes: int) -> LinkFacts:
+    directory = DirectoryRef(id=connection_id, name=name, client_id=str(client_id), protection_changes=changes)
+    return LinkFacts(directory, enabled)
 
 
 def permissions_of_key(key: KeyFacts) -> frozenset[str]:
@@ -343,4 +345,8 @@ def choose_directory(
         return None, ClientIdRequired()
     if not choices:
         return None, Forbidden()
-    return DirectoryRef(id=choices[0].id, name=choices[0].name, client_id=choices[0].client_id), None
+    chosen = choices[0]
+    directory = DirectoryRef(
+        id=chosen.id, name=chosen.name, client_id=chosen.client_id, protection_changes=chosen.protection_changes
+    )
+    return directory, None

@@ -25,6 +25,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from audit import log, security
+from audit.administration import keeps_own_records
 from audit.redact import ChangeJson
 from directory import errors as directory_errors
 from directory.access import is_within_any
@@ -192,6 +193,12 @@ def _check(connection_id: UUID, people: Sequence[Person]) -> None:
         return
     began = timezone.now()
     found = _read(connection_id, people)
+    with keeps_own_records():
+        _conclude(found, people, began)
+
+
+def _conclude(found: _Found, people: Sequence[Person], began: datetime) -> None:
+    """What follows from how the accounts of people were found by a look that began then."""
     present = []
     for person in people:
         assert person.object_guid is not None

@@ -6,7 +6,8 @@ Fixtures of one app live in that app's folder, the whole cast of accounts and ke
 import os
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -15,7 +16,7 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
 from playwright.sync_api import Browser
-from redis import Redis
+from redis import Redis, RedisError
 
 from tests.support.browser import running_browser
 from tests.support.clock import stay_within_a_day
@@ -35,6 +36,7 @@ prepare_environment()
 # Here and not left to pytest-django: conftests of single folders, read next, import models.
 django.setup()
 
+from audit import mark  # noqa: E402 - after Django is set up
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
 from directory import connection as connections  # noqa: E402
 from directory.ldap import Client, Schema  # noqa: E402
@@ -67,6 +69,15 @@ def reads_wait_for_the_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(reads, "_start", lambda: None)
     yield
     reads._waiting.clear()
+
+
+@pytest.fixture(autouse=True)
+def each_log_is_a_new_one() -> None:
+    """The log of the test before was thrown away: its mark would say so."""
+    (Path(settings.DATA_DIR) / "log-mark").unlink(missing_ok=True)
+    if REDIS_SOCKET.exists():
+        with suppress(RedisError), Redis.from_url(settings.REDIS_URL) as redis:
+            redis.delete(mark._KEY)
 
 
 @pytest.fixture(autouse=True)

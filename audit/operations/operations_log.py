@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from pydantic import Field
 
-from audit import sealing, statistics, verification
+from audit import heads, mark, sealing, statistics, verification
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
 from audit.overview_shapes import ChainJson, LogStatisticsJson, day_as_json, usage_as_json, verification_as_json
@@ -32,7 +32,9 @@ class SearchOperations(PageQuery):
     owner: Annotated[str | None, Field(description="User name of the person the credential acts as.")] = None
     key_name: Annotated[str | None, Field(description="Name of the API key or agent.")] = None
     operation: Annotated[str | None, Field(description="An operation's name, such as `users.update`.")] = None
-    target: Annotated[Guid | None, Field(description="objectGUID of the object concerned.")] = None
+    target: Annotated[
+        Guid | None, Field(description="objectGUID of the object concerned, or the id of a key, role, person ….")
+    ] = None
     outcome: Annotated[Outcome | None, Field(description="How it ended.")] = None
     request_id: Annotated[str | None, Field(description="X-Request-Id of the request.")] = None
     run_id: Annotated[Guid | None, Field(description="The run over an organizational unit's accounts.")] = None
@@ -148,12 +150,13 @@ def read_statistics(call: Call, *, query: ReadStatistics) -> LogStatisticsJson:
 )
 def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes its call
     """Read how far the operations log is sealed, and how it was verified last. This verifies nothing itself."""
-    unsealed = sealing.find_unsealed()
+    marked, unsealed = mark.find_mark(), sealing.find_unsealed()
     return {
-        "head": sealing.head(),
+        "head": heads.head(),
         "unsealed": unsealed.count,
         "oldestUnsealedAt": render_timestamp(unsealed.oldest),
         "refused": unsealed.refused,
+        "missing": mark.what_is_missing(marked) if marked and not mark.is_held(marked) else None,
         "lastVerification": verification_as_json(verification.last_verification()),
     }
 

@@ -20,7 +20,7 @@ from directory.saved_filters import (
     search_of,
     visible_filters,
 )
-from directory.search import run_search
+from directory.search import FILTER, run_search
 from directory.shapes.inputs import example
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
@@ -35,7 +35,7 @@ FilterName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S", d
 SearchedKinds = Annotated[
     SearchedKind, Field(description="What is searched, as paths (`users`) or as records (`user`) call it.")
 ]
-FilterText = Annotated[str, Field(description="An LDAP filter (RFC 4515).")]
+FilterText = Annotated[str, Field(description=FILTER)]
 FilterBase = Annotated[
     str | None, Field(description="UUID or distinguished name; kept by objectGUID. null: the directory's base.")
 ]

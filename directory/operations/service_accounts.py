@@ -5,9 +5,11 @@ from typing import Annotated, cast, get_args
 from annotated_types import MinLen
 from pydantic import Field
 
+from directory.access import client_of
 from directory.search import SearchQuery, run_search
 from directory.service_accounts import search_for
 from directory.shapes.service_account import ServiceAccount, ServiceAccountType
+from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.operation import RateCategory, operation
 from gateway.core.paging import Page
@@ -35,4 +37,5 @@ class ServiceAccountQuery(SearchQuery):
 )
 def search_service_accounts(call: Call, *, query: ServiceAccountQuery) -> Page[ServiceAccount]:
     """List managed service accounts and the users that services run under."""
-    return cast(Page[ServiceAccount], run_search(call, search_for(call, query.types), query))
+    search = search_for(client_of(call), query.types, sight=sight_of(call))
+    return cast(Page[ServiceAccount], run_search(call, search, query))

@@ -136,9 +136,9 @@ def why_unreadable(name: str, attribute: AttributeType | None, *, confidential: 
     No secret is shown to anybody, and access control lists have a permission of their own.
     """
     if is_credential(name) or (attribute is not None and is_credential(attribute.name)):
-        return "holds a secret and is never returned"
+        return "is never shown"
     if name.lower() in _HAS_ITS_OWN_OPERATION:
-        return "is never returned: access control has an operation of its own"
+        return "is never shown here: access control has an operation of its own"
     if attribute is not None and attribute.confidential and not confidential:
         return "is marked confidential by the directory's schema"
     return None

@@ -31,6 +31,8 @@ def chain_state(visit: Visit) -> ChainState | None:
 
 def _judged(chain: dict[str, Any]) -> tuple[str, str, str]:
     verification, oldest = chain["lastVerification"], parse_datetime(chain["oldestUnsealedAt"] or "")
+    if chain["missing"]:
+        return "bad", "Records are missing", f"{chain['missing'][0].upper()}{chain['missing'][1:]}."
     if chain["refused"]:
         return "bad", "Tampered with", f"Records that the gateway did not make: {chain['refused']}. They get no seal."
     if verification and verification["finding"]:

@@ -59,11 +59,15 @@ class CredentialRef:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryRef:
-    """The directory connection chosen for the call."""
+    """The directory connection chosen for the call.
+
+    `protection_changes` counts the gateway's own changes of who is protected: nothing older than them is shown.
+    """
 
     id: UUID
     name: str
     client_id: str
+    protection_changes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,6 @@
 """Whose request it is, by address: the peer, or what known proxies report of it. No limit is applied here.
 
-Header names with underscores: a WSGI environment has one key, HTTP_X_FORWARDED_FOR, for `X-Forwarded-For` and
-`X_Forwarded_For`. Seen with granian 2.8: two lines of the same spelling are joined by a comma, of two spellings the one
-that came last replaces the other, and nothing in the environment tells which it was. So they cannot be dropped here.
-What holds: from a peer that is no known proxy neither is read. A known proxy must therefore not let a client's
-`X_Forwarded_For` and `X_Forwarded_Proto` through; nginx drops such names by itself, others have to be told.
+A client's `X_Forwarded_For` cannot take the place of a proxy's `X-Forwarded-For`: `gateway.server` drops such names.
 """
 
 from collections.abc import Callable, Iterable

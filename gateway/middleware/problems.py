@@ -9,7 +9,7 @@ from gateway.surfaces.problems import as_problem, error_of, error_response, is_m
 
 
 class ProblemMiddleware:
-    """Below `/api`, `/rest`, `/ad`, `/mcp` no error leaves as a page; everywhere a GatewayError becomes its answer."""
+    """Where programs ask, and supervisors, no error leaves as a page; everywhere a GatewayError becomes its answer."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
 from gateway.core.shapes import Moment, render_timestamp
-from gateway.readiness import Check, readiness
+from gateway.readiness import Check, HealthStatus, readiness, status_of
 from gateway.workers import ALIVE, Worker, find_workers
 
 
@@ -26,9 +26,9 @@ class WorkerJson(TypedDict):
 
 
 class HealthJson(TypedDict):
-    """`status` is `ok` when all checks are."""
+    """`status` is `ok` when all checks are, `degraded` while a part of the work can be done."""
 
-    status: Literal["ok", "unavailable"]
+    status: HealthStatus
     checks: list[CheckJson]
     workers: list[WorkerJson]
 
@@ -51,7 +51,7 @@ def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation tak
         found, check = _check_workers()
         checks.append(check)
     return {
-        "status": "ok" if all(check.detail is None for check in checks) else "unavailable",
+        "status": status_of(checks),
         "checks": [
             {"name": check.name, "status": "ok" if check.detail is None else "unavailable", "detail": check.detail}
             for check in checks
@@ -64,6 +64,6 @@ def _check_workers() -> tuple[list[Worker], Check]:
     try:
         found = find_workers()
     except (RedisError, OSError) as error:
-        return [], Check("workers", str(error) or type(error).__name__)
+        return [], Check("workers", str(error) or type(error).__name__, essential=False)
     missing = f"no worker has given a sign of life for {ALIVE.total_seconds():g} s"
-    return found, Check("workers", None if found else missing)
+    return found, Check("workers", None if found else missing, essential=False)

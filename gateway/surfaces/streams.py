@@ -31,7 +31,7 @@ _CONTENT_TYPES = {
     StreamFormat.CSV: "text/csv; charset=utf-8; header=present",
 }
 _STREAMS_AT_ONCE = 4
-"""In one process. Each keeps one of its eight threads for as long as the client takes to read; the others go on."""
+"""In one process. Each keeps the identities of all that it will show for as long as its client takes to read."""
 _free = BoundedSemaphore(_STREAMS_AT_ONCE)
 _BLOCK = 1 << 16  # octets: the server takes several blocks in advance of a slow reader, of whatever size they are
 _SEPARATOR = re.compile(r"[;\\]")

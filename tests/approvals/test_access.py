@@ -234,7 +234,7 @@ def test_what_changed_meanwhile_is_not_what_was_approved(
     elif meanwhile == "role":
         role.permissions.add(*permissions(["directory.reset_password"]))
     else:  # the same name, somebody else
-        Person.objects.filter(pk=owner.pk).update(username="hopper")
+        Person.objects.filter(pk=owner.pk).update(username="hopper", name_key="hopper")
         make_person("grace", superuser=True)
     assert console.get(f"/rest/change-requests/{held.id}/forecast").body["stale"] is True
     decide(approver, held)

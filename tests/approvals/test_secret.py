@@ -17,6 +17,7 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
+from gateway.pipeline import approved
 from keys.models import Person
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
@@ -184,14 +185,14 @@ def test_nothing_is_written_that_cannot_be_kept(
 ) -> None:
     held = ask(careful, ada)
     approve(approver, held)
-    propose = pipeline._propose
+    propose = approved.propose
 
     def settled_meanwhile(*args: Any) -> Any:
         proposed = propose(*args)
         ChangeRequest.objects.update(status="failed")
         return proposed
 
-    monkeypatch.setattr(pipeline, "_propose", settled_meanwhile)
+    monkeypatch.setattr(approved, "propose", settled_meanwhile)
     pipeline.apply_change_request(UUID(held))
     assert directory.can_sign_in(ada, PASSWORD)
     assert ChangeRequest.objects.get().secret == ""

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
-from audit import log, sealing
+from audit import heads, log, sealing
 from audit.append_only import TABLE
 from audit.models import LogVerification, OperationRecord
 from audit.verification import last_verification
@@ -42,6 +42,7 @@ def test_an_empty_log(console: Console) -> None:
         "unsealed": 0,
         "oldestUnsealedAt": None,
         "refused": 0,
+        "missing": None,
         "lastVerification": None,
     }
 
@@ -52,7 +53,7 @@ def test_what_is_sealed_and_what_waits(console: Console) -> None:
     sealing.seal_records()
     first, _ = write(), write()
     body = console.get(PATH).body
-    assert body["head"] == sealing.head()
+    assert body["head"] == heads.head()
     assert (body["head"]["seal"], body["head"]["records"]) == (1, 3)
     assert body["unsealed"] == 2
     assert body["oldestUnsealedAt"] == first.at.isoformat().replace("+00:00", "Z")

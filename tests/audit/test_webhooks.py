@@ -19,7 +19,7 @@ from django.test import Client, override_settings
 from django.utils import timezone
 
 from audit import log, sealing, webhook_delivery, webhooks
-from audit.models import WebhookDelivery, WebhookEndpoint
+from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
 from demo.certificates import CertificateAuthority
 from gateway.core.address_rules import may_be_reached, parse
 from gateway.core.configuration import WebhooksSection
@@ -189,6 +189,9 @@ def test_an_endpoint_that_is_gone_is_disabled(endpoint: WebhookEndpoint, receive
     endpoint.refresh_from_db()
     assert not endpoint.enabled
     assert WebhookDelivery.objects.get().state == "dead"
+    record = OperationRecord.objects.get(operation="webhook-endpoints.update")
+    assert (record.owner, record.target_id) == ("(gateway)", endpoint.pk)
+    assert record.changes == [{"attribute": "enabled", "before": ["true"], "after": ["false"]}]
 
 
 def test_a_server_that_is_away(endpoint: WebhookEndpoint, receiver: Receiver) -> None:

@@ -124,6 +124,7 @@ def test_a_run_is_followed_while_it_goes_on(sign_in: SignIn, connection: Directo
 
 def test_a_directory_that_is_away_does_not_hold_up_the_page(sign_in: SignIn, connection: DirectoryConnection) -> None:
     connection.urls = ["ldaps://127.0.34.2"]
+    connection.bind_password_given = True
     connection.save()
     page = sign_in(make_person(may=["directory.view_directoryconnection"]))
     away = page.get_by_role("listitem").filter(has_text="Directory corp")

@@ -1,9 +1,13 @@
 """Every change of the gateway's own tables is a record with its values, whichever way in: no record, no change."""
 
+import io
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.core.management import call_command
 from django.db import transaction
 from django.test import RequestFactory
 
@@ -24,6 +28,7 @@ from tests.contracts.own_tables import (
 )
 from tests.contracts.test_unwritable_log import unwritable_log
 from tests.support.cast import Console, make_person
+from tests.support.domain import Domain
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -184,11 +189,30 @@ def test_values_and_names(world: World) -> None:
         assert "raisesAccess" not in record
 
 
-def test_django_itself_at_the_machine(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from django.core.management import call_command
-
+def test_commands_of_django(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They go around all operations: `createsuperuser` and `changepassword` are recorded nevertheless."""
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", "a long, unusual phrase")
     call_command("createsuperuser", username="root", email="root@example.test", interactive=False, verbosity=0)
-    [record] = OperationRecord.objects.all()
-    assert (record.operation, record.surface, record.owner) == ("people.create", "worker", "(command line)")
-    assert record.raised_access
+    [made] = OperationRecord.objects.all()
+    assert (made.operation, made.surface, made.owner) == ("people.create", "worker", "(command line)")
+    assert made.raised_access
+    monkeypatch.setattr("getpass.getpass", lambda *_, **__: "another unusual phrase")
+    call_command("changepassword", "root", stdout=io.StringIO())
+    changed = OperationRecord.objects.exclude(pk=made.pk).get()
+    assert (changed.operation, changed.target_dn) == ("people.update", "root")
+    assert changed.changes == [{"attribute": "password", "before": ["<secret>"], "after": ["<secret>"]}]
+
+
+def test_the_demonstration(world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, domain: Domain) -> None:
+    """What it makes is recorded, and made anew it is no change; its approver stands behind nothing."""
+    ca = tmp_path / "ca.pem"
+    ca.write_text(domain.ca_pem)
+    directory = {"url": "ldaps://dc", "baseDn": "DC=a", "bindDn": "CN=b", "bindPassword": "c", "caFile": str(ca)}
+    known: dict[str, Any] = {"directory": directory}
+    for _ in range(2):
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(known)))
+        told = io.StringIO()
+        call_command("seed_demo", stdout=told)
+        known |= json.loads(told.getvalue())
+    names = sorted(OperationRecord.objects.values_list("operation", flat=True))
+    assert names == ["api-keys.create", "directories.create", "people.create", "people.create", "roles.create"]

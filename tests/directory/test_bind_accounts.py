@@ -129,12 +129,13 @@ def test_an_account_that_was_renamed_since(
     assert reset(ordinary, service).status == 403
     unit = f"/api/ad/organization-units/{directory.guid(organizational_unit)}"
     assert ordinary.post(f"{unit}/rename", {"name": "x"}).status == 403
-    connection.bind_dn = directory.dn(decoy)
+    successor = directory.add_user(parent=organizational_unit)
+    connection.bind_dn = directory.dn(successor)
     connection.save()
     start_anew()
-    assert reset(ordinary, decoy).status == 403  # it is looked up anew
+    assert reset(ordinary, successor).status == 403  # it is looked up anew
     connection.refresh_from_db()
-    assert connection.bind_account == directory.sid(decoy)
+    assert connection.bind_account == directory.sid(successor)
 
 
 def test_an_account_of_this_domain_that_signs_in_to_another(
@@ -193,3 +194,17 @@ def test_whom_a_name_stands_for_is_looked_up_again(
     directory.delete(service)
     successor = directory.add_user(name.removeprefix("CN="), parent=parent)
     assert reset(ordinary, successor).status == 403
+
+
+def test_what_is_learnt_is_not_set_back_by_a_change_of_the_connection(
+    ordinary: Integration, domain: Domain, directory: Directory, service: UUID
+) -> None:
+    """Somebody else may have had the row in hand meanwhile."""
+    connection = make_connection(domain, bind_dn=directory.dn(service), enabled=False)
+    assert reset(ordinary, service).status == 403
+    connections.count_protection_change(connection.id)
+    connection.name = random_name("renamed")
+    connection.save()
+    connection.refresh_from_db()
+    assert (connection.bind_account, connection.protection_changes) == (directory.sid(service), 1)
+    assert connection.revision == 2

@@ -138,6 +138,8 @@ def test_ambiguous_names_are_not_resolved_by_it(
         assert ask(integration, "users", base=organizational_unit, **query).body["total"] == 1
         assert ask(unprivileged, "users", base=organizational_unit, **query).body["total"] == 0
     assert ask(unprivileged, "users", base=organizational_unit, q="Plai").body["total"] == 1
+    for text in ("(anr=*)", "(anr=Vault*)", "(!(anr>=Vault))"):
+        assert ask(unprivileged, "users", filter=text).code == "AD.Filter.Unsupported"
 
 
 def test_values_written_are_secrets_to_log_dry_run_and_approver(

@@ -19,7 +19,7 @@ from tests.directory.conftest import DELEGATED
 from tests.directory.protected_kinds import Estate, Kind, protected_objects
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
 from tests.support.delegated import Delegated
-from tests.support.directory import Directory
+from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 from tests.support.redis import RedisServer
 
@@ -216,3 +216,23 @@ def test_everything_else_is_done(operation: Operation, world: World) -> None:
 def test_what_is_read_says_so(ordinary: Integration, estate: Estate) -> None:
     for name, kind in estate.items():
         assert ordinary.get(f"/api/ad/objects/{kind.target}").body["protected"] is not kind.only_holds, name
+
+
+def test_no_restore_of_what_was_protected(
+    ordinary: Integration, estate: Estate, directory: Directory, organizational_unit: str
+) -> None:
+    member, policy = directory.add_user(parent=organizational_unit), random_name("policy")
+    directory.add_values(estate["group that may replicate"].target, member=directory.dn(member))
+    administrator = directory.add_user(parent=organizational_unit)
+    directory.add_values(f"CN=Domain Admins,CN=Users,{directory.base_dn}", member=directory.dn(administrator))
+    policies = f"CN=Policies,CN=System,{directory.base_dn}"
+    linked = directory.add(f"CN={policy},{policies}", {"objectClass": "groupPolicyContainer"})
+    inside = directory.add(f"CN=Machine,CN={policy},{policies}", {"objectClass": "container"})
+    for guid in (member, administrator, linked):
+        directory.delete(guid, recursive=True)
+    for guid in (member, administrator, linked, inside):
+        for body in (None, {"parent": organizational_unit}):
+            assert is_refused(ordinary.post(f"/api/ad/deleted-objects/{guid}/restore", body)), directory.read(
+                guid, deleted=True
+            )
+        assert not directory.exists(guid)

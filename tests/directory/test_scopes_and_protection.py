@@ -7,8 +7,9 @@ import pytest
 
 from gateway.core.call import SupervisionLevel
 from tests.directory.conftest import either_account
-from tests.support.cast import Integration, all_permissions, make_integration
+from tests.support.cast import Integration, all_permissions, make_connection, make_integration
 from tests.support.directory import Directory, random_name
+from tests.support.domain import Domain
 
 pytestmark = either_account
 
@@ -178,3 +179,36 @@ def test_what_is_there_for_everybody_takes_objects(
     finally:
         directory.delete(moved)
         directory.delete(UUID(created.body["id"]))
+
+
+def test_what_is_shown_is_never_older_than_the_gateways_own_change(
+    ordinary: Integration,
+    domain: Domain,
+    ada: UUID,
+    directory: Directory,
+    organizational_unit: str,
+) -> None:
+    """Whichever process, and whichever connection to the domain, the change was made by."""
+    group = directory.add_group(parent=organizational_unit, members=[ada])
+    operators = directory.guid(f"CN=Backup Operators,CN=Builtin,{directory.base_dn}")
+    elsewhere = make_integration(make_connection(domain))
+    unit = directory.guid(organizational_unit)
+
+    def shown() -> set[bool]:
+        seen = set()
+        for caller in (ordinary, elsewhere):
+            seen.add(caller.get(f"/api/ad/users/{ada}").body["protected"])
+            seen.update(item["protected"] for item in caller.get(f"/api/ad/users?base={unit}").body["items"])
+        return seen
+
+    assert shown() == {False}
+    administrator = make_integration(make_connection(domain))
+    for change, protected in (
+        (lambda: administrator.post(f"/api/ad/groups/{operators}/members", {"add": [str(group)]}), True),
+        (lambda: administrator.post(f"/api/ad/groups/{group}/rename", {"name": random_name("group")}), True),
+        (lambda: administrator.post(f"/api/ad/groups/{operators}/members", {"remove": [str(group)]}), False),
+        (lambda: administrator.patch(f"/api/ad/groups/{operators}", {"add": {"member": directory.dn(group)}}), True),
+        (lambda: administrator.delete(f"/api/ad/groups/{group}"), False),
+    ):
+        assert change().status in (200, 204)
+        assert shown() == {protected}

@@ -122,7 +122,7 @@ def test_delegated_ones_of_windows_2025(connection: DirectoryConnection) -> None
     assert extend is not None
     classes = [b"top", b"person", b"organizationalPerson", b"user", b"computer", b"msDS-DelegatedManagedServiceAccount"]
     entry = Entry("CN=Delegated", {"objectClass": classes, "msDS-ManagedPasswordInterval": [b"30"]})
-    part = extend(entry)["serviceAccount"]
+    part = extend(entry, entry)["serviceAccount"]
     assert (part["type"], part["passwordChangeIntervalDays"]) == ("delegated-managed", 30)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from audit.models import OperationRecord
@@ -345,10 +345,13 @@ _BREAKS = st.sampled_from(["", ";", "\t", "\r", "\n", "\r\n", "\v", "\f", "\x85"
 _LEADS = st.sampled_from(["", " ", "\u00a0", "\u3000", "\u200b", "\ufeff", '"', "'", "\x00", "  "])
 _SIGNS = [chr(code) for code in range(0x10000) if unicodedata.normalize("NFKC", chr(code))[:1] in set("=+-@")]
 _CELLS = st.lists(
-    st.tuples(_BREAKS, _LEADS, st.sampled_from(_SIGNS) | st.just(""), st.text(max_size=6)), min_size=1, max_size=5
+    st.tuples(_BREAKS, _LEADS, st.sampled_from(_SIGNS) | st.just(""), st.text("ab1;,=-' \n", max_size=6)),
+    min_size=1,
+    max_size=5,
 ).map(lambda parts: "".join("".join(part) for part in parts))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(_CELLS)
 def test_no_cell_holds_what_a_spreadsheet_runs(text: str) -> None:
     """Whatever a reader takes for separators, and whatever it skips in front of a value."""

@@ -87,12 +87,51 @@ def connect_to(url: str, name: str = "nowhere") -> None:
     DirectoryConnection.objects.create(name=name, urls=[url], base_dn="DC=x", bind_dn="CN=x", bind_password="x")
 
 
-def test_directory_away(client: Client) -> None:
-    connect_to("ldaps://127.0.34.2")
+def test_every_directory_away(client: Client) -> None:
+    for name in ("nowhere", "nowhere else"):
+        connect_to("ldaps://127.0.34.2", name)
     status, body = ready(client)
-    assert status == 503
-    assert body["checks"][-1]["name"] == "directory nowhere"
-    assert body["checks"][-1]["detail"]
+    assert (status, body["status"]) == (503, "unavailable")
+    assert {check["name"] for check in body["checks"] if check.get("detail")} == {
+        "directory nowhere",
+        "directory nowhere else",
+    }
+
+
+def test_one_directory_away_while_another_serves(client: Client, console: Console, domain: Domain) -> None:
+    connect_to("ldaps://127.0.34.2")
+    make_connection(domain, name="corp")
+    status, body = ready(client)
+    assert (status, body["status"]) == (200, "degraded")
+    assert [check["name"] for check in body["checks"] if check["status"] != "ok"] == ["directory nowhere"]
+    assert ready(client, REMOTE_ADDR="192.0.2.1") == (200, {"status": "degraded"})
+    assert console.get("/rest/health").body["status"] == "degraded"
+
+
+def test_what_nobody_foresaw_is_told_as_json(client: Client, domain: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_connection(domain, name="corp")
+
+    def fail(*_: object) -> None:
+        raise LookupError("secret inside")
+
+    monkeypatch.setattr("gateway.readiness.get_client", fail)
+    status, body = ready(client)
+    assert (status, body["checks"][-1]["detail"]) == (503, "LookupError")
+    monkeypatch.setattr("gateway.health.status_of", fail)
+    client.raise_request_exception = False
+    assert_problem(client.get("/health/ready"), 500, "Server.Error")
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready", "/metrics"])
+def test_supervisors_are_never_answered_with_a_page(client: Client, path: str) -> None:
+    assert_problem(client.post(path, {"a": "b"}), 405, "Request.MethodNotAllowed")
+    assert_problem(client.get(f"{path}/nothing"), 404, "Request.NotFound")
+
+
+def assert_problem(response: Any, status: int, code: str) -> None:
+    assert (response.status_code, response["Content-Type"]) == (status, "application/problem+json")
+    assert response.json()["code"] == code
+    assert b"secret inside" not in response.content
 
 
 def test_what_does_not_answer_is_waited_for_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +168,7 @@ def test_without_a_worker(console: Console, no_worker: None, monkeypatch: pytest
         earlier.setattr(workers, "time", lambda: time.time() - 31)
         workers.give_sign("celery@gone")
     body = console.get("/rest/health").body
-    assert (body["status"], body["workers"]) == ("unavailable", [])
+    assert (body["status"], body["workers"]) == ("degraded", [])
     assert body["checks"][-1]["detail"] == "no worker has given a sign of life for 30 s"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit import sealing
+from audit import heads, sealing
 
 
 class Command(BaseCommand):
@@ -23,15 +23,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         sealing.seal_records()
-        head = sealing.head()
+        head = heads.head()
         if head is None:
             raise CommandError("Nothing has been logged yet.")
         if options["syslog"]:
-            sealing.log_head(head)
+            heads.log_head(head)
         if options["file"] is None:
             self.stdout.write(json.dumps(head))
             return
         try:
-            sealing.write_head(head, options["file"])
+            heads.write_head(head, options["file"])
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from None

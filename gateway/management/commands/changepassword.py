@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.management.commands import changepassword
 
 from audit.administration import recorded
-from audit.command_line import call_of_command
+from audit.unattended import call_of_command
 from keys.models import Person
 
 

@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand
 from django.db.models import Model
 
 from audit.administration import recorded
-from audit.command_line import call_of_command
+from audit.unattended import call_of_command
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Link, Person, Role
 from keys.permissions import GRANTABLE, find_permissions
@@ -88,10 +88,13 @@ def _connection(directory: dict[str, str]) -> DirectoryConnection:
         "ca_certificate": Path(directory["caFile"]).read_text(),
     }
     connection, created = DirectoryConnection.objects.get_or_create(name=CONNECTION, defaults=wanted)
+    if connection.rotated_at is not None:
+        del wanted["bind_password"]  # the gateway alone knows the one of now
     outdated = [name for name, value in wanted.items() if getattr(connection, name) != value]
     if outdated and not created:
         for name in outdated:
             setattr(connection, name, wanted[name])
+        connection.bind_password_given = True  # whoever starts the demonstration has made the directory, too
         connection.save(update_fields=outdated)
     return connection
 

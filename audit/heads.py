@@ -1,0 +1,48 @@
+"""The head of the log's chain: what to keep where who can change the database cannot reach."""
+
+import json
+import os
+import syslog
+import tempfile
+from pathlib import Path
+
+from typing_extensions import TypedDict
+
+from audit.models import LogSeal
+from gateway.core.shapes import Moment, render_timestamp
+
+
+class Head(TypedDict):
+    """The end of the chain."""
+
+    seal: int
+    records: int
+    mac: str
+    sealedAt: Moment
+
+
+def head() -> Head | None:
+    """The newest seal; None when nothing has been sealed."""
+    newest = LogSeal.objects.order_by("-number").defer("entries").first()
+    if newest is None:
+        return None
+    return {
+        "seal": newest.number,
+        "records": newest.records,
+        "mac": newest.mac,
+        "sealedAt": render_timestamp(newest.sealed_at) or "",
+    }
+
+
+def write_head(found: Head, file: Path) -> None:
+    """Put the head in a file, whole or not at all."""
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:
+        json.dump(found, new)
+        new.write("\n")
+    os.replace(new.name, file)
+
+
+def log_head(found: Head) -> None:
+    """Give the head to syslog, whose messages usually leave the machine."""
+    syslog.openlog("directory-management-gateway", 0, syslog.LOG_AUTHPRIV)
+    syslog.syslog(syslog.LOG_NOTICE, f"operations log head {json.dumps(found)}")

@@ -1,0 +1,24 @@
+"""Who changes the gateway's own tables when nobody who signed in does: a command, or the gateway by itself."""
+
+from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
+
+
+def call_of_command(name: str) -> Call:
+    """The call of a management command. More access waits for nobody there: whoever runs one holds the database."""
+    return _call("(command line)", f"manage.py {name}")
+
+
+def call_of_gateway(reason: str) -> Call:
+    """The call of what the gateway does by itself, and why."""
+    return _call("(gateway)", "gateway", reason)
+
+
+def _call(owner: str, credential: str, reason: str | None = None) -> Call:
+    """No person can be called like these owners: neither name is one of a local account or of a directory."""
+    return Call(
+        surface=Surface.WORKER,
+        person=PersonRef(id=0, username=owner, display_name=owner.strip("()").capitalize()),
+        credential=CredentialRef(kind=CredentialKind.SESSION, id=credential),
+        permissions=frozenset(),
+        reason=reason,
+    )

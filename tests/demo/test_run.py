@@ -1,0 +1,71 @@
+"""Where the demonstration puts its domain controller."""
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo import run
+from demo.domain_controller import LDAP_PORTS
+from demo.run import CannotRun, Demonstration
+
+
+class Screen:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+@contextmanager
+def taken(*addresses: str) -> Iterator[None]:
+    """Another domain controller has one of its ports there."""
+    with ExitStack() as stack:
+        for address in addresses:
+            stack.enter_context(socket.create_server((address, LDAP_PORTS[1])))
+        yield
+
+
+@pytest.fixture
+def demonstration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """Makes one that has run before at an address, or never."""
+
+    def make(earlier: str | None) -> tuple[Demonstration, Screen]:
+        credentials = tmp_path / "credentials.json"
+        if earlier:
+            credentials.write_text(json.dumps({"directory": {"url": f"ldaps://{earlier}", "bindPassword": "x"}}))
+        monkeypatch.setattr(run, "CREDENTIALS", credentials)
+        monkeypatch.setattr(run, "DIRECTORY", tmp_path)
+        screen = Screen()
+        return Demonstration(screen, None, tmp_path), screen
+
+    return make
+
+
+def test_it_stays_where_it_was(demonstration: Any) -> None:
+    demo, screen = demonstration("127.0.9.77")
+    assert demo._controller.address == "127.0.9.77"
+    assert screen.said == []
+
+
+def test_it_moves_when_somebody_else_is_there(demonstration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with taken("127.0.9.77"):
+        demo, screen = demonstration("127.0.9.77")
+    moved = demo._controller.address
+    assert moved != "127.0.9.77"
+    assert screen.said == [f"127.0.9.77 is in use; the domain controller moves to {moved}."]
+    monkeypatch.setattr(type(demo._controller), "is_provisioned", True)
+    monkeypatch.setattr(type(demo._controller), "prepare", lambda _: None)
+    demo._prepare_domain()
+    assert demo._credentials["directory"] == {"url": f"ldaps://{moved}", "bindPassword": "x"}
+
+
+def test_no_address_is_free(demonstration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "is_port_free", lambda *_: False)
+    with pytest.raises(CannotRun, match=r"127\.0\.9\.x"):
+        demonstration("127.0.9.77")
