@@ -197,6 +197,7 @@ class Servers:
             "GATEWAY_LOG_LEVEL": "INFO",
             "GATEWAY_SECRET_KEY": secrets.token_urlsafe(32),
             "GATEWAY_ENCRYPTION_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "GATEWAY_LOG_KEYS": secrets.token_urlsafe(32),
             "Directory__OperationSeconds": str(OPERATION_SECONDS),
             "Runs__WaitSeconds": "10",
             # Limits stay on, with their counters in Redis; they are only never reached.

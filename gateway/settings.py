@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from gateway.core.configuration import BadConfiguration, load_configuration
-from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from, secret_from
+from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from
+from gateway.core.kept_secrets import FILES, encryption_keys_from, log_keys_from, secret_key_from
 from gateway.core.private_files import (
     database_files,
     make_private_by_default,
@@ -26,22 +27,21 @@ try:
     CONFIGURATION = load_configuration()
     DATABASES = {"default": database_from(os.environ.get("DATABASE_URL") or f"sqlite:///{DATA_DIR}/gateway.sqlite3")}
     _single = DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    _is_new = False
     if _single:
         # Whoever reads these is as good as an administrator. With PostgreSQL no secret lies on this machine's disk.
         require_private_directory(DATA_DIR)
         _database = Path(DATABASES["default"]["NAME"])
         _database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for _file in (*database_files(_database), *(DATA_DIR / name for name in ("secret-key", "encryption-keys"))):
+        for _file in (*database_files(_database), *(DATA_DIR / name for name in FILES)):
             require_private(_file)
-    SECRET_KEY = secret_from(os.environ, "GATEWAY_SECRET_KEY", DATA_DIR / "secret-key", single_machine=_single)
-    ENCRYPTION_KEYS = [
-        key.strip()
-        for key in secret_from(
-            os.environ, "GATEWAY_ENCRYPTION_KEYS", DATA_DIR / "encryption-keys", single_machine=_single
-        ).split(",")
-    ]
-    # What the operations log is sealed with. The first key seals; each of them is good for verifying.
-    LOG_KEYS = [key for key in os.environ.get("GATEWAY_LOG_KEYS", "").split(",") if key] or ENCRYPTION_KEYS
+        _is_new = not _database.exists()
+    SECRET_KEY = secret_key_from(os.environ, DATA_DIR, single_machine=_single)
+    ENCRYPTION_KEYS = encryption_keys_from(os.environ, DATA_DIR, single_machine=_single)
+    # Until they had keys of their own, logs were sealed with the encryption keys.
+    LOG_KEYS = log_keys_from(
+        os.environ, DATA_DIR, single_machine=_single, formerly=None if _is_new else ENCRYPTION_KEYS
+    )
     REDIS_URL = redis_from(os.environ.get("REDIS_URL") or "redis://127.0.0.1:6379/0")
     ALLOWED_HOSTS = hosts_from(os.environ, development=DEVELOPMENT)
     _mail = mail_from(os.environ, development=DEVELOPMENT)

@@ -7,12 +7,22 @@ Each field is a key: `RequestLimits:MaxBodyBytes` is `[RequestLimits] MaxBodyByt
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+VARIABLES = frozenset(
+    f"GATEWAY_{name}"
+    for name in (
+        *("CONFIG", "ENVIRONMENT", "DATA_DIR", "SECRET_KEY", "ENCRYPTION_KEYS", "LOG_KEYS", "ALLOWED_HOSTS"),
+        *("TRUSTED_ORIGINS", "LOG_FORMAT", "LOG_LEVEL", "TEST_DATABASE", "SCREENSHOTS"),
+    )
+)
+"""Variables of the environment that are no keys of the configuration; the last two are the tests'."""
 
 
 class BadConfiguration(Exception):
@@ -181,7 +191,7 @@ class MetricsSection(Section):
 class Configuration(BaseModel):
     """All sections."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     Web: WebSection = WebSection()
     RequestLimits: RequestLimitsSection = RequestLimitsSection()
@@ -243,7 +253,11 @@ def load_configuration(environment: Mapping[str, str] = os.environ) -> Configura
             raise BadConfiguration(f"GATEWAY_CONFIG={file}: {error}") from None
     for key, text in environment.items():
         path = key.split("__")
-        if len(path) < 2 or path[0] not in Configuration.model_fields:
+        if len(path) < 2:
+            _require_known_variable(key)
+            continue
+        if path[0] not in Configuration.model_fields:
+            _require_other_section(key, path)
             continue
         holder = values
         for name in path[:-1]:
@@ -254,5 +268,44 @@ def load_configuration(environment: Mapping[str, str] = os.environ) -> Configura
     try:
         return Configuration.model_validate(values)
     except ValidationError as refusal:
-        lines = [f"{':'.join(str(part) for part in error['loc'])}: {error['msg']}" for error in refusal.errors()]
-        raise BadConfiguration("; ".join(lines)) from None
+        raise BadConfiguration("; ".join(_described(error) for error in refusal.errors())) from None
+
+
+def _described(error: Any) -> str:
+    """One thing that is wrong with the values, and what may have been meant by an unknown name."""
+    path = [str(part) for part in error["loc"]]
+    if error["type"] != "extra_forbidden":
+        return f"{':'.join(path)}: {error['msg']}"
+    *sections, name = path
+    model = _field_type(sections) if sections else Configuration
+    near = nearest(name, getattr(model, "model_fields", {}), cutoff=0.0)
+    return f"{':'.join(path)}: there is no such {'key' if sections else 'section'}; the nearest is {near}"
+
+
+def _require_known_variable(name: str) -> None:
+    """Refuse a variable that is spelt nearly as one of the gateway's. Others that begin so may be somebody else's."""
+    if name in VARIABLES or not name.upper().startswith("GATEWAY_"):
+        return
+    if near := nearest(name.upper(), VARIABLES):
+        raise BadConfiguration(f"{name}: there is no such variable; the nearest is {near}")
+
+
+def _require_other_section(name: str, path: list[str]) -> None:
+    """Refuse a variable that is spelt nearly as a key of the configuration is."""
+    section = nearest(path[0], Configuration.model_fields)
+    if section is None:
+        return
+    near = [section]
+    for part in path[1:]:
+        known = nearest(part, getattr(_field_type(near), "model_fields", {}), cutoff=0.0)
+        if known is None:
+            break
+        near.append(known)
+    raise BadConfiguration(f"{name}: there is no such variable; the nearest is {'__'.join(near)}")
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.8) -> str | None:
+    """The known name that is spelt most like this one, upper case or not; None when none is like it."""
+    by_spelling = {each.casefold(): each for each in known}
+    found = get_close_matches(name.casefold(), by_spelling, n=1, cutoff=cutoff)
+    return by_spelling[found[0]] if found else None

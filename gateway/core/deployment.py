@@ -1,14 +1,10 @@
-"""What the deployment gives through the environment: database, secrets, mail server. Read once by settings."""
+"""What the deployment gives through the environment: database, Redis, hosts, mail server. Read once by settings."""
 
-import os
-import secrets
 from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
-
-from cryptography.fernet import Fernet
 
 from gateway.core.configuration import BadConfiguration
 
@@ -139,30 +135,3 @@ def _flag(environment: Mapping[str, str], key: str) -> bool:
     if text not in ("true", "false"):
         raise BadConfiguration(f"{key}: must be true or false, not {text!r}")
     return text == "true"
-
-
-def _kept_secret(path: Path, make: Any) -> str:
-    """The secret in a file of mode 0600, made on the first start."""
-    try:
-        return path.read_text("ascii").strip()
-    except FileNotFoundError:
-        pass
-    path.parent.mkdir(parents=True, exist_ok=True)
-    value: str = make()
-    try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:  # another process of the same first start was faster
-        return path.read_text("ascii").strip()
-    with os.fdopen(handle, "w") as file:
-        file.write(value)
-    return value
-
-
-def secret_from(environment: Mapping[str, str], key: str, file: Path, *, single_machine: bool) -> str:
-    """A secret from the environment; on a single machine it may live in a file instead, made on the first start."""
-    if value := environment.get(key):
-        return value
-    if not single_machine:
-        raise BadConfiguration(f"{key}: must be set, the same on every host, when the database is PostgreSQL")
-    make = (lambda: Fernet.generate_key().decode()) if "ENCRYPTION" in key else (lambda: secrets.token_urlsafe(48))
-    return _kept_secret(file, make)

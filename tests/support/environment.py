@@ -33,7 +33,8 @@ def prepare_environment() -> None:
             # Limits are counted per client address, and here all clients have the same. See the fixture `limited`.
             "RateLimiting__Enabled": "false",
             # Not secret: they protect a database that lives as long as the tests.
-            "GATEWAY_SECRET_KEY": "tests",
+            "GATEWAY_SECRET_KEY": "the-secret-key-of-the-tests-of-the-gateway",
+            "GATEWAY_LOG_KEYS": "the-key-of-the-operations-log-of-the-tests",
             "GATEWAY_ENCRYPTION_KEYS": "dGVzdHMtdGVzdHMtdGVzdHMtdGVzdHMtdGVzdHMtISE=",
         }
     )

@@ -1,10 +1,11 @@
 """Configuration: the same keys in file and environment, and a start that stops at a bad value, naming it."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from gateway.core.configuration import BadConfiguration, load_configuration
+from gateway.core.configuration import VARIABLES, BadConfiguration, load_configuration
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -59,5 +60,65 @@ def test_a_bad_value_is_named(environment: dict[str, str], named: str) -> None:
         load_configuration(environment)
 
 
-def test_a_variable_of_no_section_is_somebody_elses() -> None:
-    assert load_configuration({"SOME__THING": "x"}) == load_configuration({})
+@pytest.mark.parametrize(
+    "name", ["SOME__THING", "some__Enabled", "GATEWAY_PORT", "GATEWAY_SERVICE_HOST", "GATEWAY_PORT_8000_TCP", "PATH"]
+)
+def test_a_variable_of_no_section_is_somebody_elses(name: str) -> None:
+    assert load_configuration({name: "x"}) == load_configuration({})
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("RateLimit__Enabled", "RateLimiting__Enabled"),
+        ("RATELIMITING__ENABLED", "RateLimiting__Enabled"),
+        ("RateLimiting__enabled", "Enabled"),
+        ("RateLimiting__Global__Request", "Requests"),
+        ("RateLimits__Global__Request", "RateLimiting__Global__Requests"),
+        ("Directorys__PoolSize", "Directory__PoolSize"),
+        ("RequestLimits__MaxBody", "MaxBodyBytes"),
+        ("GATEWAY_ALOWED_HOSTS", "GATEWAY_ALLOWED_HOSTS"),
+        ("GATEWAY_ALLOWED_HOST", "GATEWAY_ALLOWED_HOSTS"),
+        ("GATEWAY_SECRETKEY", "GATEWAY_SECRET_KEY"),
+        ("GATEWAY_ENCRYPTION_KEY", "GATEWAY_ENCRYPTION_KEYS"),
+        ("GATEWAY_LOGKEYS", "GATEWAY_LOG_KEYS"),
+        ("Gateway_Data_Dir", "GATEWAY_DATA_DIR"),
+    ],
+)
+def test_a_misspelt_variable_stops_the_start_with_the_nearest_name(name: str, near: str) -> None:
+    with pytest.raises(BadConfiguration, match=rf"the nearest is {near}$") as refusal:
+        load_configuration({name: "true"})
+    assert name.replace("__", ":") in str(refusal.value).replace("__", ":")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[RateLimit]\nEnabled = false", "RateLimit: there is no such section; the nearest is RateLimiting"),
+        ("[Metric]\nx = 1", "Metric: there is no such section; the nearest is Metrics"),
+        ("Enabled = false", "Enabled: there is no such section"),
+        ("[RateLimiting]\nEnable = false", "RateLimiting:Enable: there is no such key; the nearest is Enabled"),
+        (
+            "[RateLimiting.Global]\nRequest = 1",
+            "RateLimiting:Global:Request: there is no such key; the nearest is Requests",
+        ),
+        (
+            "[[RateLimiting.Paths]]\nPath='/x'\nRequests=1\nWindowSeconds=1\nX=1",
+            "RateLimiting:Paths:0:X: there is no such key",
+        ),
+    ],
+)
+def test_an_unknown_name_of_the_file_stops_the_start(text: str, named: str, tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(text)
+    with pytest.raises(BadConfiguration, match=re.escape(named)):
+        load_configuration({"GATEWAY_CONFIG": str(file)})
+
+
+def test_every_variable_that_is_read_is_known() -> None:
+    """Else a variable that is added later would be refused as a misspelling of another."""
+    found = set()
+    for folder in ("gateway", "audit", "keys", "directory", "approvals", "tests/support", "tests/browser", "demo"):
+        for file in (Path(__file__).parents[3] / folder).rglob("*.py"):
+            found |= set(re.findall(r"[\"'](GATEWAY_[A-Z_]*[A-Z])[\"']", file.read_text()))
+    assert found <= VARIABLES
