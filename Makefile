@@ -14,7 +14,7 @@ AT_CLOCK := $(if $(CLOCK),scripts/at-clock "$(CLOCK)")
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint format check bench faults screenshots reset lock install install-test
+.PHONY: help run manage test test-clocks lint format check bench faults screenshots clients reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,15 +55,21 @@ faults: install-test ## Kill processes and servers under load, then compare clie
 screenshots: install-test ## Take the README's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots
 
+clients: install-test ## Generate the typed clients under clients/ from docs/openapi/api.json
+	scripts/make-clients python clients/python
+	scripts/make-clients typescript clients/typescript
+
 reset: ## Clear the demonstration's data
 	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \
 		{ echo "The demonstration runs; stop it with Ctrl-C first" >&2; exit 1; }
 
-lock: install-test ## Write requirements.txt and requirements-dev.txt anew from pyproject.toml
+lock: install-test ## Write the requirements*.txt anew from pyproject.toml
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.txt
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" --group dev -c requirements.txt -o requirements-dev.txt
+	$(UV) pip compile -q --group node --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" -o requirements-node.txt
 
 install:
 	@scripts/bootstrap run

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import structlog
@@ -33,7 +33,8 @@ from directory.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden, ServiceUnavailable
-from gateway.core.shapes import render_timestamp
+from gateway.core.operation import Risk
+from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -51,13 +52,13 @@ NONE_KEPT: Final[Mapping[str, str | None]] = MappingProxyType({})
 
 
 class QueuedJson(TypedDict):
-    id: str
-    status: str
+    id: Id
+    status: Annotated[str, documented_as(Status)]
     operation: str
-    risk: str
+    risk: Annotated[str, documented_as(Risk)]
     target: ChangeTargetJson
-    createdAt: str | None
-    expiresAt: str | None
+    createdAt: Moment | None
+    expiresAt: Moment | None
 
 
 class QueuedAnswer(TypedDict):

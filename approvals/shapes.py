@@ -1,16 +1,18 @@
 """How a change request is answered (contract section 7)."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from typing_extensions import NotRequired, TypedDict
 
-from approvals.models import ChangeRequest
+from approvals.models import ChangeRequest, Status
 from audit.redact import ReferenceJson
-from gateway.core.shapes import render_timestamp
+from gateway.core.operation import Risk
+from gateway.core.problem_shapes import KEPT_PROBLEM
+from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 
 
 class ChangeTargetJson(TypedDict):
-    id: str | None
+    id: Id | None
     distinguishedName: str
 
 
@@ -38,29 +40,29 @@ class FirstApprovalJson(TypedDict):
     """The first of two approvals (`Approvals:ProtectedNeedsTwo`)."""
 
     by: str | None
-    at: str | None
+    at: Moment | None
     comment: str | None
 
 
 class ChangeRequestJson(TypedDict):
     """`firstApproval` is there only for a request that two people have to approve, once one has."""
 
-    id: str
-    status: str
+    id: Id
+    status: Annotated[str, documented_as(Status)]
     operation: str
-    risk: str
+    risk: Annotated[str, documented_as(Risk)]
     target: ChangeTargetJson
     requestedBy: RequestedByJson
     reason: str | None
     changes: list[ProposedChangeJson]
     references: list[ProposedReferenceJson]
     digest: str
-    createdAt: str | None
-    expiresAt: str | None
+    createdAt: Moment | None
+    expiresAt: Moment | None
     decidedBy: str | None
-    decidedAt: str | None
+    decidedAt: Moment | None
     comment: str | None
-    problem: dict[str, Any] | None
+    problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
     firstApproval: NotRequired[FirstApprovalJson]
 
 
@@ -89,7 +91,7 @@ class ReviewJson(TypedDict):
     barred: str | None
     deciders: list[str]
     codeNeeded: bool
-    secretUntil: str | None
+    secretUntil: Moment | None
 
 
 class GivenSecret(TypedDict):
@@ -124,7 +126,7 @@ class StatisticsJson(TypedDict):
 
     waiting: WaitingJson
     oldestWaitingSeconds: int | None
-    since: str | None
+    since: Moment | None
     ended: EndedJson
     medianSecondsToDecide: int | None
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing_extensions import TypedDict
 
 from audit.models import LogSeal
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Moment, render_timestamp
 
 
 class Head(TypedDict):
@@ -18,7 +18,7 @@ class Head(TypedDict):
     seal: int
     records: int
     mac: str
-    sealedAt: str
+    sealedAt: Moment
 
 
 def head() -> Head | None:

@@ -7,7 +7,7 @@ from typing_extensions import TypedDict
 from audit.heads import Head
 from audit.models import LogVerification, Outcome
 from audit.statistics import Day, Usage
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Moment, render_timestamp
 
 
 class DayJson(TypedDict):
@@ -31,7 +31,7 @@ class UsageJson(TypedDict):
 
 
 class LogStatisticsJson(TypedDict):
-    since: str
+    since: Moment
     days: list[DayJson]
     keys: list[UsageJson]
     otherKeys: UsageJson
@@ -41,7 +41,7 @@ class LogStatisticsJson(TypedDict):
 class VerificationJson(TypedDict):
     """`finding` is the first thing that was wrong, null when nothing was; then all `seals` and `records` were read."""
 
-    at: str
+    at: Moment
     seals: int
     records: int
     finding: str | None
@@ -55,7 +55,7 @@ class ChainJson(TypedDict):
 
     head: Head | None
     unsealed: int
-    oldestUnsealedAt: str | None
+    oldestUnsealedAt: Moment | None
     refused: int
     missing: str | None
     lastVerification: VerificationJson | None

@@ -5,6 +5,8 @@ from typing import Any
 
 from typing_extensions import NotRequired, TypedDict
 
+from gateway.core.shapes import Id
+
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
 
 
@@ -12,7 +14,7 @@ class ReferenceJson(TypedDict):
     """An object that values name, as it was when the change was held; `name` is as they spell it."""
 
     name: str
-    id: str
+    id: Id
     kind: str | None
     accountName: str | None
 

@@ -1,14 +1,17 @@
 """How a record of the operations log is answered (contract section 8)."""
 
+from typing import Annotated
+
 from typing_extensions import NotRequired, TypedDict
 
 from audit.models import OperationRecord, Outcome, Reversible
 from audit.redact import ChangeJson
-from gateway.core.shapes import render_timestamp
+from gateway.core.call import Surface
+from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 
 
 class RecordTargetJson(TypedDict):
-    id: str | None
+    id: Id | None
     kind: str | None
     distinguishedName: str | None
 
@@ -17,10 +20,10 @@ class RecordJson(TypedDict):
     """`raisesAccess` is there only for a change of the gateway's own tables that lets somebody do more than before: it
     says in words what."""
 
-    id: str
-    at: str
-    completedAt: str | None
-    surface: str
+    id: Id
+    at: Moment
+    completedAt: Moment | None
+    surface: Annotated[str, documented_as(Surface)]
     operation: str
     owner: str
     keyName: str | None
@@ -30,15 +33,15 @@ class RecordJson(TypedDict):
     directory: str | None
     target: RecordTargetJson | None
     changes: list[ChangeJson]
-    outcome: str
+    outcome: Annotated[str, documented_as(Outcome)]
     code: str | None
-    changeRequestId: str | None
+    changeRequestId: Id | None
     approvedBy: str | None
-    runId: str | None
+    runId: Id | None
     batchIndex: int | None
     reason: str | None
     server: str | None
-    reversible: str
+    reversible: Annotated[str, documented_as(Reversible)]
     raisesAccess: NotRequired[list[str]]
 
 

@@ -49,6 +49,7 @@ from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import Effect, Operation, Risk, find_operation
+from gateway.core.shapes import Id
 
 _NOUN_OF_KIND: Final = {kind.value: noun for noun, kinds in KINDS_OF_NOUN.items() if len(kinds) == 1 for kind in kinds}
 _ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
@@ -80,7 +81,7 @@ class Difference(TypedDict):
 class Reverted(TypedDict):
     """What a revert did: the record it reverts, the operation that is its inverse, the object, null if deleted."""
 
-    reverts: str
+    reverts: Id
     operation: str
     object: DirectoryObject | None
 

@@ -12,13 +12,13 @@ from typing_extensions import TypedDict
 
 from directory.run_models import AccountResult, AccountStatus, Run, RunLease, RunState
 from directory.runs import AccountResultJson, result
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Id, Moment, render_timestamp
 
 
 class RunUnitJson(TypedDict):
     """The organizational unit, by the name it had when the run was asked for."""
 
-    id: str
+    id: Id
     distinguishedName: str
 
 
@@ -32,7 +32,7 @@ class RunRequesterJson(TypedDict):
 class RunOverview(TypedDict):
     """A run without its results. `startedAt` is when a worker took it up first, null while it waits for one."""
 
-    runId: str
+    runId: Id
     action: Literal["enable", "disable"]
     state: Literal["queued", "running", "completed"]
     organizationalUnit: RunUnitJson
@@ -42,11 +42,11 @@ class RunOverview(TypedDict):
     failed: int
     requestedBy: RunRequesterJson
     reason: str | None
-    changeRequestId: str | None
+    changeRequestId: Id | None
     approvedBy: str | None
-    createdAt: str
-    startedAt: str | None
-    completedAt: str | None
+    createdAt: Moment
+    startedAt: Moment | None
+    completedAt: Moment | None
 
 
 class RunDetails(RunOverview):

@@ -6,7 +6,7 @@ Doing the run is `run_worker`'s, in a Celery worker; what an account's run would
 import time
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID, uuid4
 
 from celery import current_app
@@ -21,6 +21,8 @@ from directory.proposal import AccountsRun, Proposal
 from directory.run_models import AccountResult, AccountStatus, Plan, Run, RunState
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
+from gateway.core.problem_shapes import KEPT_PROBLEM
+from gateway.core.shapes import Id
 
 EXECUTE_RUN = "directory.tasks.execute_run"
 
@@ -42,16 +44,16 @@ class RunsUnavailable(ServiceUnavailable):
 
 
 class AccountResultJson(TypedDict):
-    id: str
+    id: Id
     distinguishedName: str | None
     status: Literal["succeeded", "unchanged", "failed"]
-    problem: dict[str, Any] | None
+    problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
 
 
 class RunResult(TypedDict):
     """A run and the results it has so far."""
 
-    runId: str
+    runId: Id
     action: Literal["enable", "disable"]
     state: Literal["queued", "running", "completed"]
     total: int

@@ -4,7 +4,7 @@ tokens, failed sign-ins.
 What may be done with them is decided in `policy`; how they come and go in `lifecycle`, `sessions` and `second_factor`.
 """
 
-from typing import Any
+from typing import Any, Literal
 from uuid import uuid4
 
 from django.conf import settings
@@ -259,7 +259,7 @@ class ApiKey(models.Model):
         return self.name
 
     @property
-    def state(self) -> str:
+    def state(self) -> Literal["active", "expired", "revoked"]:
         """`revoked`, `expired` or `active`."""
         if self.revoked_at is not None:
             return "revoked"

@@ -12,7 +12,7 @@ from directory import errors as directory_errors
 from directory.connection import get_client
 from directory.ldap import DistinguishedName, Entry, InvalidValue, LdapError
 from directory.models import DirectoryConnection
-from gateway.core.shapes import parse_guid
+from gateway.core.shapes import Id, parse_guid
 
 
 class ScopeNotFound(Exception):
@@ -58,9 +58,9 @@ class ScopeNow(TypedDict):
     directory cannot be asked; the name is then the last one known.
     """
 
-    id: str
+    id: Id
     distinguishedName: str
-    directory: str
+    directory: Id
     directoryName: str | None
     state: Literal["found", "gone", "unknown"]
 

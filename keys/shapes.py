@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from gateway.core.call import SupervisionLevel
 from gateway.core.paging import PageQuery
-from gateway.core.shapes import Body, Guid, Part, Timestamp, render_timestamp
+from gateway.core.shapes import Body, Guid, Id, Moment, Part, Timestamp, documented_as, render_timestamp
 from gateway.core.versions import version_of
 from keys import lifecycle
 from keys.addresses import normalise_network
@@ -97,9 +97,9 @@ class CreateLink(Body):
 
 
 class LinkRecord(TypedDict):
-    directory: str
+    directory: Id
     directoryName: str
-    clientId: str
+    clientId: Id
 
 
 class ApiKeyRecord(TypedDict):
@@ -109,25 +109,25 @@ class ApiKeyRecord(TypedDict):
     before the last rotation is valid until `previousValidUntil`. `version` changes with what people change, not by use.
     """
 
-    id: str
+    id: Id
     version: str
     name: str
     lookupId: str
     owner: str
     ownerActive: bool
-    role: str
+    role: Id
     roleName: str
-    state: str
-    expiresAt: str | None
+    state: Literal["active", "expired", "revoked"]
+    expiresAt: Moment | None
     allowedAddresses: list[str]
-    supervisionLevel: str
+    supervisionLevel: Annotated[str, documented_as(SupervisionLevel)]
     links: list[LinkRecord]
-    createdAt: str | None
+    createdAt: Moment | None
     createdBy: str | None
-    revokedAt: str | None
+    revokedAt: Moment | None
     revokedBy: str | None
-    previousValidUntil: str | None
-    lastUsedAt: str | None
+    previousValidUntil: Moment | None
+    lastUsedAt: Moment | None
     lastUsedAddress: str | None
 
 
@@ -141,7 +141,7 @@ class RotatedRecord(TypedDict):
     """`value` is shown this once; the one before is valid until `previousValidUntil`."""
 
     value: str
-    previousValidUntil: str | None
+    previousValidUntil: Moment | None
 
 
 _PASSING = frozenset(

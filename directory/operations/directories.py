@@ -16,7 +16,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, FieldError, InvalidRequest, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Part, render_timestamp
+from gateway.core.shapes import Body, Id, Moment, Part, render_timestamp
 
 REST_ONLY = frozenset({Surface.REST})
 _EXAMPLE = {
@@ -64,7 +64,7 @@ class UpdateDirectory(Part):
 class DirectoryRecord(TypedDict):
     """A directory connection without its password."""
 
-    id: str
+    id: Id
     version: str
     name: str
     urls: list[str]
@@ -73,10 +73,10 @@ class DirectoryRecord(TypedDict):
     caCertificate: str | None
     startTls: bool
     enabled: bool
-    clientId: str
-    passwordRotatedAt: str | None
-    createdAt: str | None
-    changedAt: str | None
+    clientId: Id
+    passwordRotatedAt: Moment | None
+    createdAt: Moment | None
+    changedAt: Moment | None
 
 
 def render(row: DirectoryConnection) -> DirectoryRecord:

@@ -35,7 +35,7 @@ from gateway.core import operation as core
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk, operation
-from gateway.core.shapes import COMMA_SEPARATED, Guid, Part, Query
+from gateway.core.shapes import COMMA_SEPARATED, Guid, Id, Part, Query
 from keys.protected_people import people_above
 
 DEFAULT_KINDS: tuple[AccountKind, ...] = ("user",)
@@ -88,12 +88,12 @@ class RunAccounts(Part):
 
 
 class UnitJson(TypedDict):
-    id: str
+    id: Id
     distinguishedName: str
 
 
 class PlannedAccount(TypedDict):
-    id: str
+    id: Id
     distinguishedName: str
     samAccountName: str | None
     kind: Literal["user", "computer"]
@@ -110,7 +110,7 @@ class AccountsPlan(TypedDict):
     total: int
     limit: int
     withinLimit: bool
-    planId: str
+    planId: Id
     accounts: list[PlannedAccount]
 
 

@@ -22,7 +22,8 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Guid
+from gateway.core.problem_shapes import KEPT_PROBLEM
+from gateway.core.shapes import Guid, Id
 from keys.protected_people import people_above
 
 REST_ONLY = frozenset({Surface.REST})
@@ -40,16 +41,16 @@ class SearchRuns(PageQuery):
 class RetriedAccount(TypedDict):
     """An account that failed, why it did, and what another run would mean for it: `absent` is not in the unit now."""
 
-    id: str
+    id: Id
     distinguishedName: str | None
     effect: Literal["change", "none", "protected", "absent"]
-    problem: dict[str, Any] | None
+    problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
 
 
 class RetryPlan(TypedDict):
     """What a new run over exactly these accounts would do now."""
 
-    runId: str
+    runId: Id
     action: Action
     organizationalUnit: RunUnitJson
     accounts: list[RetriedAccount]

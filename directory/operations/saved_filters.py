@@ -27,7 +27,7 @@ from gateway.core.call import Call
 from gateway.core.errors import Conflict, Forbidden
 from gateway.core.operation import Effect, RateCategory, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Part, render_timestamp
+from gateway.core.shapes import Body, Id, Moment, Part, documented_as, render_timestamp
 
 RUN, MANAGE = "directory.run_savedfilter", "directory.manage_savedfilter"
 
@@ -88,19 +88,19 @@ class RunQuery(PageQuery):
 class SavedFilterRecord(TypedDict):
     """A saved filter. `base` is the present name of the object with the objectGUID `baseId`."""
 
-    id: str
+    id: Id
     version: str
     name: str
-    kind: str
+    kind: Annotated[str, documented_as(SearchedKind)]
     filter: str
     base: str | None
-    baseId: str | None
-    scope: str
+    baseId: Id | None
+    scope: Annotated[str, documented_as(SearchScope)]
     attributes: list[str]
     shared: bool
     owner: str
-    createdAt: str | None
-    changedAt: str | None
+    createdAt: Moment | None
+    changedAt: Moment | None
 
 
 @operation(

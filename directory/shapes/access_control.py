@@ -6,7 +6,7 @@ from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
 from directory.ldap.rights import Subject
-from gateway.core.shapes import Flag, Query
+from gateway.core.shapes import Flag, Id, Query
 
 EntryType = Literal["allow", "deny"]
 
@@ -16,21 +16,21 @@ class Principal(TypedDict):
 
     sid: str
     name: str | None
-    id: str | None
+    id: Id | None
 
 
 class AppliesTo(TypedDict):
     """What the rights are confined to. `name` is null when neither schema nor extended rights know the identifier."""
 
     kind: Subject
-    guid: str
+    guid: Id
     name: str | None
 
 
 class ObjectClassName(TypedDict):
     """A class of the schema; `name` is null when it has none of that identifier."""
 
-    guid: str
+    guid: Id
     name: str | None
 
 
@@ -81,7 +81,7 @@ class AccessControl(TypedDict):
 class Source(TypedDict):
     """The object that an entry was made on."""
 
-    id: str
+    id: Id
     distinguishedName: str
 
 

@@ -3,6 +3,7 @@
 from typing_extensions import TypedDict
 
 from directory.shapes.record import DirectoryObject
+from gateway.core.shapes import Moment
 
 
 class Deletion(TypedDict):
@@ -13,7 +14,7 @@ class Deletion(TypedDict):
     `recyclable` is false for a tombstone, which has lost most attributes, its memberships and its password.
     """
 
-    deletedAt: str | None
+    deletedAt: Moment | None
     lastKnownParent: str | None
     lastKnownName: str
     recyclable: bool

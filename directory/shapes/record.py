@@ -17,6 +17,7 @@ from directory.ldap.flags import KEEPS_PASSWORD, GroupType, UserAccountControl
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from gateway.core.errors import FieldError
+from gateway.core.shapes import Id, Moment
 
 PARENT_ID = "parentGUID"
 COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
@@ -43,12 +44,12 @@ class AccountRecord(TypedDict):
     sid: str | None
     enabled: bool
     lockedOut: bool
-    expiresAt: str | None
-    passwordLastSetAt: str | None
+    expiresAt: Moment | None
+    passwordLastSetAt: Moment | None
     passwordExpired: bool
     mustChangePassword: bool
     passwordNeverExpires: bool
-    lastSignInAt: str | None
+    lastSignInAt: Moment | None
 
 
 class GroupRecord(TypedDict):
@@ -62,15 +63,15 @@ class GroupRecord(TypedDict):
 class DirectoryObject(TypedDict):
     """A directory object of any kind. `account` and `group` are null for kinds that have none."""
 
-    id: str
+    id: Id
     kind: Kind
     name: str
     distinguishedName: str
-    parentId: str | None
+    parentId: Id | None
     objectClass: list[str]
     version: str
-    createdAt: str | None
-    changedAt: str | None
+    createdAt: Moment | None
+    changedAt: Moment | None
     protected: bool
     account: AccountRecord | None
     group: GroupRecord | None

@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     GetJsonSchemaHandler,
+    GetPydanticSchema,
     PlainSerializer,
     ValidationError,
     WithJsonSchema,
@@ -97,6 +98,17 @@ Timestamp = Annotated[
     PlainSerializer(render_timestamp),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
+Id = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid"})]
+"""A UUID of an answer, dashed and in lower case."""
+Moment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+"""A timestamp of an answer, as `render_timestamp` makes it."""
+
+
+def documented_as(shape: Any) -> GetPydanticSchema:
+    """How a member of an answer is documented whose Python type says less: a word of an enumeration, a stored shape."""
+    return GetPydanticSchema(lambda _, handler: handler(shape))
+
+
 Flag = Annotated[bool, BeforeValidator(_parse_flag), WithJsonSchema({"type": "boolean"})]
 """A boolean of a query: `true` or `false`, nothing else."""
 WHOLE_NUMBER = BeforeValidator(_parse_whole_number)

@@ -1,6 +1,6 @@
 """What would become of a waiting change request: asked of the pipeline, which alone can tell."""
 
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from typing_extensions import TypedDict
@@ -13,13 +13,14 @@ from audit.redact import ChangeJson
 from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.operation import SIGNED_IN, RateCategory, operation
+from gateway.core.problem_shapes import KEPT_PROBLEM
 
 
 class ForecastJson(TypedDict):
     """`problem` is what the change would fail with now, `stale` whether the values concerned have changed since it was
     asked for; `changes` are what it would do to the values of now."""
 
-    problem: dict[str, Any] | None
+    problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
     stale: bool
     changes: list[ChangeJson]
     warnings: list[str]

@@ -1,11 +1,13 @@
 """How the gateway is doing, for the people who look after it. Supervisors ask `/health/ready`."""
 
+from typing import Literal
+
 from redis import RedisError
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Moment, render_timestamp
 from gateway.readiness import Check, HealthStatus, readiness, status_of
 from gateway.workers import ALIVE, Worker, find_workers
 
@@ -14,13 +16,13 @@ class CheckJson(TypedDict):
     """`status` is `ok` or `unavailable`; `detail` then says what is wrong."""
 
     name: str
-    status: str
+    status: Literal["ok", "unavailable"]
     detail: str | None
 
 
 class WorkerJson(TypedDict):
     name: str
-    seenAt: str
+    seenAt: Moment
 
 
 class HealthJson(TypedDict):

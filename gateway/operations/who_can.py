@@ -24,7 +24,7 @@ from gateway.core.call import Call, SupervisionLevel, Surface
 from gateway.core.errors import FieldError, Forbidden, InvalidRequest
 from gateway.core.operation import Effect, Operation, RateCategory, Risk, operation, operations
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 from keys.models import ApiKey, Person
 from keys.permissions import GRANTABLE
 from keys.policy import permissions_of_people, permissions_of_roles, scopes_of_role
@@ -53,12 +53,12 @@ class WhoCan(TypedDict):
     """A key with its owner, role and level, or a person, who is never held and has none of these."""
 
     kind: Literal["apiKey", "person"]
-    id: str
+    id: Id
     name: str
     owner: str | None
     role: str | None
-    supervisionLevel: str | None
-    expiresAt: str | None
+    supervisionLevel: Annotated[str, documented_as(SupervisionLevel)] | None
+    expiresAt: Moment | None
     actions: list[PossibleAction]
 
 

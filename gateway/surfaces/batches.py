@@ -5,24 +5,25 @@ Nothing here knows an operation by name. What a batch does is in `gateway.batche
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from rest_framework.request import Request
-from typing_extensions import TypedDict
+from typing_extensions import NotRequired, TypedDict
 
+from audit.redact import ChangeJson
 from gateway import pipeline
 from gateway.batch_shapes import batch_shape, load_batch, path_of
 from gateway.batches import Item, carry_out_batch
 from gateway.core.call import Call, Surface
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.core.operation import Operation, operations
-from gateway.core.shapes import load_query
+from gateway.core.operation import Operation, Risk, operations
+from gateway.core.problem_shapes import Problem
+from gateway.core.shapes import Id, load_query
 from gateway.idempotency import answer_once, key_of
 from gateway.recording import record_refusal
 from gateway.surfaces.openapi.operations import OperationSchema
-from gateway.surfaces.openapi.shapes import DryRun, Problem
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_document, read_query, refuse_headers
 from gateway.surfaces.viewsets import OperationViewSet, authentication_of, render, rendered
@@ -36,13 +37,19 @@ class BatchResult(TypedDict):
 
     index: int
     status: int | None
-    id: str | None
+    id: Id | None
     problem: Problem | None
-    changeRequestId: str | None
+    changeRequestId: Id | None
 
 
-class BatchPreview(BatchResult, DryRun):
-    """What an item would do, with `dryRun`; one that fails has no more than its problem."""
+class BatchPreview(BatchResult):
+    """What an item would do: what the dry run of the single call says. One that fails has no more than its problem."""
+
+    dryRun: NotRequired[Literal[True]]
+    wouldQueue: NotRequired[bool]
+    risk: NotRequired[Risk]
+    changes: NotRequired[list[ChangeJson]]
+    warnings: NotRequired[list[str]]
 
 
 class BatchAnswer(TypedDict):
@@ -53,7 +60,19 @@ class BatchAnswer(TypedDict):
     failed: int
     queued: int
     skipped: int
-    results: list[BatchResult | BatchPreview]
+    results: list[BatchResult]
+
+
+class BatchDryRun(TypedDict):
+    """What each item would do, in their order. Nothing was changed and nothing queued."""
+
+    dryRun: Literal[True]
+    total: int
+    succeeded: int
+    failed: int
+    queued: int
+    skipped: int
+    results: list[BatchPreview]
 
 
 class BatchSchema(OperationSchema):
@@ -63,7 +82,7 @@ class BatchSchema(OperationSchema):
         described = super().get_operation(path, path_regex, path_prefix, method, registry)
         view: Any = self.view
         operation: Operation = view.declared[view.action]
-        answer = self.json_response("Every item succeeded.", BatchAnswer)
+        answer = self.json_response("Every item succeeded.", BatchAnswer, "Idempotency-Replayed", or_else=BatchDryRun)
         of_single_calls = ("201", "202", "204", "404", "412", "502", "504")
         return {
             **described,
@@ -84,7 +103,7 @@ class BatchSchema(OperationSchema):
         }
 
 
-_PARAMETERS = ("dryRun", "X-Change-Reason", "X-Client-Id")
+_PARAMETERS = ("dryRun", "Idempotency-Key", "X-Change-Reason", "X-Client-Id")
 
 
 def batch_urls(surface: Surface) -> list[URLPattern]:
@@ -137,7 +156,8 @@ def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpRespo
         raise
     items = carry_out_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
     body = _counted([_result(request, item) for item in items])
-    return render(operation, request, pipeline.Answer(200 if body["succeeded"] == body["total"] else 207, body))
+    status = 200 if body["succeeded"] == body["total"] else 207
+    return render(operation, request, pipeline.Answer(status, {"dryRun": True, **body} if dry_run else body))
 
 
 def _refuse_if_match(request: HttpRequest) -> None:

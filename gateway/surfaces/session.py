@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 
 from gateway.core.errors import NotFound
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, load_body, load_query, parse_guid, render_timestamp
+from gateway.core.shapes import Body, Id, Moment, load_body, load_query, parse_guid, render_timestamp
 from gateway.surfaces.openapi.sessions import SessionSchema
 from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
@@ -53,18 +53,18 @@ class SessionRecord(TypedDict):
 class PersonSessionRecord(TypedDict):
     """Where the person is signed in. `address` and `userAgent` are those last seen; `current` is this very session."""
 
-    id: str
+    id: Id
     current: bool
-    startedAt: str | None
-    lastSeenAt: str | None
-    expiresAt: str | None
+    startedAt: Moment | None
+    lastSeenAt: Moment | None
+    expiresAt: Moment | None
     address: str
     userAgent: str
 
 
 class AccessTokenRecord(TypedDict):
     accessToken: str
-    expiresAt: str
+    expiresAt: Moment
 
 
 def _session_record(request: HttpRequest, person: Any, permissions: frozenset[str]) -> SessionRecord:

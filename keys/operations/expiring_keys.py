@@ -5,7 +5,7 @@ from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Id, Moment, render_timestamp
 from keys.expiring import find_expiring, find_unused
 from keys.models import ApiKey
 
@@ -13,12 +13,12 @@ SHOWN = 20
 
 
 class DueKeyRecord(TypedDict):
-    id: str
+    id: Id
     name: str
     owner: str
-    createdAt: str | None
-    expiresAt: str | None
-    lastUsedAt: str | None
+    createdAt: Moment | None
+    expiresAt: Moment | None
+    lastUsedAt: Moment | None
 
 
 class DueKeysRecord(TypedDict):

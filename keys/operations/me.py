@@ -1,10 +1,12 @@
 """Who the caller is and what they may do."""
 
+from typing import Annotated, Literal
+
 from typing_extensions import TypedDict
 
-from gateway.core.call import Call
+from gateway.core.call import Call, SupervisionLevel
 from gateway.core.operation import SIGNED_IN, operation
-from gateway.core.shapes import render_timestamp
+from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 
 
 class SubjectRecord(TypedDict):
@@ -13,14 +15,14 @@ class SubjectRecord(TypedDict):
 
 
 class CredentialRecord(TypedDict):
-    kind: str
+    kind: Annotated[str, documented_as(Literal["apiKey", "platformToken", "session"])]
     name: str | None
-    expiresAt: str | None
+    expiresAt: Moment | None
 
 
 class ChosenDirectory(TypedDict):
     name: str
-    clientId: str
+    clientId: Id
 
 
 class MeRecord(TypedDict):
@@ -30,8 +32,8 @@ class MeRecord(TypedDict):
     credential: CredentialRecord
     directory: ChosenDirectory | None
     permissions: list[str]
-    scopes: list[str]
-    supervisionLevel: str | None
+    scopes: list[Id]
+    supervisionLevel: Annotated[str, documented_as(SupervisionLevel)] | None
 
 
 @operation("me.read", "GET me", permission=SIGNED_IN, output=MeRecord)

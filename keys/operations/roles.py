@@ -13,7 +13,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Part, render_timestamp
+from gateway.core.shapes import Body, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Role
 from keys.names import require_label
@@ -72,15 +72,15 @@ class UpdateRole(Part):
 
 
 class ScopeRecord(TypedDict):
-    id: str
+    id: Id
     distinguishedName: str
-    directory: str
+    directory: Id
 
 
 class RoleRecord(TypedDict):
     """`scopes` are the names last known, `scopeObjects` what the role is confined to, whatever it is called now."""
 
-    id: str
+    id: Id
     version: str
     name: str
     description: str
@@ -88,8 +88,8 @@ class RoleRecord(TypedDict):
     scopes: list[str]
     scopeObjects: list[ScopeRecord]
     keys: int
-    createdAt: str | None
-    changedAt: str | None
+    createdAt: Moment | None
+    changedAt: Moment | None
 
 
 class RoleScopesRecord(TypedDict):

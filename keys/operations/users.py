@@ -15,7 +15,7 @@ from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Flag, Part, render_timestamp
+from gateway.core.shapes import Body, Flag, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys import second_factor
 from keys.ending import end_all
@@ -82,7 +82,7 @@ class UpdatePerson(Part):
 class UserRecord(TypedDict):
     """`directory` is null for a local account; `permissions` are those given directly, not by groups."""
 
-    id: str
+    id: Id
     version: str
     username: str
     displayName: str
@@ -92,8 +92,8 @@ class UserRecord(TypedDict):
     secondFactor: bool
     permissions: list[str]
     groups: list[str]
-    createdAt: str | None
-    lastSignInAt: str | None
+    createdAt: Moment | None
+    lastSignInAt: Moment | None
 
 
 @operation(

@@ -209,7 +209,7 @@ def test_a_password_set_meanwhile_makes_it_stale(
     assert directory.can_sign_in(ada, "Chosen-By-Ada-1")
 
 
-def test_the_password_of_a_new_account_is_hidden_and_wiped(
+def test_the_passdocumented_as_a_new_account_is_hidden_and_wiped(
     careful: Integration, approver: Console, directory: Directory, organizational_unit: str
 ) -> None:
     body = {"name": "Grace", "parent": organizational_unit, "samAccountName": random_name("g"), "password": PASSWORD}

@@ -15,7 +15,7 @@ from tests.support.cast import Integration, make_integration
 from tests.support.openapi import Document, Documented
 
 DOCUMENTS = [
-    Document(json.loads((Path(__file__).parents[1] / "snapshots" / f"openapi-{surface}.json").read_text()))
+    Document(json.loads((Path(__file__).parents[2] / "docs" / "openapi" / f"{surface}.json").read_text()))
     for surface in ("api", "rest")
 ]
 

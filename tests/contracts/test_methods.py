@@ -9,13 +9,13 @@ import pytest
 from audit.models import OperationRecord
 from tests.support.cast import Console, Integration, make_person
 
-DESCRIPTIONS = Path(__file__).parent.parent / "snapshots"
+DESCRIPTIONS = Path(__file__).parents[2] / "docs" / "openapi"
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 
 
 def described(surface: str) -> dict[str, set[str]]:
     """The methods of every path of a surface."""
-    document = json.loads((DESCRIPTIONS / f"openapi-{surface}.json").read_text())
+    document = json.loads((DESCRIPTIONS / f"{surface}.json").read_text())
     return {
         path: {method.upper() for method in METHODS if method.lower() in has} for path, has in document["paths"].items()
     }

@@ -11,7 +11,7 @@ from directory.models import DirectoryConnection
 from faults.client import Http
 from gateway.core.call import Surface
 from gateway.core.operation import Effect, operations
-from gateway.management.commands.check_openapi import document
+from gateway.management.openapi import document
 from keys.models import Role
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_integration, make_person
 from tests.support.directory import random_name

@@ -4,15 +4,24 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator, FormatChecker
 
 from gateway.core.errors import GatewayError
 
-OPEN_SHAPES = frozenset({"Problem"})
+OPEN_SHAPES = frozenset({"Problem", "KeptProblem"})
 """Components that may have more members than they list; all others are closed."""
+
+
+_FORMATS = FormatChecker(["uuid", "date"])
+
+
+@_FORMATS.checks("date-time", raises=ValueError)
+def _is_moment(value: object) -> bool:
+    return not isinstance(value, str) or (value.endswith("Z") and datetime.fromisoformat(value).tzinfo is not None)
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,9 @@ class Document:
     def _complaints_about_shape(self, schema: Mapping[str, Any], text: bytes) -> Iterator[str]:
         key = json.dumps(schema, sort_keys=True)
         if key not in self._validators:
-            self._validators[key] = Draft202012Validator({**_closed(schema), "components": self._components})
+            self._validators[key] = Draft202012Validator(
+                {**_closed(schema), "components": self._components}, format_checker=_FORMATS
+            )
         for error in self._validators[key].iter_errors(json.loads(text)):
             yield f"{error.json_path}: {error.message[:300]}"
 

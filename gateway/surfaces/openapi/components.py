@@ -9,8 +9,8 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ComponentIdentity, ResolvedComponent
 from pydantic import BaseModel, TypeAdapter
 
+from gateway.core.problem_shapes import Problem
 from gateway.surfaces.openapi.responses import ALWAYS, HEADERS, PROBLEMS
-from gateway.surfaces.openapi.shapes import Problem
 
 _SCHEMA = "#/components/schemas/{model}"
 
@@ -36,6 +36,16 @@ class Described(AutoSchema):
         self._register_schema(name, {**schema, "title": name})
         return {"$ref": _SCHEMA.format(model=name)}
 
+    def refer_to_one_of(self, *shapes: Any) -> dict[str, Any]:
+        """A reference to a component that is one of several shapes.
+
+        Readers take the first whose members are all there, so the one that has a member of its own stands first.
+        """
+        names = [_shape_name(shape) for shape in shapes]
+        name = "Or".join(names)
+        self._register_schema(name, {"title": name, "anyOf": [self.refer(shape) for shape in shapes]})
+        return {"$ref": _SCHEMA.format(model=name)}
+
     def problem(self, status: str) -> dict[str, Any]:
         """A reference to the response of a refusal."""
         name, description, headers = PROBLEMS[status]
@@ -54,9 +64,10 @@ class Described(AutoSchema):
         """A reference to the description of a response header."""
         return self._register(ResolvedComponent.HEADER, name, HEADERS[name])
 
-    def json_response(self, description: str, shape: Any, *headers: str) -> dict[str, Any]:
-        """A response whose body has this shape."""
-        content = {"application/json": {"schema": self.refer(shape)}}
+    def json_response(self, description: str, shape: Any, *headers: str, or_else: Any = None) -> dict[str, Any]:
+        """A response whose body has this shape, or the other one if there is one."""
+        schema = self.refer(shape) if or_else is None else self.refer_to_one_of(or_else, shape)
+        content = {"application/json": {"schema": schema}}
         return {**self.empty_response(description, *headers), "content": content}
 
     def empty_response(self, description: str, *headers: str) -> dict[str, Any]:

@@ -84,18 +84,18 @@ class OperationSchema(Described):
         }
 
     def _describe_change(self, operation: Operation, responses: dict[str, Any]) -> None:
-        dry_run = self.refer(DryRun)
         if "200" not in responses:
             responses["200"] = self.json_response("With `dryRun`.", DryRun, "Idempotency-Replayed")
         else:
             body = responses["200"]["content"]["application/json"]
-            body["schema"] = {"oneOf": [body["schema"], dry_run]}
-        shape: Any = QueuedAnswer
+            body["schema"] = self.refer_to_one_of(DryRun, operation.output)
+        held = ("Location", "Idempotency-Replayed")
         if operation.output is RunResult:
             responses["207"] = self.json_response("Some accounts failed.", RunResult, "Idempotency-Replayed")
-            shape = QueuedAnswer | RunResult
-        meaning = "Waits for approval, or still runs." if operation.output is RunResult else "Waits for approval."
-        responses["202"] = self.json_response(meaning, shape, "Location", "Idempotency-Replayed")
+            meaning = "Waits for approval, or still runs."
+            responses["202"] = self.json_response(meaning, RunResult, *held, or_else=QueuedAnswer)
+        else:
+            responses["202"] = self.json_response("Waits for approval.", QueuedAnswer, *held)
 
 
 def _description(operation: Operation) -> str:

@@ -47,7 +47,8 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
         found.append(_header("If-None-Match", "The version that is known already: nothing else is answered with 304."))
     if operation.on_directory:
         meant = "The Client ID of the directory link to use; needed if there are several."
-        found.append(_header("X-Client-Id", meant, format="uuid"))
+        # No format: generated clients would put a UUID object into the header instead of its text.
+        found.append(_header("X-Client-Id", meant, minLength=36, maxLength=36))
     return found
 
 

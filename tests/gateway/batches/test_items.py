@@ -220,6 +220,7 @@ class TestDryRun:
         items = [titled(one, "1"), {"id": str(two), "account": {"passwordNeverExpires": True}}, {"id": str(uuid4())}]
         answer = send(careful, "update", items, query="?dryRun=true")
         assert (answer.status, statuses(answer)) == (207, [200, 200, 404])
+        assert answer.body["dryRun"] is True
         first, second, third = answer.body["results"]
         assert first == {
             "index": 0,

@@ -1,0 +1,97 @@
+"""The programs of the clients' READMEs: how they are run, and who approves what they wait for."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from approvals.models import ChangeRequest, Status
+from demo.services import PROJECT
+from directory.models import DirectoryConnection
+from gateway.core.call import SupervisionLevel
+from tests.support.cast import Console, make_integration, make_person
+from tests.support.gateway import LiveGateway
+
+Run = Callable[[list[str], Path], str]
+
+
+def copy_client(name: str, to: Path) -> Path:
+    """The client without what was generated, where nothing else is."""
+    generated = shutil.ignore_patterns("generated", "generated.ts", "dist", "node_modules", "__pycache__", "*.egg-info")
+    return Path(shutil.copytree(PROJECT / "clients" / name, to / name, ignore=generated))
+
+
+def node_modules() -> Path:
+    """The Node packages of the TypeScript client and of the linters, as `scripts/bootstrap test` installed them."""
+    found = PROJECT / "clients" / "typescript" / "node_modules"
+    assert found.is_dir(), "run scripts/bootstrap test"
+    return found
+
+
+def node_path() -> str:
+    """PATH with the Node.js that bootstrap chose: it is in the virtual environment only if the machine has none."""
+    return f"{PROJECT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+
+
+def programs(client: Path, language: str) -> str:
+    """The programs of the README, one after the other."""
+    text = (client / "README.md").read_text("utf-8")
+    return "\n".join(re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+
+
+def make_client(name: str, directory: Path) -> None:
+    """Generate what is generated of the client."""
+    made = subprocess.run(
+        [PROJECT / "scripts" / "make-clients", name, directory], capture_output=True, text=True, check=False
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+
+
+@pytest.fixture
+def run_programs(
+    transactional_db: None, live_gateway: LiveGateway, connection: DirectoryConnection, organizational_unit: str
+) -> Run:
+    """Runs a command in a directory until it ends, and approves every change that waits meanwhile; its output."""
+    key = make_integration(connection)
+    supervised = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    approver = Console(make_person(may=["approvals.decide_change", "directory.read_object"]))
+    environment = {
+        **os.environ,
+        "PATH": node_path(),
+        "GATEWAY_URL": live_gateway.base_url,
+        "GATEWAY_KEY": key.value,
+        "GATEWAY_SUPERVISED_KEY": supervised.value,
+        "GATEWAY_UNIT": organizational_unit,
+    }
+
+    def run(command: list[str], directory: Path) -> str:
+        with (directory / "output.txt").open("w+") as output:
+            process = subprocess.Popen(
+                command, cwd=directory, env=environment, stdout=output, stderr=subprocess.STDOUT, text=True
+            )
+            try:
+                while process.poll() is None:
+                    for held in ChangeRequest.objects.filter(status=Status.PENDING):
+                        path = f"/rest/change-requests/{held.id}/approve"
+                        assert approver.post(path, {"digest": held.digest}).status == 200
+                    _wait_a_moment(process)
+            finally:
+                process.kill()
+                process.wait()
+            output.seek(0)
+            text = output.read()
+        assert process.returncode == 0, text
+        return text
+
+    return run
+
+
+def _wait_a_moment(process: "subprocess.Popen[str]") -> None:
+    try:
+        process.wait(timeout=0.2)
+    except subprocess.TimeoutExpired:
+        return
