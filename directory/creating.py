@@ -56,6 +56,7 @@ class NewAccount:
 class NewGroup:
     """What a new group has besides its bags. `sent` are those members that the caller gave, and not their defaults."""
 
+    sam_account_name: str | None = None
     scope: GroupScope = "global"
     category: GroupCategory = "security"
     sent: Collection[str] = frozenset()
@@ -239,7 +240,9 @@ def _add_group(new: _Attributes, name: str, group: NewGroup) -> None:
         if group.category == "security":
             bits |= GroupType.SECURITY_ENABLED
         new.set("groupType", str(bits.signed).encode(), "type" if "scope" not in group.sent else "scope")
-    if "sAMAccountName" not in new:
+    if group.sam_account_name is not None:
+        _set_account_name(new, Kind.GROUP, name, group.sam_account_name)
+    elif "sAMAccountName" not in new:
         new.set("sAMAccountName", replace_bad_characters(name).encode(), "name")
 
 

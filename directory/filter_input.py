@@ -1,6 +1,7 @@
 """Filters that callers wrote: read strictly, and refused where the directory would ignore a part or reveal a secret."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from directory import errors
@@ -79,6 +80,7 @@ def _checked(condition: Filter, schema: Schema, *, confidential: bool) -> Filter
 
 
 def _checked_term(condition: Filter, schema: Schema, *, confidential: bool) -> Filter:
+    condition = _named(condition, schema)
     match condition:
         case ApproximatelyEquals():  # the same to AD ([MS-ADTS] 3.1.1.3.1.3.1); Samba does not know it
             condition = Equals(condition.attribute, condition.value)
@@ -97,6 +99,17 @@ def _checked_term(condition: Filter, schema: Schema, *, confidential: bool) -> F
         if resolving != Anr(text):
             raise _refusal(errors.FilterUnsupported, f"{condition}: anr is compared with a text")
     return condition
+
+
+def _named(condition: Filter, schema: Schema) -> Filter:
+    """The term under the schema's name of its attribute, which a caller may write as an OID too (RFC 4515)."""
+    written = getattr(condition, "attribute", None)
+    known = schema.attribute_by_oid(written) if written else None
+    if known is None:
+        return condition
+    term: Any = condition
+    named: Filter = replace(term, attribute=known.name)
+    return named
 
 
 def _require_fitting(condition: Extensible, schema: Schema) -> None:

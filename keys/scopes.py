@@ -46,6 +46,8 @@ def _resolve_one(position: int, text: str) -> dict[str, str]:
         except directory_errors.Unavailable as error:
             unreachable = error
             continue
+        except directory_errors.DirectoryRejected:  # what is no name to it, such as `OU=`
+            continue
         if entry is not None:
             return {"guid": str(entry.guid), "distinguishedName": entry.dn, "directoryId": str(connection.id)}
     if unreachable is not None:

@@ -198,6 +198,14 @@ class Schema:
         """The attribute of this name; options such as ``;range=0-1499`` are ignored."""
         return self.attributes.get(name.partition(";")[0].lower())
 
+    def attribute_by_oid(self, oid: str) -> AttributeType | None:
+        """The attribute of this attributeID (RFC 4512 section 1.4, numericoid)."""
+        return self._attributes_by_oid.get(oid)
+
+    @cached_property
+    def _attributes_by_oid(self) -> dict[str, AttributeType]:
+        return {known.attribute_id_oid: known for known in self.attributes.values()}
+
     def object_class(self, name: str) -> ObjectClass | None:
         """The class of this name."""
         return self.classes.get(name.lower())

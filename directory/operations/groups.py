@@ -81,7 +81,12 @@ def create_group(call: Call, *, body: CreateGroup) -> Proposal:
         name=body.name,
         parent=parse_reference(body.parent, pointer="#/parent"),
         bags=body,
-        group=NewGroup(scope=body.scope, category=body.type, sent=body.model_fields_set & {"scope", "type"}),
+        group=NewGroup(
+            sam_account_name=body.sam_account_name,
+            scope=body.scope,
+            category=body.type,
+            sent=body.model_fields_set & {"scope", "type"},
+        ),
     )
 
 

@@ -54,6 +54,7 @@ class CreateGroup(CreateBags):
 
     name: Name
     parent: Parent
+    sam_account_name: Annotated[str | None, Field(description="Default: the name.")] = None
     scope: GroupScope = "global"
     type: GroupCategory = "security"
 

@@ -88,6 +88,16 @@ def test_a_group(
     assert record["group"] == {"scope": scope, "type": category, "memberCount": 1}
 
 
+def test_the_account_name_of_a_group(integration: Integration, parent: str, directory: Directory) -> None:
+    name = random_name("g")
+    body = {"name": "Staff of " + name, "parent": parent, "samAccountName": name}
+    record = integration.post("/api/ad/groups", body).body
+    assert directory.text(UUID(record["id"]), "sAMAccountName") == name
+    assert integration.post("/api/ad/groups", {**body, "name": "Another"}).code == "AD.Object.AlreadyExists"
+    refused = integration.post("/api/ad/groups", {**body, "name": "Another", "samAccountName": "a@b"})
+    assert (refused.status, refused.body["errors"][0]["pointer"]) == (400, "#/samAccountName")
+
+
 @pytest.mark.parametrize(("object_class", "kind"), [("contact", "contact"), ("container", "container")])
 def test_an_object_of_another_class(integration: Integration, parent: str, object_class: str, kind: str) -> None:
     body = {"name": random_name("o"), "parent": parent, "objectClass": object_class}

@@ -124,6 +124,22 @@ def test_text_and_filter(integration: Integration, people: dict[str, UUID], orga
     assert len(names(search(integration, **place, filter=control))) == 5
 
 
+@pytest.mark.parametrize("text", ["(2.5.4.4=pascal)", "(&(2.5.4.4=PASC*)(!(2.5.4.4=byron)))"])  # sn
+def test_attributes_are_found_by_their_oids(
+    text: str, integration: Integration, people: dict[str, UUID], organizational_unit: str
+) -> None:
+    assert sorted(names(search(integration, base=organizational_unit, filter=text))) == ["Blaise", "Émilie"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("(1.2.840.113556.1.4.90=x)", "AD.Attributes.NotReadable"), ("(1.2.3.4.5=x)", "AD.Filter.Unsupported")],
+)
+def test_an_oid_is_as_good_as_its_name(text: str, code: str, integration: Integration) -> None:
+    answer = search(integration, filter=text)  # unicodePwd, and none
+    assert (answer.status, answer.code) == (400, code)
+
+
 def test_what_the_server_may_not_know_is_said_otherwise(
     integration: Integration, people: dict[str, UUID], organizational_unit: str
 ) -> None:
@@ -154,7 +170,7 @@ def test_each_kind_finds_its_own(integration: Integration, directory: Directory,
         ({"filter": ""}, 400, "AD.Filter.Malformed"),
         ({"filter": "(userPassword=a*)"}, 400, "AD.Attributes.NotReadable"),
         ({"filter": "(&(name=x)(!(unicodePwd=*)))"}, 400, "AD.Attributes.NotReadable"),
-        ({"filter": "(2.5.4.35=a*)"}, 400, "AD.Filter.Unsupported"),
+        ({"filter": "(2.5.4.35=a*)"}, 400, "AD.Attributes.NotReadable"),
         ({"filter": "(nosuch=x)"}, 400, "AD.Filter.Unsupported"),
         ({"filter": "(tokenGroups=x)"}, 400, "AD.Filter.Unsupported"),
         ({"filter": "(:caseExactMatch:=x)"}, 400, "AD.Filter.Unsupported"),

@@ -134,7 +134,9 @@ def test_scopes_are_kept_by_guid(
     assert send(Client(), "GET", "/api/me", X_API_Key=key["value"]).body["scopes"] == [str(guid)]
     missing = console.post("/rest/roles", {"name": "x", "scopes": [organizational_unit, f"OU=no,{domain.base_dn}"]})
     assert pointers(missing) == ["#/scopes/1"]
-    assert pointers(console.patch(f"/rest/roles/{role['id']}", {"scopes": ["nonsense"]})) == ["#/scopes/0"]
+    for none in ("nonsense", "OU=", "OU=,DC=test"):
+        refused = console.patch(f"/rest/roles/{role['id']}", {"scopes": [none]})
+        assert (refused.status, pointers(refused)) == (400, ["#/scopes/0"]), none
 
 
 def test_a_scope_in_a_directory_that_is_down_is_no_missing_one(console: Console, connection: Any) -> None:
