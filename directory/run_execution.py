@@ -67,6 +67,8 @@ class RunExecution:
             outcome = find_recorded_outcome(self._client, record) if record.evidence else False
             if outcome is None:
                 self._client.find(account, ("objectGUID",))  # raises when the directory is away
+                outcome = find_recorded_outcome(self._client, record)  # it may have been, and have come back since
+            if outcome is None:
                 unknown = errors.OutcomeUnknown()
                 settled.append(self._result(account, AccountStatus.FAILED, record.target_dn, unknown))
             elif outcome:

@@ -7,6 +7,7 @@ import pytest
 
 from audit import log
 from audit.models import OperationRecord
+from directory import run_execution
 from directory.connection import get_client
 from directory.ldap import Client, InvalidValue, LdapError, Modify, VersionConflict, Written
 from directory.models import DirectoryConnection
@@ -113,8 +114,12 @@ def test_races_are_not_run_for_ever(unit: Unit, call: Call, monkeypatch: pytest.
     assert execute(make_run(unit, call, [user]), call) == {user: ("failed", "AD.Object.VersionMismatch")}
 
 
+@pytest.mark.parametrize("comes_back", [False, True])
 @pytest.mark.parametrize("was_sent", [True, False])
-def test_an_open_intent_is_looked_up_first(unit: Unit, directory: Directory, call: Call, was_sent: bool) -> None:
+def test_an_open_intent_is_looked_up_first(
+    unit: Unit, directory: Directory, call: Call, was_sent: bool, comes_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the directory does not answer the first look, and comes back right after it."""
     (user,) = unit.add_users(1)
     run = make_run(unit, call, [user])
     client = get_client(call.directory.id)
@@ -130,6 +135,11 @@ def test_an_open_intent_is_looked_up_first(unit: Unit, directory: Directory, cal
     if was_sent:
         client.write(write_of(account, "disable"))
 
+    if comes_back:
+        look, away = run_execution.find_recorded_outcome, [True]
+        monkeypatch.setattr(
+            run_execution, "find_recorded_outcome", lambda *at: None if away and away.pop() else look(*at)
+        )
     assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
     assert outcomes(run, user) == [("succeeded", None)]
     assert not directory.is_enabled(user)
