@@ -29,9 +29,13 @@ _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot pass NUL a
 PAGE_SIZE = 500  # of at most 1000 by default (MaxPageSize, [MS-ADTS] 3.1.1.3.4.6)
 # Only the first part of a result can be cut off by MaxPageSize; beyond this many rows the server has no such limit.
 _REMEMBERED_ROWS = 20_000
-GRACE_SECONDS = 1.0
-"""How much longer than the server's own time limit its answer is waited for. Samba's clock for it counts whole seconds,
-and it looks at a search given up, or at a connection that was closed, only when it is done with it.
+_ANSWER_SECONDS = 1.0
+"""How much longer than the server's own time limit its answer is waited for. Samba looks at a search given up, or at a
+connection that was closed, only when it is done with it.
+"""
+GRACE_SECONDS = 2.0
+"""How long a search that was given ``seconds`` of its own is waited for beyond them: the second that the server is
+told more, since Samba may count up to one too few, and that of the answer.
 """
 # Searches on their way at a time: the server works on the next while an answer is worked on here.
 _READ_AHEAD = 4
@@ -136,8 +140,12 @@ def stream(connection: Connection, query: Query) -> Generator[Entry, None, None]
 
 
 def time_limit(seconds: float) -> int:
-    """The time limit to tell the server (RFC 4511 4.5.1.5) when its answer is waited for so long: whole seconds."""
-    return max(1, round(seconds - GRACE_SECONDS))
+    """The time limit to tell the server (RFC 4511 4.5.1.5) when its answer is waited for so long: whole seconds.
+
+    Samba counts from the beginning of the second in which a request arrives (``ldb``'s ``starttime``): a limit of 1
+    is over after anything from nothing to a second, so 2 is the least that lets a quick answer through.
+    """
+    return max(2, round(seconds - _ANSWER_SECONDS))
 
 
 def complete_ranges(
