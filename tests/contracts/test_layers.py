@@ -1,4 +1,4 @@
-"""The house as pyproject.toml declares it: no module stands outside of the layers, and no two files need one another."""
+"""The house as pyproject.toml declares it: every module stands in a layer, and no two files need one another."""
 
 import tomllib
 from graphlib import TopologicalSorter
