@@ -8,9 +8,10 @@ from django.db.models import ProtectedError, RestrictedError
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory import connection, rotation
+from directory.changes import bind_password_rotation
 from directory.models import DirectoryConnection
-from directory.shapes.bags import pointer
+from directory.queries.connection_test import ConnectionReport, try_connection
+from directory.shapes.attribute_updates import pointer
 from directory.shapes.inputs import example
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, FieldError, InvalidRequest, NotFound
@@ -203,12 +204,12 @@ def delete_directory(_: Call, *, id: UUID) -> None:
     "directories.test",
     "POST directories/{id}/test",
     permission="directory.change_directoryconnection",
-    output=connection.ConnectionReport,
+    output=ConnectionReport,
     surfaces=REST_ONLY,
 )
-def try_directory(_: Call, *, id: UUID) -> connection.ConnectionReport:
+def try_directory(_: Call, *, id: UUID) -> ConnectionReport:
     """Try a directory connection: servers, TLS, sign-in, schema and rights."""
-    return connection.try_connection(_find(id))
+    return try_connection(_find(id))
 
 
 @operation(
@@ -224,5 +225,5 @@ def rotate_password(call: Call, *, id: UUID) -> DirectoryRecord:
 
     The directory's minimum password age holds. Other systems that sign in with the account stop working.
     """
-    rotation.rotate(call, _find(id))
+    bind_password_rotation.rotate(call, _find(id))
     return render(_find(id))

@@ -7,7 +7,8 @@ from uuid import UUID, uuid4
 from django.core.management import call_command
 from django.db import connection
 
-from audit import log, sealing
+from audit import log
+from audit.chain import sealing
 from audit.models import OperationRecord
 from tests.audit.calls import CALL
 

@@ -12,10 +12,10 @@ from django.core.management import CommandError
 from django.db import connection, transaction
 from django.utils import timezone
 
-from audit import sealing
-from audit.append_only import SEALS, TABLE, release_records
+from audit.chain import sealing
+from audit.chain.append_only import SEALS, TABLE, release_records
+from audit.chain.verification import find_tampering
 from audit.models import LogSeal, LogVerification, OperationRecord
-from audit.verification import find_tampering
 from tests.audit.sealed_log import execute, fill, key_of, verify, write_change
 
 pytestmark = [

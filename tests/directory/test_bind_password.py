@@ -11,10 +11,11 @@ from django.db.models import Field
 from django.test import Client
 from django.urls import reverse
 
-from directory.bind_password import DESTINATION_FIELDS
-from directory.connection import get_client, try_connection
 from directory.ldap import LdapError
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from directory.models.bind_password_seal import DESTINATION_FIELDS
+from directory.queries.connection_test import try_connection
 from tests.support.cast import Answer, Console, make_person
 from tests.support.domain import Domain
 

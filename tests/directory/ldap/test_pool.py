@@ -20,6 +20,7 @@ from directory.ldap import (
     ServerSettings,
     Unavailable,
 )
+from directory.ldap.inspection import check_server
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 from tests.support.proxy import FaultyProxy
@@ -68,7 +69,7 @@ def test_a_dead_first_server_is_passed_over(server_settings: ServerSettings, dea
 def test_the_first_server_is_used_again_when_it_is_back(
     server_settings: ServerSettings, directory_proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("directory.ldap.pool.PENALTY_SECONDS", 0.3)
+    monkeypatch.setattr("directory.ldap.connections.pool.PENALTY_SECONDS", 0.3)
     client = Client(replace(server_settings, urls=(directory_proxy.url, *server_settings.urls)))
     assert client.root_dse()
     assert directory_proxy.accepted == 1
@@ -91,7 +92,7 @@ def test_no_server_at_all(server_settings: ServerSettings, dead_url: str) -> Non
         lambda: list(client.search("", Scope.BASE)),
         lambda: list(client.write_many([titled("x", b"y")])),
         lambda: client.authenticate("a", "b"),
-        client.check,
+        lambda: check_server(client),
     ):
         with pytest.raises(Unavailable):
             attempt()

@@ -1,0 +1,258 @@
+"""The password and lock-out policy in force for an account: a fine-grained one, else the domain's.
+
+Reading it, saying it and foreseeing what it certainly refuses. Whether a password is accepted is the directory's
+decision, which also knows the history and the domain's password filters.
+"""
+
+import string
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Lock
+from time import monotonic
+from weakref import WeakKeyDictionary
+
+from typing_extensions import TypedDict
+
+from directory.ldap import ANYTHING, Client, Entry, Scope
+from directory.ldap.flags import DomainRid, PasswordProperties, UserAccountControl
+from directory.shapes.passwords import utf16_length
+
+RESULTANT_POLICY = "msDS-ResultantPSO"
+"""What an account must have been read with: the domain controller computes which policy applies to it."""
+
+_NEVER = -(2**63)
+CATEGORIES_NEEDED = 3
+
+
+class PasswordPolicyJson(TypedDict):
+    """Ages and durations in seconds; null: a password never expires, a lock-out does not end by itself."""
+
+    source: str
+    minLength: int
+    complexity: bool
+    historyLength: int
+    minAgeSeconds: int
+    maxAgeSeconds: int | None
+    lockoutThreshold: int
+    lockoutSeconds: int | None
+    lockoutWindowSeconds: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PasswordPolicy:
+    """What a policy says. `source` is the distinguished name of the object that says so.
+
+    `maximum_age` None: passwords never expire. `lockout_threshold` 0: accounts are never locked out.
+    `lockout_duration` None: a lock-out stays until somebody unlocks the account. `minimum_age` zero: there is none.
+    """
+
+    source: str
+    minimum_length: int
+    complexity: bool
+    history_length: int
+    minimum_age: timedelta
+    maximum_age: timedelta | None
+    lockout_threshold: int
+    lockout_duration: timedelta | None
+    lockout_window: timedelta
+
+    def as_json(self) -> PasswordPolicyJson:
+        return {
+            "source": self.source,
+            "minLength": self.minimum_length,
+            "complexity": self.complexity,
+            "historyLength": self.history_length,
+            "minAgeSeconds": int(self.minimum_age.total_seconds()),
+            "maxAgeSeconds": _seconds(self.maximum_age),
+            "lockoutThreshold": self.lockout_threshold,
+            "lockoutSeconds": _seconds(self.lockout_duration),
+            "lockoutWindowSeconds": int(self.lockout_window.total_seconds()),
+        }
+
+    def describe(self) -> str:
+        """What it asks of a password, as the rest of a sentence that begins with "It asks for"."""
+        parts = [f"at least {max(1, self.minimum_length)} characters"]
+        if self.complexity:
+            parts.append(f"{CATEGORIES_NEEDED} of upper case, lower case, digits, symbols and other letters")
+        if self.history_length:
+            parts.append(f"none of the last {self.history_length} passwords")
+        return ", ".join(parts)
+
+
+def _seconds(value: timedelta | None) -> int | None:
+    return None if value is None else int(value.total_seconds())
+
+
+class PolicyReader:
+    """The policies of many accounts, each read once. To be thrown away after the request it serves."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._known: dict[str, PasswordPolicy | None] = {}
+
+    def of(self, entry: Entry) -> PasswordPolicy | None:
+        """The policy of an account read with RESULTANT_POLICY; None where the gateway's account may not read it.
+
+        Of fine-grained policies, that is what Windows does by default: only administrators read their container.
+        """
+        fine_grained = entry.text(RESULTANT_POLICY)
+        if fine_grained is None:
+            return self._read(self._client.default_naming_context, _domain_policy)
+        return self._read(fine_grained, _fine_grained_policy)
+
+    def of_domain(self) -> PasswordPolicy | None:
+        """The domain's own: that of an object still to be created, which no fine-grained policy names."""
+        return self._read(self._client.default_naming_context, _domain_policy)
+
+    def _read(self, dn: str, make: Callable[[Entry], PasswordPolicy | None]) -> PasswordPolicy | None:
+        if dn not in self._known:
+            attributes = _DOMAIN_ATTRIBUTES if make is _domain_policy else _FINE_GRAINED_ATTRIBUTES
+            entry = self._client.find(dn, attributes)
+            self._known[dn] = None if entry is None else make(entry)
+        return self._known[dn]
+
+
+def policy_of(client: Client, entry: Entry) -> PasswordPolicy | None:
+    """The policy of one account as it is now; see `PolicyReader.of`."""
+    policy = PolicyReader(client).of(entry)
+    with _lock:
+        _lately.setdefault(client, {})[entry.text(RESULTANT_POLICY)] = (monotonic(), policy)
+    return policy
+
+
+def policy_for(client: Client, entry: Entry, password: str) -> PasswordPolicy | None:
+    """The policy to judge a given password by: one read lately will do where it has nothing to say against it."""
+    with _lock:
+        read_at, policy = _lately.get(client, {}).get(entry.text(RESULTANT_POLICY), (-_LATELY, None))
+    if policy is None or monotonic() - read_at >= _LATELY or find_violation(policy, password):
+        return policy_of(client, entry)
+    return policy
+
+
+_LATELY = 2.0
+"""Seconds. Whoever sets many passwords waits for the policy once, and a change of it counts at once all the same."""
+_lock = Lock()
+_lately: WeakKeyDictionary[Client, dict[str | None, tuple[float, PasswordPolicy | None]]] = WeakKeyDictionary()
+
+
+def maximum_ages(client: Client) -> list[int] | None:
+    """The maximum password ages that the domain and its fine-grained policies set, whomever these apply to.
+
+    In FILETIME's units of 100 ns; policies under which no password expires are left out. None when not all of them can
+    be read: by default only administrators may read the fine-grained ones. When a password expires is computed by the
+    domain controller all the same, but no age is known then to be the shortest.
+    """
+    domain = client.default_naming_context
+    container = client.find(f"CN=Password Settings Container,CN=System,{domain}", ("objectClass",))
+    if container is None or "objectClass" not in container:  # it may be seen and yet not be read
+        return None
+    fine_grained = client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, ("msDS-MaximumPasswordAge",))
+    ages = [client.read(domain, ("maxPwdAge",)).integer("maxPwdAge")]
+    ages += [policy.integer("msDS-MaximumPasswordAge") for policy in fine_grained]
+    known = [age for age in ages if age is not None]
+    # Written as negative intervals; 0 and the least integer are "for ever".
+    return [-age for age in known if age not in (0, _NEVER)] if len(known) == len(ages) else None
+
+
+# [MS-SAMR] 3.1.1.3: of the domain object.
+_DOMAIN_ATTRIBUTES = (
+    *("minPwdLength", "pwdProperties", "pwdHistoryLength", "minPwdAge", "maxPwdAge"),
+    *("lockoutThreshold", "lockoutDuration", "lockOutObservationWindow"),
+)
+# [MS-ADSC], class msDS-PasswordSettings.
+_FINE_GRAINED_ATTRIBUTES = (
+    *("msDS-MinimumPasswordLength", "msDS-PasswordComplexityEnabled", "msDS-PasswordHistoryLength"),
+    *("msDS-MinimumPasswordAge", "msDS-MaximumPasswordAge"),
+    *("msDS-LockoutThreshold", "msDS-LockoutDuration", "msDS-LockoutObservationWindow"),
+)
+
+
+def _domain_policy(entry: Entry) -> PasswordPolicy | None:
+    if "minPwdLength" not in entry:
+        return None
+    return PasswordPolicy(
+        source=entry.dn,
+        minimum_length=entry.integer("minPwdLength") or 0,
+        complexity=bool((entry.integer("pwdProperties") or 0) & PasswordProperties.COMPLEX),
+        history_length=entry.integer("pwdHistoryLength") or 0,
+        minimum_age=_interval(entry, "minPwdAge") or timedelta(),
+        maximum_age=_interval(entry, "maxPwdAge"),
+        lockout_threshold=entry.integer("lockoutThreshold") or 0,
+        lockout_duration=_interval(entry, "lockoutDuration"),
+        lockout_window=_interval(entry, "lockOutObservationWindow") or timedelta(),
+    )
+
+
+def _fine_grained_policy(entry: Entry) -> PasswordPolicy | None:
+    if "msDS-MinimumPasswordLength" not in entry:
+        return None
+    return PasswordPolicy(
+        source=entry.dn,
+        minimum_length=entry.integer("msDS-MinimumPasswordLength") or 0,
+        complexity=entry.boolean("msDS-PasswordComplexityEnabled"),
+        history_length=entry.integer("msDS-PasswordHistoryLength") or 0,
+        minimum_age=_interval(entry, "msDS-MinimumPasswordAge") or timedelta(),
+        maximum_age=_interval(entry, "msDS-MaximumPasswordAge"),
+        lockout_threshold=entry.integer("msDS-LockoutThreshold") or 0,
+        lockout_duration=_interval(entry, "msDS-LockoutDuration"),
+        lockout_window=_interval(entry, "msDS-LockoutObservationWindow") or timedelta(),
+    )
+
+
+def _interval(entry: Entry, name: str) -> timedelta | None:
+    """A negative number of 100 ns; None for both spellings of "for ever": Windows writes the least integer, Samba 0."""
+    ticks = entry.integer(name)
+    return None if not ticks or ticks == _NEVER else timedelta(microseconds=-ticks // 10)
+
+
+def is_exempt(entry: Entry) -> bool:
+    """Whether [MS-SAMR] 3.1.1.7.2 leaves an account's passwords alone; read with userAccountControl and objectSid."""
+    control = entry.integer("userAccountControl") or 0
+    sid = entry.values("objectSid")
+    return (
+        not control & UserAccountControl.NORMAL_ACCOUNT
+        or bool(control & UserAccountControl.PASSWD_NOTREQD)
+        or (bool(sid) and int.from_bytes(sid[0][-4:], "little") == DomainRid.KRBTGT)
+    )
+
+
+def find_violation(policy: PasswordPolicy, password: str) -> str | None:
+    """What of a policy a password certainly does not meet, or None.
+
+    In doubt a password passes here: domain controllers differ in what counts as a letter ([MS-SAMR] 3.1.1.7.2 names
+    the English ones, Windows and Samba take others too), and they decide.
+    """
+    if utf16_length(password) < policy.minimum_length:
+        return f"it has fewer than {policy.minimum_length} characters"
+    if policy.complexity and len(set(_categories(password))) < CATEGORIES_NEEDED:
+        return f"it has fewer than {CATEGORIES_NEEDED} kinds of characters"
+    return None
+
+
+def _categories(password: str) -> Iterator[str]:
+    for character in password:
+        if character.isupper():
+            yield "upper"
+        elif character.islower():
+            yield "lower"
+        elif character in string.digits:
+            yield "digit"
+        elif character in string.punctuation:
+            yield "symbol"
+        elif not character.isascii():
+            yield "other"
+
+
+_NAME_DELIMITERS = str.maketrans(dict.fromkeys(" ,.\t-_#", " "))
+_LONGEST_IGNORED_PART = 2
+
+
+def contains_name(password: str, *, account_name: str | None, display_name: str | None) -> bool:
+    """Whether a password holds the account's name or a part of its display name, which Windows refuses.
+
+    [MS-SAMR] 3.1.1.7.2: parts of more than two characters count, in any case. Samba 4.17 does not look.
+    """
+    parts = [account_name or "", *(display_name or "").translate(_NAME_DELIMITERS).split()]
+    folded = password.casefold()
+    return any(len(part) > _LONGEST_IGNORED_PART and part.casefold() in folded for part in parts)
