@@ -59,10 +59,11 @@ def print_result(result: Result) -> None:
     if measure.target is not None and result.is_gateway:
         sign = "≥" if measure.figure is Figure.SHARE else "≤"
         target = f"{sign} {measure.target:g}{'' if result.is_reached else ' (not reached)'}"
-    unit = measure.figure.value.replace("raw", measure.reference)
+    told = f"{result.value:.2f} {measure.figure.value.replace('raw', measure.reference)}"
     used = " | ".join(f"{result.processor[part]:.2f}" if part in result.processor else "–" for part in PARTS)
-    cells = [name, result.gateway, f"{result.raw * 1000:.2f}", f"{result.through * 1000:.2f}"]
-    print(f"| {' | '.join(cells)} | {result.value:.2f} {unit} | {target} | {used} |", flush=True)
+    is_raw = result.gateway == RAW
+    cells = [name, measure.reference if is_raw else result.gateway, f"{result.through * 1000:.2f}"]
+    print(f"| {' | '.join(cells)} | {'–' if is_raw else told} | {target} | {used} |", flush=True)
 
 
 def print_memory(gateways: list[Gateway]) -> None:
@@ -94,8 +95,7 @@ def _results(
     for measure, on_both in measures(bare_url, stream=arguments.stream, quick=arguments.quick):
         if _is_wanted(measure.name, arguments.only):
             for result in measured(measure, domain, both if on_both else one):
-                if result.gateway != RAW:
-                    print_result(result)
+                print_result(result)
                 yield result
 
 
@@ -119,9 +119,10 @@ def main() -> None:
             one, both = [*one, old_gateway], [*both, old_gateway]
         bare_url = stack.enter_context(running_bare(domain, one[0]))
         print(
-            f"Commit {now}. Times are milliseconds of one request; processor times, too, user and system.\n\n"
-            "| Measure | on | raw | gateway | result | target | web | worker | domain controller | Redis | database |\n"
-            "|---|---|---|---|---|---|---|---|---|---|---|"
+            f"Commit {now}. Times are milliseconds of one request, and so are the processor times, user and system.\n\n"
+            "| Measure | way | time | result | target | web | worker | domain controller | Redis | database |\n"
+            "|---|---|---|---|---|---|---|---|---|---|",
+            flush=True,
         )
         results = list(_results(domain, both, one, arguments, bare_url))
         if before:
