@@ -83,7 +83,7 @@ def measure_reads(accounts: Accounts, connections: int, count: int) -> Measure:
 
     figure, target = (Figure.ADDED, 1.0) if connections == 1 else (Figure.SHARE, 0.5)
     return Measure(
-        name=f"read of {accounts.__name__}, {connections} connection{'s' if connections > 1 else ''}",
+        name=f"read of {accounts.__name__} on {connections} connection{'s' if connections > 1 else ''}",
         figure=figure,
         target=target,
         prepare=prepare,
@@ -104,7 +104,11 @@ def measure_bare_reads(bare_url: str, connections: int, count: int) -> Measure:
         }
 
     return Measure(
-        f"read of people, {connections} connections, no gateway", Figure.SHARE, None, prepare, each * connections
+        f"read of people on {connections} connections without a gateway",
+        Figure.SHARE,
+        None,
+        prepare,
+        each * connections,
     )
 
 
