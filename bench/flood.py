@@ -1,6 +1,6 @@
 """Single reads beside a flood of the costliest searches that a filter may ask for, by another key.
 
-The filters are as costly as `directory/filter_cost.py` lets pass, and find nothing: in-chain terms, distinguished names
+The filters are as costly as `directory/queries/searches/filter_cost.py` lets pass, and find nothing: in-chain terms, distinguished names
 and parts of substrings, one after another on each connection, without a pause unless the gateway asks for one.
 """
 
