@@ -79,7 +79,7 @@ def print_memory(gateways: list[Gateway]) -> None:
 
 
 def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
-    flooded = measure_flood(domain, gateway, reads=20 if quick else 400, accounts=20 if quick else 3000)
+    flooded = measure_flood(domain, gateway, reads=20 if quick else 8000, accounts=20 if quick else 3000)
     print("\n| Reads | median | worst | target |\n|---|---|---|---|")
     for name, times in (("alone", flooded.alone), ("beside a flood of another key's searches", flooded.beside)):
         worst = max(times)

@@ -1,7 +1,8 @@
 """Single reads beside a flood of the costliest searches that a filter may ask for, by another key.
 
-The filters are as costly as `directory/queries/searches/filter_cost.py` lets pass, and find nothing: in-chain terms, distinguished names
-and parts of substrings, one after another on each connection, without a pause unless the gateway asks for one.
+The filters are as costly as `directory/queries/searches/filter_cost.py` lets pass, and find nothing: in-chain terms,
+distinguished names and parts of substrings, one after another on each connection, without a pause unless the gateway
+asks for one.
 """
 
 import threading
@@ -10,10 +11,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle
 from urllib.parse import quote
 
-from bench.client import Client, expect
+import ldap
+from ldap.filter import escape_filter_chars
+
+from bench.client import Client, expect, in_threads
 from bench.domain import Domain
 from bench.gateway import Gateway
 from bench.reads import path_of
@@ -21,6 +26,8 @@ from bench.reads import path_of
 TARGET = 1.0
 """Seconds in which every read is answered."""
 FLOODERS = 8
+READERS = 4
+"""Connections, so that those of every web process to the directory are read over."""
 _REFUSED_PAUSE = 0.05
 """Seconds that a refused flooder waits: much less than `Retry-After` asks for."""
 _IN_CHAIN = "1.2.840.113556.1.4.1941"
@@ -39,8 +46,10 @@ class Flooded:
 def costliest_filters(domain: Domain) -> list[str]:
     """The most of each that a filter may have (`Searches` in the configuration): 3 chains, 100 comparisons."""
     chains = "".join(f"(memberOf:{_IN_CHAIN}:=CN={name},CN=Users,{domain.base_dn})" for name in _GROUPS)
-    names = "".join(f"(manager=CN=Nobody {number},{domain.base_dn})" for number in range(16))
-    parts = "".join(f"(description=*nothing{number}*)" for number in range(50))
+    # Of objects that exist: others are told from the first comparison.
+    people = domain.connect().search_s(f"OU=Staff,{domain.base_dn}", ldap.SCOPE_SUBTREE, "(manager=*)", ["1.1"])
+    names = "".join(f"(secretary={escape_filter_chars(dn)})" for dn, _ in people[:16])
+    parts = "".join(f"(name=*nothing{number}*)" for number in range(50))
     return [f"(|{chains})", f"(|{names})", f"(|{parts})"]
 
 
@@ -48,18 +57,24 @@ def measure_flood(domain: Domain, gateway: Gateway, *, reads: int, accounts: int
     """Read people with one key, alone and beside another key's flood, in a domain with so many more accounts."""
     domain.add_users(domain.add_unit("Flood"), accounts)
     paths = cycle([path_of(item) for item in domain.find_people(min(50, reads))])
-    client = Client(gateway)
+    clients = [Client(gateway) for _ in range(READERS)]
 
-    def read() -> float:
-        start = time.perf_counter()
-        expect(client.send("GET", next(paths)))
-        return time.perf_counter() - start
+    def read_all() -> list[float]:
+        times: list[float] = []
 
-    read()
-    alone = [read() for _ in range(reads)]
+        def read(client: Client) -> None:
+            for _ in range(reads // READERS):
+                start = time.perf_counter()
+                expect(client.send("GET", next(paths)))
+                times.append(time.perf_counter() - start)
+
+        in_threads([partial(read, client) for client in clients])
+        return times
+
+    read_all()
+    alone = read_all()
     with _flood(gateway, costliest_filters(domain)) as answers:
-        beside = [read() for _ in range(reads)]
-    return Flooded(alone, beside, dict(answers))
+        return Flooded(alone, read_all(), dict(answers))
 
 
 @contextmanager
