@@ -64,6 +64,7 @@ class Sampler:
 
 def profile(api_key: str, paths: list[str]) -> None:
     """In a process that has the gateway's environment."""
+    from gateway.server.answers import answer
     from gateway.wsgi import application
 
     def read(number: int) -> None:
@@ -83,12 +84,9 @@ def profile(api_key: str, paths: list[str]) -> None:
             "wsgi.input": io.BytesIO(),
             "wsgi.errors": sys.stderr,
         }
-        statuses: list[str] = []
-        body = application(environ, lambda status, _headers, *_: statuses.append(status))
-        b"".join(body)
-        body.close()
-        if not statuses[0].startswith("200"):
-            raise SystemExit(f"a read was answered with {statuses[0]}")
+        status = answer(application, environ).status
+        if status != 200:
+            raise SystemExit(f"a read was answered with {status}")
 
     for number in range(_WARM_UP):
         read(number)
