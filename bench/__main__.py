@@ -79,7 +79,7 @@ def print_memory(gateways: list[Gateway]) -> None:
 
 
 def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
-    flooded = measure_flood(domain, gateway, reads=20 if quick else 8000, accounts=20 if quick else 3000)
+    flooded = measure_flood(domain, gateway, reads=20 if quick else 4000, accounts=20 if quick else 3000)
     print("\n| Reads | median | worst | target |\n|---|---|---|---|")
     for name, times in (("alone", flooded.alone), ("beside a flood of another key's searches", flooded.beside)):
         worst = max(times)
@@ -94,9 +94,7 @@ def _results(
 ) -> Iterator[Result]:
     for measure, on_both in measures(bare_url, stream=arguments.stream, quick=arguments.quick):
         if _is_wanted(measure.name, arguments.only):
-            for result in measured(measure, domain, both if on_both else one):
-                print_result(result)
-                yield result
+            yield from measured(measure, domain, both if on_both else one)
 
 
 def _is_wanted(name: str, only: str) -> bool:
@@ -124,15 +122,20 @@ def main() -> None:
             "|---|---|---|---|---|---|---|---|---|---|",
             flush=True,
         )
-        results = list(_results(domain, both, one, arguments, bare_url))
+        results: list[Result] = []
+        try:
+            for result in _results(domain, both, one, arguments, bare_url):
+                print_result(result)
+                results.append(result)
+        finally:  # an interrupted benchmark keeps what it has measured
+            if results and not arguments.quick:
+                commits = dict.fromkeys(DATABASES, now) | ({before: before} if before else {})
+                PICTURE.write_text(draw(keep(results, commits)))
         if before:
             print_ratios(results, before)
         if _is_wanted("flood", arguments.only):
             print_flood(domain, one[0], quick=arguments.quick)
         print_memory(both)
-    if results and not arguments.quick:
-        commits = dict.fromkeys(DATABASES, now) | ({before: before} if before else {})
-        PICTURE.write_text(draw(keep(results, commits)))
 
 
 if __name__ == "__main__":

@@ -59,11 +59,11 @@ def measure_flood(domain: Domain, gateway: Gateway, *, reads: int, accounts: int
     paths = cycle([path_of(item) for item in domain.find_people(min(50, reads))])
     clients = [Client(gateway) for _ in range(READERS)]
 
-    def read_all() -> list[float]:
+    def read_all(count: int) -> list[float]:
         times: list[float] = []
 
         def read(client: Client) -> None:
-            for _ in range(reads // READERS):
+            for _ in range(count // READERS):
                 start = time.perf_counter()
                 expect(client.send("GET", next(paths)))
                 times.append(time.perf_counter() - start)
@@ -71,10 +71,10 @@ def measure_flood(domain: Domain, gateway: Gateway, *, reads: int, accounts: int
         in_threads([partial(read, client) for client in clients])
         return times
 
-    read_all()
-    alone = read_all()
+    read_all(min(reads, 100))  # opens the connections to the directory
+    alone = read_all(reads)
     with _flood(gateway, costliest_filters(domain)) as answers:
-        return Flooded(alone, read_all(), dict(answers))
+        return Flooded(alone, read_all(reads), dict(answers))
 
 
 @contextmanager
