@@ -19,7 +19,7 @@ from bench.domain import running_domain
 from bench.gateway import DATABASES, running_gateway
 from demo.services import PROJECT
 
-READS = 6000
+READS = 5000
 _WARM_UP = 500
 _INTERVAL = 0.001
 _SHOWN = 25
@@ -119,7 +119,7 @@ def main() -> None:
     from bench.reads import path_of
 
     database = sys.argv[1] if len(sys.argv) > 1 else DATABASES[0]
-    with running_domain(people=200) as domain, running_gateway(domain, database=database) as gateway:
+    with running_domain("127.0.41.2", people=200) as domain, running_gateway(domain, database=database) as gateway:
         paths = [path_of(item) for item in domain.find_people(50)]
         command = [sys.executable, "-m", "bench.read_profile", gateway.api_key, json.dumps(paths)]
         # Its access lines are written, but to nowhere.
