@@ -129,7 +129,7 @@ def main() -> None:
                 results.append(result)
         finally:  # an interrupted benchmark keeps what it has measured
             if results and not arguments.quick:
-                commits = dict.fromkeys(DATABASES, now) | ({before: before} if before else {})
+                commits = ({before: before} if before else {}) | dict.fromkeys(DATABASES, now)
                 PICTURE.write_text(draw(keep(results, commits)))
         if before:
             print_ratios(results, before)

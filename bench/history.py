@@ -26,13 +26,14 @@ _ACROSS = 3
 def keep(results: Iterable[Result], commits: Mapping[str, str], file: Path = FILE) -> list[Row]:
     """Put the figures of gateways into the file, in place of earlier ones of the same commit; gives all rows.
 
-    `commits` are the commits by the names of the gateways.
+    `commits` are the commits by the names of the gateways, the oldest first.
     """
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     kept = {_key(row): row for row in read(file)}
-    for result in results:
-        if result.gateway not in commits:
-            continue
+    names = list(commits)
+    for result in sorted(
+        (result for result in results if result.gateway in commits), key=lambda result: names.index(result.gateway)
+    ):
         measure = result.measure
         row = {
             "commit": commits[result.gateway],
