@@ -25,9 +25,9 @@ from directory.policies.root_keys import explain_missing_key, warnings_of_missin
 from directory.protection.rules import protects_its_content, require_may_write
 from directory.queries.reading import read_created
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
-from directory.shapes.attribute_updates import Bags, pointer
+from directory.shapes.attribute_updates import AttributeUpdates, pointer
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, kind_of, permission_for
-from directory.shapes.modifications import Step, read_bags, refusal, require_sense, values_of_new
+from directory.shapes.modifications import Step, read_updates, refusal, require_sense, values_of_new
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal, Target, shown_values
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from directory.shapes.value_rules import (
@@ -104,7 +104,7 @@ def propose_create(
     object_class: str,
     name: str,
     parent: Reference,
-    bags: Bags,
+    updates: AttributeUpdates,
     account: NewAccount | None = None,
     group: NewGroup | None = None,
 ) -> Proposal:
@@ -120,7 +120,7 @@ def propose_create(
     kind = kind_of(classes)
     if complaint := refuse_name(name):
         raise refusal(InvalidRequest, "#/name", complaint)
-    steps = read_bags(bags, schema, kind=kind, new=classes)
+    steps = read_updates(updates, schema, kind=kind, new=classes)
     require_sense(steps, kind=kind, entry=None)
     new = _Attributes.from_steps(steps, kind)
     named = frozenset(new.values)

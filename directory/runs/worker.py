@@ -52,7 +52,7 @@ def find_abandoned() -> list[UUID]:
     return list(oldest.values())
 
 
-def work_off(
+def run_pending(
     connection_id: UUID,
     *,
     call_for: CallFor,
