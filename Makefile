@@ -15,6 +15,9 @@ AGAINST ?=
 # https://docs.astral.sh/uv/, needed by `make lock` alone.
 UV ?= uv
 
+# Each of the tests' processes, and each server that they start, would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help run manage test test-clocks lint format check bench faults screenshots clients reset lock install install-test
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
@@ -18,6 +19,8 @@ from django.contrib.auth.hashers import ScryptPasswordHasher
 from hypothesis import settings as examples
 from playwright.sync_api import Browser
 from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests.support.browser import running_browser
 from tests.support.clock import stay_within_a_day
@@ -80,8 +83,14 @@ def each_log_is_a_new_one() -> None:
     """The log of the test before was thrown away: its mark would say so."""
     (Path(settings.DATA_DIR) / "log-mark").unlink(missing_ok=True)
     if REDIS_SOCKET.exists():
-        with suppress(RedisError), Redis.from_url(settings.REDIS_URL) as redis:
-            redis.delete(mark._KEY)
+        with suppress(RedisError):
+            _redis().delete(mark._KEY)
+
+
+@cache
+def _redis() -> Redis:
+    """One client for all tests: making it takes longer than many a test, since it looks up its own version."""
+    return Redis.from_url(settings.REDIS_URL, retry=Retry(NoBackoff(), 1))  # some tests restart the server
 
 
 @pytest.fixture(autouse=True)

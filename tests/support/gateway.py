@@ -93,7 +93,7 @@ class LiveGateway:
             return start_process(command, environment=self._environment, directory=PROJECT, output=log)
 
     def _wait(self, process: subprocess.Popen[bytes], log_file: Path, is_ready: Any) -> None:
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + 600
         while not is_ready():
             if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()

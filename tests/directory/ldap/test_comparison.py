@@ -2,6 +2,7 @@
 
 import re
 import sys
+from functools import cache
 
 import ldap
 import pytest
@@ -11,21 +12,25 @@ from hypothesis import strategies as st
 from directory.ldap import comparable, fold, pattern_of
 from tests.support.directory import Directory
 
+IN_ONE_OBJECT = 60
+
 
 def other_cases(letter: str) -> set[str]:
     """What Python makes of a letter in other cases: sometimes several letters."""
     return {letter.upper(), letter.lower(), letter.title(), letter.casefold()} - {letter}
 
 
-LETTERS = [letter for letter in map(chr, range(sys.maxunicode + 1)) if other_cases(letter)]
-IN_ONE_OBJECT = 60
+@cache
+def letters() -> list[str]:
+    """All that have other cases. Looking for them takes seconds, which no process shall spend before it has to."""
+    return [letter for letter in map(chr, range(sys.maxunicode + 1)) if other_cases(letter)]
 
 
 @pytest.mark.parametrize("capitals", [True, False])
 def test_the_directory_takes_the_same_letters_for_one(
     directory: Directory, organizational_unit: str, *, capitals: bool
 ) -> None:
-    asked = [letter for letter in LETTERS if (letter.upper() == letter) is capitals]
+    asked = [letter for letter in letters() if (letter.upper() == letter) is capitals]
     for start in range(0, len(asked), IN_ONE_OBJECT):
         some = asked[start : start + IN_ONE_OBJECT]
         values = sorted(set().union(*map(other_cases, some)).difference(some))

@@ -19,7 +19,7 @@ def completed(integration: Integration, started: Answer, *, seconds: float = 300
     deadline = time.monotonic() + seconds
     while (answer := integration.get(started.headers["Location"])).body["state"] != "completed":
         assert time.monotonic() < deadline, answer
-        time.sleep(0.5)
+        time.sleep(0.05)
     return answer.body
 
 
