@@ -65,9 +65,9 @@ def test_it_works(integration: Integration, directory: Directory, organizational
 
 def test_the_interval_stays(integration: Integration, directory: Directory, organizational_unit: str) -> None:
     guid = create(integration, body_of(organizational_unit, **{INTERVAL: "30"})).body["id"]
-    for bags in ({"replace": {INTERVAL: "60"}}, {"add": {INTERVAL: "60"}}, {"clear": [INTERVAL]}):
+    for updates in ({"replace": {INTERVAL: "60"}}, {"add": {INTERVAL: "60"}}, {"clear": [INTERVAL]}):
         for query in ("", "?dryRun=true"):
-            answer = integration.patch(f"/api/ad/objects/{guid}{query}", bags)
+            answer = integration.patch(f"/api/ad/objects/{guid}{query}", updates)
             assert (answer.status, answer.code) == (400, "AD.Attributes.NotWritable")
             assert "can be set only when" in answer.body["errors"][0]["detail"]
     assert directory.text(UUID(guid), INTERVAL) == "30"
