@@ -1,4 +1,4 @@
-"""Django settings. What a deployment may change comes from the environment and `gateway.toml` (docs/configuration.md)."""
+"""Django settings. What a deployment may change is read from the environment and from `gateway.toml`."""
 
 import os
 import sys
