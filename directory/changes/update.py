@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from directory import errors
-from directory.changes.group_cycles import look_for_cycle
+from directory.changes.group_cycles import cycle_check
 from directory.changes.prechecks import require_update_possible
 from directory.changes.references import require_members_allowed, resolve_references
 from directory.groups.nesting import require_type_fits
@@ -126,7 +126,7 @@ def propose_update(
         sign_in_effects=effects,
         evidence=evidence_of(write, entry=entry, schema=schema, identities=identities) if write else {},
         identities=identities,
-        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes, identities=identities),
+        post_check=cycle_check(client, target_of(entry), members_added, write, delta.changes, identities=identities),
     )
 
 

@@ -78,7 +78,7 @@ class RunExecution:
                 del self._intents[account]
         self._finish(settled)
 
-    def carry_out(self, call: Call, *, people_above: PeopleAbove) -> None:
+    def execute(self, call: Call, *, people_above: PeopleAbove) -> None:
         """Do the accounts that are left and end the run; raises Unavailable."""
         for _ in range(MAX_ROUNDS):
             if not self._left:

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.operation import Operation, operations
 from gateway.core.shapes import Body, Guid, load_body
-from gateway.pipeline import Inputs
+from gateway.pipeline.inputs import Inputs
 
 MAX_ITEMS = 1000
 

@@ -23,12 +23,14 @@ from directory.lookup.access import client_of
 from directory.lookup.prefetch import ReadAhead, is_self_contained
 from directory.outcomes.attribution import await_recorded_outcomes
 from directory.shapes.proposal import Proposal
-from gateway import pipeline
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, ServiceUnavailable
 from gateway.core.operation import Operation
 from gateway.core.shapes import parse_guid
 from gateway.pipeline.batch_shapes import load_item
+from gateway.pipeline.execute import attempt, completion_of, execute, explained, refusal_of, require_in_time
+from gateway.pipeline.inputs import Answer, Change
+from gateway.pipeline.prepare import prepare, prepare_again
 from gateway.pipeline.recording import record_refusal, target_named
 
 logger = structlog.get_logger(__name__)
@@ -46,7 +48,7 @@ class Item:
 
     index: int
     document: Any
-    result: pipeline.Answer | Exception | None = None
+    result: Answer | Exception | None = None
 
     @property
     def id(self) -> UUID | None:
@@ -65,16 +67,16 @@ class _Ready:
     """A change that may be written: its intent is in the log."""
 
     item: Item
-    change: pipeline.Change
+    change: Change
     record: OperationRecord
 
 
 def _is_self_contained(proposal: Proposal) -> bool:
     """Whether a change is one write, before and after which changes of other objects may be judged and written."""
-    return is_self_contained(proposal.write) and proposal.secret is None and not proposal.follow_ups
+    return is_self_contained(proposal.write) and proposal.secret is None and not proposal.dependent_changes
 
 
-def carry_out_batch(
+def execute_batch(
     operation: Operation, call: Call, documents: Sequence[Any], *, on_error: Literal["continue", "stop"]
 ) -> list[Item]:
     """Carry out the items in their order; each with what came of it."""
@@ -98,7 +100,7 @@ class _Batch:
         self._sent: deque[_Ready] = deque()
         self._lost: list[_Ready] = []
         self._overtaken: list[_Ready] = []
-        self._alone: tuple[Item, pipeline.Change] | None = None
+        self._alone: tuple[Item, Change] | None = None
         self._outcomes: list[log.Completion] = []
         self._look = ReadAhead()
 
@@ -112,7 +114,7 @@ class _Batch:
             if self._alone is not None:
                 item, change = self._alone
                 self._alone = None
-                self._finish(item, partial(pipeline.carry_out, change))
+                self._finish(item, partial(execute, change))
 
     def _make_ready(self) -> None:
         """Take the next items up: those that need no write get their results, the others become ready.
@@ -121,7 +123,7 @@ class _Batch:
         """
         upcoming = list(islice(self._waiting, self._size))
         under_way = {entry.item.id for entry in (*self._sent, *self._overtaken)}
-        ready: list[tuple[Item, pipeline.Change]] = []
+        ready: list[tuple[Item, Change]] = []
         with self._look.look([item.id for item in upcoming if item.id is not None]):
             for item in upcoming:
                 if item.id in under_way or self._alone is not None or not self._waiting:
@@ -139,26 +141,26 @@ class _Batch:
         self._size = 1 if self._alone is not None else min(CHUNK, self._size * 4)
         self._record(ready)
 
-    def _consider(self, item: Item) -> pipeline.Change | None:
+    def _consider(self, item: Item) -> Change | None:
         """The change of an item that is to be written; None when the item has its result."""
         change = self._finish(item, partial(self._judge, item))
         if isinstance(item.result, errors.Unavailable):
             self._give_up(item.result)
         return change
 
-    def _judge(self, item: Item) -> pipeline.Answer | pipeline.Change:
+    def _judge(self, item: Item) -> Answer | Change:
         call = replace(self._call, batch_index=item.index)
         try:
             inputs, versions = load_item(self._operation, item.document, dry_run=call.dry_run)
         except GatewayError as refusal:
             record_refusal(self._operation, call, item.arguments, refusal.code)
             raise
-        return pipeline.consider(self._operation, replace(call, if_match=versions), inputs)
+        return prepare(self._operation, replace(call, if_match=versions), inputs)
 
-    def _finish(self, item: Item, step: Callable[[], pipeline.Answer | pipeline.Change]) -> pipeline.Change | None:
+    def _finish(self, item: Item, step: Callable[[], Answer | Change]) -> Change | None:
         """Take the step that gives an item its result, or else the change that is still to be written."""
-        done = pipeline.attempt(step)
-        if isinstance(done, pipeline.Change):
+        done = attempt(step)
+        if isinstance(done, Change):
             return done
         if isinstance(done, Exception):
             self._fail(item, done)
@@ -173,7 +175,7 @@ class _Batch:
         elif isinstance(error, log.NotRecorded):
             self._give_up(error)
 
-    def _record(self, ready: Sequence[tuple[Item, pipeline.Change]]) -> None:
+    def _record(self, ready: Sequence[tuple[Item, Change]]) -> None:
         """Record the intents of changes in one commit. No record, no change."""
         intents = [change.intent for _, change in ready]
         try:
@@ -193,9 +195,9 @@ class _Batch:
         self._find_out_lost()
         self._close_records()
         for entry in self._overtaken:
-            considered = self._finish(entry.item, partial(pipeline.reconsider, entry.change))
-            if considered is not None:
-                self._finish(entry.item, partial(pipeline.carry_out, considered))
+            prepared = self._finish(entry.item, partial(prepare_again, entry.change))
+            if prepared is not None:
+                self._finish(entry.item, partial(execute, prepared))
         self._overtaken.clear()
 
     def _writes(self) -> Iterator[Modify]:
@@ -209,7 +211,7 @@ class _Batch:
             write = entry.change.write
             assert isinstance(write, Modify)
             try:
-                pipeline.require_in_time(entry.record)
+                require_in_time(entry.record)
             except ServiceUnavailable as refusal:
                 self._refuse(entry, refusal)
             else:
@@ -223,20 +225,20 @@ class _Batch:
         elif isinstance(refusal, errors.OutcomeUnknown):
             self._lost.append(entry)
         elif isinstance(refusal, errors.VersionMismatch):
-            self._outcomes.append(pipeline.completion_of(entry.record, refusal))
+            self._outcomes.append(completion_of(entry.record, refusal))
             self._overtaken.append(entry)
         else:
-            self._refuse(entry, pipeline.explained(entry.change, refusal))
+            self._refuse(entry, explained(entry.change, refusal))
         if len(self._outcomes) >= CHUNK:
             self._close_records()
 
     def _succeed(self, entry: _Ready, *, server: str | None = None) -> None:
-        entry.item.result = pipeline.Answer(self._operation.status)
+        entry.item.result = Answer(self._operation.status)
         done = log.Completion(record_id=entry.record.id, outcome=Outcome.SUCCEEDED, server=server)
         self._outcomes.append(done)
 
     def _refuse(self, entry: _Ready, refusal: GatewayError) -> None:
-        self._outcomes.append(pipeline.completion_of(entry.record, refusal))
+        self._outcomes.append(completion_of(entry.record, refusal))
         self._fail(entry.item, refusal)
 
     def _find_out_lost(self) -> None:
@@ -245,7 +247,7 @@ class _Batch:
             return
         outcomes = await_recorded_outcomes(client_of(self._call), [entry.record for entry in self._lost])
         for entry, applied in zip(self._lost, outcomes, strict=True):
-            refusal = pipeline.refusal_of(applied)
+            refusal = refusal_of(applied)
             if refusal is None:
                 self._succeed(entry)
             else:

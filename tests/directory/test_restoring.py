@@ -95,7 +95,7 @@ class TestRecycleBin:
         user = directory.add_user(parent=organizational_unit, password=PASSWORD)
         directory.delete(user)
         with monkeypatch.context() as patch:
-            patch.setattr(dependent_changes, "carry_out", Mock(side_effect=Killed))
+            patch.setattr(dependent_changes, "execute", Mock(side_effect=Killed))
             with pytest.raises(Killed):
                 restore(integration, user)
         settle()

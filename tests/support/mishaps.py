@@ -13,7 +13,7 @@ from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, OutcomeUnknown
 from gateway import tasks
-from gateway.pipeline import executing
+from gateway.pipeline import execute
 from tests.support.proxy import FaultyProxy
 
 
@@ -33,7 +33,7 @@ def unknown_outcome(*, after_write: bool) -> Iterator[None]:
     """The connection is lost with the write on it, and nobody finds out for now whether it was done."""
     lost = OutcomeUnknown("The connection was lost before the directory answered")
     with _written_and_raised(lost, after_write=after_write), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executing, "await_recorded_outcome", lambda *_: None)
+        patch.setattr(execute, "await_recorded_outcome", lambda *_: None)
         yield
 
 

@@ -53,7 +53,7 @@ def execute(run: Run, call: Call, *, is_new: bool = True) -> dict[UUID, tuple[st
     """The status of each account and the code of its problem."""
     execution = RunExecution(run, before_each_step=lambda: None, is_new=is_new)
     execution.look_up_open_intents()
-    execution.carry_out(call, people_above=nobody)
+    execution.execute(call, people_above=nobody)
     return {item.account: (item.status, item.problem and item.problem["code"]) for item in run.results.all()}
 
 

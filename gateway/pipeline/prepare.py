@@ -1,6 +1,6 @@
 """Everything before the write, in its order: admission, validation, proposal, risk, dry run, hold.
 
-Read `consider`: that is the whole order of checks. A refusal is recorded here.
+Read `prepare`: that is the whole order of checks. A refusal is recorded here.
 """
 
 from dataclasses import replace
@@ -25,15 +25,15 @@ from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
 from gateway.core.shapes import NoQuery, load_body, load_query, parse_guid
 from gateway.pipeline import replay
 from gateway.pipeline.inputs import Accepted, Answer, Change, ChangeQuery, Inputs
-from gateway.pipeline.performing import perform, queued
+from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import record_refusal, shown, target_ref
 from keys.people import protection
 
 
-def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Change:
+def prepare(operation: Operation, call: Call, inputs: Inputs) -> Answer | Change:
     """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
 
-    A change is carried out at once, or its reasons grow old.
+    A change is executed at once, or its reasons grow old.
     """
     try:
         require_admitted(operation, call)
@@ -61,11 +61,11 @@ def _answer_of_interrupted(operation: Operation, call: Call) -> Answer | None:
     return queued(call, body) if status == 202 else Answer(status, body)
 
 
-def reconsider(change: Change) -> Answer | Change:
-    """Propose anew what has lost a race: somebody else changed the object since the change was considered.
+def prepare_again(change: Change) -> Answer | Change:
+    """Propose anew a change that has lost a race: somebody else changed the object since the change was prepared.
 
     Raises VersionMismatch when the caller is to decide what to do now (with If-Match, or for an approval, which is for
-    the values seen), GatewayError as `consider`.
+    the values seen), GatewayError as `prepare`.
     """
     if change.call.if_match is not None or change.call.change_request_id is not None:
         raise directory_errors.VersionMismatch

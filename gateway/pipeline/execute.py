@@ -19,13 +19,13 @@ from directory.outcomes.attribution import await_recorded_outcome
 from directory.protection.state import may_change_protection, show_nothing_before
 from directory.queries.reading import await_answer
 from directory.runs import requests as runs
-from directory.shapes.proposal import TakenBack, Target
+from directory.shapes.proposal import Rollback, Target
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError, ServiceUnavailable
 from gateway.core.operation import Operation
 from gateway.pipeline import dependent_changes
 from gateway.pipeline.inputs import Answer, Change, Inputs
-from gateway.pipeline.preparing import consider, reconsider
+from gateway.pipeline.prepare import prepare, prepare_again
 from gateway.pipeline.recording import target_of
 
 logger = structlog.get_logger(__name__)
@@ -40,8 +40,8 @@ ATTEMPTS = 3
 
 def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
     """Run one call of one operation; raises GatewayError, after recording the refusal."""
-    considered = consider(operation, call, inputs)
-    return considered if isinstance(considered, Answer) else carry_out(considered)
+    prepared = prepare(operation, call, inputs)
+    return prepared if isinstance(prepared, Answer) else execute(prepared)
 
 
 def attempt(step: Callable[[], _Result]) -> _Result | Exception:
@@ -52,7 +52,7 @@ def attempt(step: Callable[[], _Result]) -> _Result | Exception:
         return error
 
 
-def carry_out(change: Change) -> Answer:
+def execute(change: Change) -> Answer:
     """Record the intent, write once, record the outcome, answer. A lost race is proposed anew, with its own record."""
     if change.proposal.run is not None:
         return _start_run(change)
@@ -62,10 +62,10 @@ def carry_out(change: Change) -> Answer:
         except directory_errors.VersionMismatch:
             if attempt == ATTEMPTS:
                 raise
-        considered = reconsider(change)
-        if isinstance(considered, Answer):  # done by somebody else, or no longer harmless and so held
-            return considered
-        change = considered
+        prepared = prepare_again(change)
+        if isinstance(prepared, Answer):  # done by somebody else, or no longer harmless and so held
+            return prepared
+        change = prepared
     raise AssertionError("unreachable")
 
 
@@ -73,7 +73,7 @@ def _write(change: Change) -> Answer:
     operation, proposal = change.operation, change.proposal
     client = client_of(change.call)
     record = log.record_intent(change.call, change.intent)
-    following = dependent_changes.record(change.call, proposal.follow_ups, approved_by=change.approved_by)
+    following = dependent_changes.record(change.call, proposal.dependent_changes, approved_by=change.approved_by)
     server = None
     try:
         if proposal.secret is not None and change.call.change_request_id is not None:
@@ -90,20 +90,20 @@ def _write(change: Change) -> Answer:
         told = explained(change, refusal)
         log.complete_many([completion_of(record, told), *dependent_changes.given_up(following, told.code)])
         raise told from refusal.__cause__
-    dependent_changes.carry_out(client, proposal.follow_ups, following)
-    writes = [(change.write, proposal.target), *((each.write, each.target) for each in proposal.follow_ups)]
+    dependent_changes.execute(client, proposal.dependent_changes, following)
+    writes = [(change.write, proposal.target), *((each.write, each.target) for each in proposal.dependent_changes)]
     _tell_of_protection(change.call, client, writes)
     try:
-        taken_back = None if proposal.look_back is None else await_answer(proposal.look_back)
-        body = await_answer(proposal.answer) if taken_back is None else None
+        rollback = None if proposal.post_check is None else await_answer(proposal.post_check)
+        body = await_answer(proposal.answer) if rollback is None else None
     except GatewayError:
         if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
             log.complete(record.id, outcome="succeeded", server=server)
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
     log.complete(record.id, outcome="succeeded", server=server, target=created)
-    if taken_back is not None:
-        raise _take_back(change, taken_back)
+    if rollback is not None:
+        raise _take_back(change, rollback)
     return Answer(operation.status, body if operation.output is not None else None)
 
 
@@ -118,16 +118,16 @@ def _tell_of_protection(call: Call, client: Client, writes: Iterable[tuple[Write
         logger.warning("other processes may show for two seconds who was protected before", directory=directory.name)
 
 
-def _take_back(change: Change, taken_back: TakenBack) -> GatewayError:
+def _take_back(change: Change, rollback: Rollback) -> GatewayError:
     """Undo the write that was just made, with a record of its own; what the caller is told."""
-    call = replace(change.call, reason=f"Taken back: {taken_back.refusal.detail}")
-    records = dependent_changes.record(call, [taken_back.change], approved_by=change.approved_by)
+    call = replace(change.call, reason=f"Taken back: {rollback.refusal.detail}")
+    records = dependent_changes.record(call, [rollback.change], approved_by=change.approved_by)
     client = client_of(call)
-    is_undone = dependent_changes.carry_out(client, [taken_back.change], records)
-    _tell_of_protection(call, client, [(taken_back.change.write, taken_back.change.target)])
+    is_undone = dependent_changes.execute(client, [rollback.change], records)
+    _tell_of_protection(call, client, [(rollback.change.write, rollback.change.target)])
     if is_undone:
-        return taken_back.refusal
-    return directory_errors.OutcomeUnknown(f"The change could not be taken back: {taken_back.refusal.detail}")
+        return rollback.refusal
+    return directory_errors.OutcomeUnknown(f"The change could not be taken back: {rollback.refusal.detail}")
 
 
 def require_in_time(record: OperationRecord) -> None:
