@@ -60,13 +60,11 @@ def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | Non
         return None
 
 
-def await_recorded_outcome(client: Client, record: OperationRecord) -> bool | None:
-    """The same for a caller who still waits: the domain controller gets a moment to come back."""
-    return await_recorded_outcomes(client, [record])[0]
-
-
 def await_recorded_outcomes(client: Client, records: Sequence[OperationRecord]) -> list[bool | None]:
-    """The same for writes that were lost together: they are waited for together."""
+    """The same for a caller who still waits for writes lost together: the domain controller gets a moment to come back.
+
+    They are waited for together.
+    """
     return await_all([partial(find_recorded_outcome, client, record) for record in records])
 
 

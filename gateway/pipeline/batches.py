@@ -16,19 +16,18 @@ from uuid import UUID
 import structlog
 
 from audit import log
-from audit.models import OperationRecord, Outcome
 from directory import errors
-from directory.ldap import LdapError, Modify, Written
 from directory.lookup.access import client_of
 from directory.lookup.prefetch import ReadAhead, is_self_contained
-from directory.outcomes.attribution import await_recorded_outcomes
+from directory.outcomes import writer
+from directory.outcomes.writer import RecordedWrite, Result
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
-from gateway.core.errors import GatewayError, ServiceUnavailable
+from gateway.core.errors import GatewayError
 from gateway.core.operation import Operation
 from gateway.core.shapes import parse_guid
 from gateway.pipeline.batch_shapes import load_item
-from gateway.pipeline.execute import attempt, completion_of, execute, explained, refusal_of, require_in_time
+from gateway.pipeline.execute import attempt, execute, explained
 from gateway.pipeline.inputs import Answer, Change
 from gateway.pipeline.prepare import prepare, prepare_again
 from gateway.pipeline.recording import record_refusal, target_named
@@ -62,13 +61,12 @@ class Item:
         return {} if self.id is None else {"id": str(self.id)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """A change that may be written: its intent is in the log."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ready(RecordedWrite):
+    """A change of an item that may be written: its intent is in the log."""
 
     item: Item
     change: Change
-    record: OperationRecord
 
 
 def _is_self_contained(proposal: Proposal) -> bool:
@@ -86,7 +84,7 @@ def execute_batch(
 
 
 class _Batch:
-    """The items of one batch on their way: first waiting, then ready, then sent."""
+    """The items of one batch on their way: first waiting, then ready, then under way."""
 
     def __init__(self, operation: Operation, call: Call, items: Sequence[Item], *, stop: bool) -> None:
         self._operation = operation
@@ -97,11 +95,11 @@ class _Batch:
         self._size = CHUNK if self._together else 1
         self._waiting = deque(items)
         self._ready: deque[_Ready] = deque()
-        self._sent: deque[_Ready] = deque()
+        self._under_way: set[UUID | None] = set()
         self._lost: list[_Ready] = []
         self._overtaken: list[_Ready] = []
         self._alone: tuple[Item, Change] | None = None
-        self._outcomes: list[log.Completion] = []
+        self._results: list[Result] = []
         self._look = ReadAhead()
 
     def run(self) -> None:
@@ -122,7 +120,7 @@ class _Batch:
         It ends early with a change that has to be done alone, and before an object that is still being changed.
         """
         upcoming = list(islice(self._waiting, self._size))
-        under_way = {entry.item.id for entry in (*self._sent, *self._overtaken)}
+        under_way = {*self._under_way, *(entry.item.id for entry in self._overtaken)}
         ready: list[tuple[Item, Change]] = []
         with self._look.look([item.id for item in upcoming if item.id is not None]):
             for item in upcoming:
@@ -184,80 +182,75 @@ class _Batch:
             for item, _ in ready:
                 self._fail(item, error)
             return
-        self._ready.extend(_Ready(item, change, record) for (item, change), record in zip(ready, records, strict=True))
+        self._ready.extend(
+            _Ready(record=record, write=change.write, item=item, change=change)
+            for (item, change), record in zip(ready, records, strict=True)
+        )
 
     def _write_together(self) -> None:
         try:
-            for written in client_of(self._call).write_many(self._writes()):
-                self._note(self._sent.popleft(), written)
-        except LdapError as error:  # there is no connection: nothing was sent
-            self._give_up(errors.from_ldap(error))
+            for entry, result in writer.write_many(client_of(self._call), self._upcoming()):
+                self._under_way.remove(entry.item.id)
+                self._note(entry, result)
+        except GatewayError as error:  # there is no connection: nothing was sent
+            self._give_up(error)
         self._find_out_lost()
         self._close_records()
         for entry in self._overtaken:
-            prepared = self._finish(entry.item, partial(prepare_again, entry.change))
-            if prepared is not None:
-                self._finish(entry.item, partial(execute, prepared))
+            change = self._finish(entry.item, partial(prepare_again, entry.change))
+            if change is not None:
+                self._finish(entry.item, partial(execute, change))
         self._overtaken.clear()
 
-    def _writes(self) -> Iterator[Modify]:
-        """The writes that are ready. When they are used up the next ones are made ready, with these on their way."""
-        while not self._lost:
+    def _upcoming(self) -> Iterator[_Ready]:
+        """The writes that are ready. When they are used up the next ones are made ready, with these under way."""
+        while True:
             if not self._ready and self._alone is None:
                 self._make_ready()
             if not self._ready:
                 return
             entry = self._ready.popleft()
-            write = entry.change.write
-            assert isinstance(write, Modify)
-            try:
-                require_in_time(entry.record)
-            except ServiceUnavailable as refusal:
-                self._refuse(entry, refusal)
-            else:
-                self._sent.append(entry)
-                yield write
+            self._under_way.add(entry.item.id)
+            yield entry
 
-    def _note(self, entry: _Ready, written: Written) -> None:
-        refusal = errors.from_ldap(written.error) if written.error else None
+    def _note(self, entry: _Ready, result: Result) -> None:
+        refusal = result.refusal
         if refusal is None:
-            self._succeed(entry, server=written.server)
+            self._succeed(entry, result)
         elif isinstance(refusal, errors.OutcomeUnknown):
             self._lost.append(entry)
         elif isinstance(refusal, errors.VersionMismatch):
-            self._outcomes.append(completion_of(entry.record, refusal))
+            self._results.append(result)
             self._overtaken.append(entry)
         else:
             self._refuse(entry, explained(entry.change, refusal))
-        if len(self._outcomes) >= CHUNK:
+        if len(self._results) >= CHUNK:
             self._close_records()
 
-    def _succeed(self, entry: _Ready, *, server: str | None = None) -> None:
+    def _succeed(self, entry: _Ready, result: Result) -> None:
         entry.item.result = Answer(self._operation.status)
-        done = log.Completion(record_id=entry.record.id, outcome=Outcome.SUCCEEDED, server=server)
-        self._outcomes.append(done)
+        self._results.append(result)
 
     def _refuse(self, entry: _Ready, refusal: GatewayError) -> None:
-        self._outcomes.append(completion_of(entry.record, refusal))
+        self._results.append(Result(record=entry.record, refusal=refusal))
         self._fail(entry.item, refusal)
 
     def _find_out_lost(self) -> None:
-        """Whether the writes that were on their way on a lost connection were applied."""
+        """Whether the writes that were under way on a lost connection were applied."""
         if not self._lost:
             return
-        outcomes = await_recorded_outcomes(client_of(self._call), [entry.record for entry in self._lost])
-        for entry, applied in zip(self._lost, outcomes, strict=True):
-            refusal = refusal_of(applied)
-            if refusal is None:
-                self._succeed(entry)
+        results = writer.await_results(client_of(self._call), self._lost)
+        for entry, result in zip(self._lost, results, strict=True):
+            if result.refusal is None:
+                self._succeed(entry, result)
             else:
-                self._refuse(entry, refusal)
+                self._refuse(entry, result.refusal)
         self._lost.clear()
 
     def _close_records(self) -> None:
-        if self._outcomes:
-            log.complete_many(self._outcomes)
-            self._outcomes.clear()
+        if self._results:
+            writer.close(self._results)
+            self._results.clear()
 
     def _give_up(self, reason: GatewayError) -> None:
         """Try no more: the directory or the log is away, and each further item would only wait for it in vain."""

@@ -1,6 +1,6 @@
 """A run's execution in this process, where what the directory answers to one account can be chosen."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
 import pytest
@@ -66,7 +66,8 @@ def answer_instead(monkeypatch: pytest.MonkeyPatch, account: UUID, errors: list[
     """Let the directory refuse the writes to one account, one error each, after something happened to it."""
     write_many = Client.write_many
 
-    def refuse(self: Client, writes: Sequence[Modify]) -> Iterator[Written]:
+    def refuse(self: Client, upcoming: Iterable[Modify]) -> Iterator[Written]:
+        writes = list(upcoming)
         chosen = [index for index, write in enumerate(writes) if str(account) in write.dn] if errors else []
         others = [index for index in range(len(writes)) if index not in chosen]
         for index in chosen:
