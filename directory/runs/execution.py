@@ -27,7 +27,7 @@ from directory.outcomes import writer
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import evidence_of
 from directory.outcomes.writer import RecordedWrite
-from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named, change_of, write_of
+from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 
@@ -140,21 +140,19 @@ class RunExecution:
 
     def _intent(self, account: Account) -> log.Intent:
         """The intent of a change, with the evidence for a later look-up; of a refusal, which is recorded alike."""
-        is_change = account.entry is not None and account.refusal is None
-        changes = [change_of(account, self._action)] if is_change else []
+        is_change = account.refusal is None
         return log.Intent(
             operation=self._run.operation,
             target=log.TargetRef(account.id, account.kind, account.distinguished_name or ""),
-            changes=[dict(change.as_json()) for change in changes],
+            changes=[dict(change.as_json()) for change in account.changes],
             evidence=self._evidence(account) if is_change else None,
             run_id=self._run.id,
-            reversible=reversible_as(self._run.operation, changes),
+            reversible=reversible_as(self._run.operation, account.changes),
             approved_by=self._run.approved_by,
         )
 
     def _evidence(self, account: Account) -> dict[str, Any]:
-        write = write_of(account, self._action)
-        return evidence_of(write, entry=account.entry, schema=self._client.schema)
+        return evidence_of(account.write, entry=account.entry, schema=self._client.schema)
 
     def _write(self, accounts: Sequence[Account]) -> None:
         """Send the writes together and note what is known of their outcomes; what is not stays an open intent."""
@@ -164,7 +162,7 @@ class RunExecution:
             if account.refusal
         ]
         writes = [
-            _AccountWrite(record=self._intents[account.id], write=write_of(account, self._action), account=account)
+            _AccountWrite(record=self._intents[account.id], write=account.write, account=account)
             for account in accounts
             if account.refusal is None
         ]

@@ -13,7 +13,7 @@ from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run
 from directory.outcomes.evidence import evidence_of
 from directory.runs import execution as run_execution
-from directory.runs.assessment import assess_named, change_of, write_of
+from directory.runs.assessment import assess_named
 from directory.runs.execution import RunExecution
 from gateway.core.call import Call, Surface
 from keys.permissions.effective import call_for_key
@@ -128,13 +128,13 @@ def test_an_open_intent_is_looked_up_first(
     intent = log.Intent(
         operation=run.operation,
         target=log.TargetRef(user, "user", directory.dn(user)),
-        changes=[change_of(account, "disable").as_json()],
-        evidence=evidence_of(write_of(account, "disable"), entry=account.entry, schema=client.schema),
+        changes=[change.as_json() for change in account.changes],
+        evidence=evidence_of(account.write, entry=account.entry, schema=client.schema),
         run_id=run.id,
     )
     log.record_intents(call, [intent], seconds_until_write=3600)
     if was_sent:
-        client.write(write_of(account, "disable"))
+        client.write(account.write)
 
     if comes_back:
         look, away = run_execution.find_recorded_outcome, [True]
