@@ -23,7 +23,7 @@ from gateway.core.operation import Effect, Operation, find_operation
 from gateway.pipeline.execute import execute
 from gateway.pipeline.inputs import Accepted, Change, Inputs
 from gateway.pipeline.perform import administer
-from gateway.pipeline.prepare import propose, require_admitted, validate, with_reason
+from gateway.pipeline.prepare import propose, require_admitted, with_reason
 from gateway.pipeline.recording import record_refusal
 from keys.permissions.effective import call_for_key, call_for_person
 
@@ -88,7 +88,7 @@ def _administer_anew(
     operation: Operation, call: Call, inputs: Inputs, *, approved_by: str | None = None
 ) -> list[Changed]:
     require_admitted(operation, call)
-    accepted, call = validate(operation, call, inputs)
+    accepted, call = inputs.validate(operation, call)
     with directory_errors.translated():
         _, made = administer(operation, call, accepted, approved_by=approved_by)
     return made
@@ -177,6 +177,6 @@ def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) 
 
 def _propose_anew(operation: Operation, call: Call, inputs: Inputs) -> tuple[Call, Accepted, Proposal, Assessment]:
     require_admitted(operation, call)
-    accepted, call = validate(operation, call, inputs)
+    accepted, call = inputs.validate(operation, call)
     with directory_errors.translated():
         return call, accepted, *propose(operation, call, accepted)

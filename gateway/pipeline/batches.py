@@ -25,12 +25,11 @@ from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Operation
-from gateway.core.shapes import parse_guid
-from gateway.pipeline.batch_shapes import load_item
+from gateway.pipeline.batch_shapes import ItemInputs
 from gateway.pipeline.execute import attempt, execute, explained
 from gateway.pipeline.inputs import Answer, Change
 from gateway.pipeline.prepare import prepare, prepare_again
-from gateway.pipeline.recording import record_refusal, target_named
+from gateway.pipeline.recording import target_named
 
 logger = structlog.get_logger(__name__)
 
@@ -46,19 +45,13 @@ class Item:
     """One item and what came of it: an answer, an error, None if it was skipped."""
 
     index: int
-    document: Any
+    inputs: ItemInputs
     result: Answer | Exception | None = None
 
     @property
     def id(self) -> UUID | None:
         """The object that it names, if it names one."""
-        named = self.document.get("id") if isinstance(self.document, dict) else None
-        return parse_guid(named) if isinstance(named, str) else None
-
-    @property
-    def arguments(self) -> dict[str, str]:
-        """What is known of its input before it is read."""
-        return {} if self.id is None else {"id": str(self.id)}
+        return self.inputs.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +71,7 @@ def execute_batch(
     operation: Operation, call: Call, documents: Sequence[Any], *, on_error: Literal["continue", "stop"]
 ) -> list[Item]:
     """Carry out the items in their order; each with what came of it."""
-    items = [Item(index, document) for index, document in enumerate(documents)]
+    items = [Item(index, ItemInputs(document)) for index, document in enumerate(documents)]
     _Batch(operation, call, items, stop=on_error == "stop").run()
     return items
 
@@ -127,7 +120,7 @@ class _Batch:
                 if item.id in under_way or self._alone is not None or not self._waiting:
                     break
                 self._waiting.popleft()
-                change = self._consider(item)
+                change = self._prepare(item)
                 if change is None:
                     continue
                 if self._together and _is_self_contained(change.proposal):
@@ -139,21 +132,13 @@ class _Batch:
         self._size = 1 if self._alone is not None else min(CHUNK, self._size * 4)
         self._record(ready)
 
-    def _consider(self, item: Item) -> Change | None:
+    def _prepare(self, item: Item) -> Change | None:
         """The change of an item that is to be written; None when the item has its result."""
-        change = self._finish(item, partial(self._judge, item))
+        call = replace(self._call, batch_index=item.index)
+        change = self._finish(item, partial(prepare, self._operation, call, item.inputs))
         if isinstance(item.result, errors.Unavailable):
             self._give_up(item.result)
         return change
-
-    def _judge(self, item: Item) -> Answer | Change:
-        call = replace(self._call, batch_index=item.index)
-        try:
-            inputs, versions = load_item(self._operation, item.document, dry_run=call.dry_run)
-        except GatewayError as refusal:
-            record_refusal(self._operation, call, item.arguments, refusal.code)
-            raise
-        return prepare(self._operation, replace(call, if_match=versions), inputs)
 
     def _finish(self, item: Item, step: Callable[[], Answer | Change]) -> Change | None:
         """Take the step that gives an item its result, or else the change that is still to be written."""
@@ -266,7 +251,7 @@ class _Batch:
         intents = [
             log.Intent(
                 operation=self._operation.name,
-                target=target_named(self._operation, item.arguments.get("id")),
+                target=target_named(self._operation, item.inputs.arguments.get("id")),
                 batch_index=item.index,
             )
             for item in untried
