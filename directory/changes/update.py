@@ -13,6 +13,7 @@ from directory.ldap.codecs import datetime_to_filetime
 from directory.ldap.dn import guid_reference
 from directory.ldap.flags import FILETIME_NEVER, KEEPS_PASSWORD, GroupType, UserAccountControl
 from directory.lookup.access import client_of, find_object
+from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import Sight, hidden_links, sight_of
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.policies.password_policy import RESULTANT_POLICY, policy_of
@@ -87,7 +88,8 @@ def propose_update(
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
     names = attribute_names(bags)
-    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
+    protected = is_protected(client, entry, prefetch=prefetch_of(call))
+    protected = protected or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
     delta = combine(steps, entry, kind=kind)

@@ -23,7 +23,6 @@ from directory.ldap.flags import (
     SystemFlags,
     UserAccountControl,
 )
-from directory.lookup.prefetch import current_look
 from directory.lookup.protection_changes import changes_heard_of
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import holders
@@ -118,9 +117,8 @@ SHOWN_AGE = 2.0
 
 
 def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
-    """The state as it is now, or was at most `max_age` seconds ago, or since a look began."""
-    look = current_look()
-    return _cache.get(client, max_age if look is None else max(max_age, look.age))
+    """The state as it is now, or was at most `max_age` seconds ago."""
+    return _cache.get(client, max_age)
 
 
 def may_change_protection(write: Write, kind: str) -> bool:

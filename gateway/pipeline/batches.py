@@ -1,7 +1,7 @@
 """Batches: many changes of one operation in one request, each of them a change of its own (contract section 5).
 
 Every item takes the way of every call (`gateway.pipeline`). Special is only how changes that cannot matter to one
-another are carried out: judged from one look at the directory, recorded in one commit, written on one connection, and
+another are carried out: prepared from one look at the directory, recorded in one commit, written on one connection, and
 the next ones made ready while the domain controller is at work. All others are done one after another.
 """
 
@@ -18,7 +18,7 @@ import structlog
 from audit import log
 from directory import errors
 from directory.lookup.access import client_of
-from directory.lookup.prefetch import ReadAhead, is_self_contained
+from directory.lookup.prefetch import Prefetch, Prefetches, is_self_contained
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.shapes.proposal import Proposal
@@ -34,7 +34,7 @@ from gateway.pipeline.recording import target_named
 logger = structlog.get_logger(__name__)
 
 CHUNK = 50
-"""Changes judged and recorded at once: few enough to be written in a moment, many enough to hide what that costs."""
+"""Changes prepared and recorded at once: few enough to be written in a moment, many enough to hide what that costs."""
 
 SECONDS_UNTIL_WRITE = 15.0
 """How long after its intent the last write of a chunk may be sent, by a domain controller that is slow."""
@@ -93,7 +93,7 @@ class _Batch:
         self._overtaken: list[_Ready] = []
         self._alone: tuple[Item, Change] | None = None
         self._results: list[Result] = []
-        self._look = ReadAhead()
+        self._prefetches = Prefetches()
 
     def run(self) -> None:
         """Until every item has its result, or is skipped."""
@@ -115,12 +115,12 @@ class _Batch:
         upcoming = list(islice(self._waiting, self._size))
         under_way = {*self._under_way, *(entry.item.id for entry in self._overtaken)}
         ready: list[tuple[Item, Change]] = []
-        with self._look.look([item.id for item in upcoming if item.id is not None]):
+        with self._prefetches.of([item.id for item in upcoming if item.id is not None]) as prefetch:
             for item in upcoming:
                 if item.id in under_way or self._alone is not None or not self._waiting:
                     break
                 self._waiting.popleft()
-                change = self._prepare(item)
+                change = self._prepare(item, prefetch if len(upcoming) > 1 else None)
                 if change is None:
                     continue
                 if self._together and _is_self_contained(change.proposal):
@@ -128,13 +128,13 @@ class _Batch:
                     under_way.add(item.id)
                 else:
                     self._alone = item, change
-        # After a change that is done alone, what was looked at before it is of no use.
+        # After a change that is done alone, what was read before it is of no use.
         self._size = 1 if self._alone is not None else min(CHUNK, self._size * 4)
         self._record(ready)
 
-    def _prepare(self, item: Item) -> Change | None:
+    def _prepare(self, item: Item, prefetch: Prefetch | None) -> Change | None:
         """The change of an item that is to be written; None when the item has its result."""
-        call = replace(self._call, batch_index=item.index)
+        call = replace(self._call, batch_index=item.index, prefetch=prefetch)
         change = self._finish(item, partial(prepare, self._operation, call, item.inputs))
         if isinstance(item.result, errors.Unavailable):
             self._give_up(item.result)
