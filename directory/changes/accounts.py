@@ -11,7 +11,7 @@ from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
@@ -33,14 +33,14 @@ def write_of(entry: Entry, delta: Delta) -> Modify:
     return Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True)
 
 
-def propose_enabled(call: Call, *, noun: str, id: UUID, enabled: bool) -> Proposal:
+def propose_enabled(call: Call, *, resource: str, id: UUID, enabled: bool) -> Proposal:
     """Enable or disable an account; nothing to do gives a proposal without changes."""
-    return _propose(call, noun, id, lambda schema, entry: switched(schema, entry, enabled=enabled))
+    return _propose(call, resource, id, lambda schema, entry: switched(schema, entry, enabled=enabled))
 
 
-def propose_unlocked(call: Call, *, noun: str, id: UUID) -> Proposal:
+def propose_unlocked(call: Call, *, resource: str, id: UUID) -> Proposal:
     """Set lockoutTime to 0, which also clears the count of bad passwords ([MS-SAMR] 3.1.1.8.6)."""
-    return _propose(call, noun, id, _unlocked)
+    return _propose(call, resource, id, _unlocked)
 
 
 def _unlocked(schema: Schema, entry: Entry) -> Delta:
@@ -50,10 +50,10 @@ def _unlocked(schema: Schema, entry: Entry) -> Delta:
     return delta
 
 
-def _propose(call: Call, noun: str, id: UUID, change: Callable[[Schema, Entry], Delta]) -> Proposal:
+def _propose(call: Call, resource: str, id: UUID, change: Callable[[Schema, Entry], Delta]) -> Proposal:
     client = client_of(call)
     schema = client.schema
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
     protected = require_may_write(call, protected=is_protected(client, entry))
     delta = change(schema, entry)
     write = write_of(entry, delta) if delta.changes else None
