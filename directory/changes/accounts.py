@@ -4,9 +4,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from directory.changes.update import TARGET_ATTRIBUTES, change_control, change_integer, target_of
-from directory.ldap import Entry, Modify, Schema
-from directory.ldap.dn import guid_reference
-from directory.ldap.flags import UserAccountControl
+from directory.ldap import Entry, Modify, Schema, UserAccountControl, guid_reference
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write

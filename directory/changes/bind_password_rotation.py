@@ -23,17 +23,18 @@ from directory.changes.passwords import PASSWORD_ATTRIBUTES, explain_refusal, fi
 from directory.ldap import (
     BindResult,
     Client,
+    DistinguishedName,
     Entry,
     Equals,
+    InvalidValue,
     LdapError,
     Modification,
     Modify,
     Or,
     Scope,
+    guid_reference,
     quoted_password,
 )
-from directory.ldap.dn import DistinguishedName, guid_reference
-from directory.ldap.errors import InvalidValue
 from directory.lookup.connection import PREVIOUS_PASSWORD_FOR, REVISION_SECONDS, get_client
 from directory.models import DirectoryConnection
 from directory.outcomes import writer

@@ -8,8 +8,17 @@ from directory import errors
 from directory.changes.deletion_protection import require_deletable
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import require_nobodys_primary_group
-from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope, is_recycle_bin_enabled
-from directory.ldap.codecs import decode, is_credential
+from directory.ldap import (
+    Client,
+    Delete,
+    DistinguishedName,
+    Entry,
+    Schema,
+    Scope,
+    decode,
+    is_credential,
+    is_recycle_bin_enabled,
+)
 from directory.lookup.access import client_of, find_object
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import sight_of

@@ -28,8 +28,8 @@ from directory.ldap import (
     is_recycle_bin_enabled,
     is_samba,
     make_rdn,
+    reanimate,
 )
-from directory.ldap.writes.reanimation import reanimate
 from directory.lookup.access import Reference, client_of, find_object, find_parent
 from directory.outcomes.evidence import evidence_of
 from directory.protection.governing import places_of

@@ -1,7 +1,7 @@
 """What the operations log can give back to a deleted object: attributes in the restoring write, memberships after it.
 
 A tombstone keeps its identity and little else ([MS-ADTS] 3.1.1.5.5.1); the record of the deletion holds the rest.
-Never a password, and nothing that the directory maintains itself. Pure but for looking at what values refer to.
+Never a password, and nothing that the directory maintains itself. Of the directory only what values refer to is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,23 +15,23 @@ from directory.changes.references import references_of
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import is_group
 from directory.ldap import (
+    AttributeType,
     Client,
+    DistinguishedName,
     Entry,
     Equals,
+    InvalidValue,
     Modification,
     Modify,
     Scope,
     decode,
     encode,
     guid_reference,
+    is_credential,
     may_refer,
     names_in,
     with_names,
 )
-from directory.ldap.codecs import is_credential
-from directory.ldap.dn import DistinguishedName
-from directory.ldap.errors import InvalidValue
-from directory.ldap.schema import AttributeType
 from directory.lookup.access import client_of, is_within_any, scope_bases
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import protected_among

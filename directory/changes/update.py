@@ -8,10 +8,20 @@ from directory.changes.group_cycles import cycle_check
 from directory.changes.prechecks import require_update_possible
 from directory.changes.references import require_members_allowed, resolve_references
 from directory.groups.nesting import require_type_fits
-from directory.ldap import Client, Entry, Modification, Modify, Schema, filetime_to_datetime
-from directory.ldap.codecs import datetime_to_filetime
-from directory.ldap.dn import guid_reference
-from directory.ldap.flags import FILETIME_NEVER, KEEPS_PASSWORD, GroupType, UserAccountControl
+from directory.ldap import (
+    FILETIME_NEVER,
+    KEEPS_PASSWORD,
+    Client,
+    Entry,
+    GroupType,
+    Modification,
+    Modify,
+    Schema,
+    UserAccountControl,
+    datetime_to_filetime,
+    filetime_to_datetime,
+    guid_reference,
+)
 from directory.lookup.access import client_of, find_object
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import Sight, hidden_links, sight_of

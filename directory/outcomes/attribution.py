@@ -19,8 +19,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
-from directory.ldap import Client, LdapError, Schema, fold, is_samba
-from directory.ldap.codecs import decode
+from directory.ldap import Client, LdapError, Schema, decode, fold, is_samba
 from directory.outcomes.evidence import await_all, find_outcome, growth
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import is_single_valued

@@ -12,16 +12,25 @@ from time import monotonic
 from weakref import WeakKeyDictionary
 
 from directory.groups.ancestry import is_deleted, primary_group_of
-from directory.ldap import Add, Client, Entry, Modify, Scope, Write
-from directory.ldap.codecs import sid_to_text, text_to_sid
-from directory.ldap.filters.tree import And, Equals, Filter, Or
-from directory.ldap.flags import (
+from directory.ldap import (
     BUILTIN_DOMAIN_SID,
     PROTECTED_ACCOUNT_RIDS,
     PROTECTED_BUILTIN_RIDS,
     PROTECTED_DOMAIN_RIDS,
+    Add,
+    And,
+    Client,
+    Entry,
+    Equals,
+    Filter,
+    Modify,
+    Or,
+    Scope,
     SystemFlags,
     UserAccountControl,
+    Write,
+    sid_to_text,
+    text_to_sid,
 )
 from directory.lookup.protection_changes import changes_heard_of
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts

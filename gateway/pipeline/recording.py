@@ -1,6 +1,6 @@
 """What the operations log keeps of calls: the intent of a change, whom or what it is about, refusals.
 
-Pure but for `record_refusal`. When something is recorded, the pipeline decides.
+Only `record_refusal` writes; when anything else is recorded, those who call decide.
 """
 
 from collections.abc import Mapping, Sequence
