@@ -1,4 +1,4 @@
-"""What a batch is sent as, made from the operation that it is a batch of (contract section 5)."""
+"""What a batch is sent as, made from the operation that it is a batch of."""
 
 import json
 import re

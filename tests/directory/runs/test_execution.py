@@ -115,6 +115,23 @@ def test_races_are_not_run_for_ever(unit: Unit, call: Call, monkeypatch: pytest.
     assert execute(make_run(unit, call, [user]), call) == {user: ("failed", "AD.Object.VersionMismatch")}
 
 
+def test_a_write_that_was_held_up_is_not_sent_and_gets_a_record_of_its_own(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    may_be_written, held_up = OperationRecord.may_be_written, list[UUID]()
+
+    def unless_the_first(record: OperationRecord) -> bool:
+        held_up.append(record.id)
+        return record.id != held_up[0] and may_be_written(record)
+
+    monkeypatch.setattr(OperationRecord, "may_be_written", unless_the_first)
+    run = make_run(unit, call, [user])
+    assert execute(run, call) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("failed", "AD.Directory.NotApplied"), ("succeeded", None)]
+    assert not directory.is_enabled(user)
+
+
 @pytest.mark.parametrize("comes_back", [False, True])
 @pytest.mark.parametrize("was_sent", [True, False])
 def test_an_open_intent_is_looked_up_first(
