@@ -48,7 +48,10 @@ def require_may_write(call: Call, *, protected: bool) -> bool:
 
 
 def is_protected(client: Client, entry: Entry, *, max_age: float = 0, prefetch: Prefetch | None = None) -> bool:
-    """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected: for changes prepared together, by one state."""
+    """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected.
+
+    With `max_age` the answer may be so many seconds old. With a `prefetch` it is by the state that its changes share.
+    """
     if max_age:
         return protection_state(client, max_age=max_age).protect(entry)
     if prefetch is not None:
@@ -117,7 +120,7 @@ def _token_groups(client: Client, entry: Entry) -> list[bytes]:
 
 
 def protected_among(client: Client, entries: Iterable[Entry], *, prefetch: Prefetch | None = None) -> set[UUID]:
-    """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected."""
+    """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected; as `is_protected`."""
     max_age = 0.0 if prefetch is None else prefetch.age
     protected: set[UUID] = set()
     others: list[Entry] = []
