@@ -64,8 +64,12 @@ def _apply(change_request: ChangeRequest) -> str:
     if _has_drifted(change_request, call, proposal):
         return "stale"
     approved_by = change_request.approvers
-    execute(Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by))
-    return "applied"
+    change = Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by)
+    answer = execute(change)
+    if proposal.run is None:
+        return "applied"
+    queue.follow_run(change_request, UUID(answer.body["runId"]))
+    return "applying"
 
 
 def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
