@@ -31,10 +31,14 @@ def _refuse_on_create(value: Any) -> Any:
     return value
 
 
+def _must_be_empty(limit: str) -> Any:
+    return Field(description="Must be empty.", json_schema_extra={limit: 0})
+
+
 Values = Annotated[
     list[str],
     BeforeValidator(_as_list),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    WithJsonSchema({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 Bag = dict[str, Values]
 
@@ -51,8 +55,8 @@ class Bags(Part):
 class CreateBags(Bags):
     """The bags of a new object: `replace` and `add` mean the same, the others have no meaning."""
 
-    remove: Annotated[Bag, BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = {}
-    clear: Annotated[list[str], BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = []
+    remove: Annotated[Bag, BeforeValidator(_refuse_on_create), _must_be_empty("maxProperties")] = {}
+    clear: Annotated[list[str], BeforeValidator(_refuse_on_create), _must_be_empty("maxItems")] = []
 
 
 def named_bags(bags: Bags) -> Iterator[tuple[str, Bag]]:

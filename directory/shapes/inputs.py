@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 
 from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
 from directory.shapes.attribute_updates import Bags, CreateBags
+from directory.shapes.value_rules import MAX_NAME
 from gateway.core.shapes import Body, CommaList, Flag, Guid, Query
 
 
@@ -26,7 +27,11 @@ class DeleteQuery(Query):
     recursive: Annotated[Flag, Field(description="Delete everything below it too.")] = False
 
 
-Name = Annotated[str, Field(min_length=1, description="The object's name in its container, of at most 64 characters.")]
+# `value_rules` holds the upper limit.
+_NAME = {"minLength": 1, "maxLength": MAX_NAME}
+Name = Annotated[
+    str, Field(min_length=1, description="The object's name in its container.", json_schema_extra=_NAME)
+]
 Parent = Annotated[str, Field(min_length=1, description="The container: UUID or distinguished name.")]
 
 
@@ -128,7 +133,7 @@ class MoveObject(Body):
 class RenameObject(Body):
     model_config = example(name="Ada King")
 
-    name: Annotated[str, Field(description="The new name, of 1 to 64 characters; kept exactly as given.")]
+    name: Annotated[str, Field(description="The new name; kept exactly as given.", json_schema_extra=_NAME)]
 
 
 Members = Annotated[list[Guid], Field(description="objectGUIDs, at most 1000.", json_schema_extra={"maxItems": 1000})]

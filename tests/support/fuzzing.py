@@ -80,7 +80,6 @@ SEEDS: Mapping[str, tuple[str, ...]] = {
     "clear": _ATTRIBUTES,
     "If-Match": ("@version", '"x"', 'W/"1", "2"', "*"),
     "If-None-Match": ("@version", "*", '"x", W/"@bare-version"'),
-    "Idempotency-Key": ("@missing",),
     "X-Client-Id": ("@client", "@client", "@client", "@missing"),
 }
 """What members and parameters of these names are exchanged for. `@name` is something of the world."""
@@ -226,7 +225,7 @@ class Campaign:
         if _is_whole(case, ParameterLocation.QUERY):
             case.query = exchange.members(case.query)
         if _is_whole(case, ParameterLocation.HEADER):
-            case.headers.update(exchange.members(dict(case.headers)))
+            case.headers.update(exchange.headers(dict(case.headers)))
         if _is_whole(case, ParameterLocation.BODY) and isinstance(case.body, dict):
             case.body = exchange.members(case.body)
 
@@ -293,6 +292,11 @@ class _Exchange:
     def identifiers(self, path: str, drawn: Mapping[str, Json]) -> dict[str, Json]:
         known = next((known for part, known in _IDENTIFIERS.items() if part in path), ("@missing",))
         return {name: self._one_of(known) if _is_uuid(value) else value for name, value in drawn.items()}
+
+    def headers(self, drawn: Mapping[str, Json]) -> dict[str, Json]:
+        """An idempotency key is always another one: nearly every request would be refused for the one before."""
+        exchanged = self.members(drawn)
+        return {name: str(uuid4()) if name == "Idempotency-Key" else value for name, value in exchanged.items()}
 
     def members(self, drawn: Mapping[str, Json]) -> dict[str, Json]:
         return {name: self._member(name, value) for name, value in drawn.items()}

@@ -43,7 +43,7 @@ class Described(AutoSchema):
         """
         names = [_shape_name(shape) for shape in shapes]
         name = "Or".join(names)
-        self._register_schema(name, {"title": name, "anyOf": [self.refer(shape) for shape in shapes]})
+        self._register_schema(name, {"title": name, "oneOf": [self.refer(shape) for shape in shapes]})
         return {"$ref": _SCHEMA.format(model=name)}
 
     def problem(self, status: str) -> dict[str, Any]:
