@@ -29,9 +29,7 @@ class DeleteQuery(Query):
 
 # `value_rules` holds the upper limit.
 _NAME = {"minLength": 1, "maxLength": MAX_NAME}
-Name = Annotated[
-    str, Field(min_length=1, description="The object's name in its container.", json_schema_extra=_NAME)
-]
+Name = Annotated[str, Field(min_length=1, description="The object's name in its container.", json_schema_extra=_NAME)]
 Parent = Annotated[str, Field(min_length=1, description="The container: UUID or distinguished name.")]
 
 

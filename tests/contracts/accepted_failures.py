@@ -18,6 +18,7 @@ ACCEPTED = (
     Accepted(REFUSED, "AD.Attributes.NotWritable", "some attributes are the directory's own"),
     Accepted(REFUSED, "AD.Attributes.InvalidValue", "an attribute's syntax is the directory's"),
     Accepted(REFUSED, "AD.Attributes.SchemaViolation", "what a class must and may have, the directory's schema tells"),
+    Accepted(REFUSED, "AD.Directory.Rejected", "what a class may hold and where it may stand, the directory tells"),
     Accepted(REFUSED, "AD.Password.PolicyViolation", "the domain's policy judges passwords"),
     Accepted(REFUSED, "AD.Password.CurrentWrong", "which password is right, no schema tells"),
     Accepted(REFUSED, "AD.Object.VersionMismatch", "whether If-Match holds, the object's version tells"),
@@ -27,6 +28,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Search.CursorInvalid", "a cursor is one that was given, sealed"),
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "must be a UUID or a distinguished name"),
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "dn: must be a distinguished name"),
+    Accepted(REFUSED, "Request.Invalid", "it is counted without its percent-encoding", "X-Change-Reason is longer"),
     # Members that depend on each other: unions of all their combinations make clients that nobody can read.
     Accepted(REFUSED, "AD.Attributes.Conflict", "an attribute may be in one of two bags"),
     Accepted(REFUSED, "Request.Invalid", "one of two members", "#: give exactly one of accounts"),

@@ -75,7 +75,7 @@ SEEDS: Mapping[str, tuple[str, ...]] = {
     "urls": ("ldaps://127.0.38.200", "ldap://127.0.38.200", "ldaps://127.0.38.200:99999"),
     "permissions": ("directory.read_object", "directory.read_object", "nosuch"),
     "allowedAddresses": ("127.0.0.1", "10.0.0.0/8", "10.0.0.1/8", "::1"),
-    "expiresAt": ("2199-01-01T00:00:00Z", "2000-01-01T00:00:00Z", "2199-01-01T00:00:00"),
+    "expiresAt": ("2199-01-01T00:00:00Z", "2000-01-01T00:00:00Z"),
     "digest": ("@digest", "@missing"),
     "clear": _ATTRIBUTES,
     "If-Match": ("@version", '"x"', 'W/"1", "2"', "*"),
