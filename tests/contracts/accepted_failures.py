@@ -29,6 +29,8 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "must be a UUID or a distinguished name"),
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "dn: must be a distinguished name"),
     Accepted(REFUSED, "Request.Invalid", "it is counted without its percent-encoding", "X-Change-Reason is longer"),
+    Accepted(REFUSED, "Request.Invalid", "a name of spaces is none", "must have 1 to 64 characters"),
+    Accepted(REFUSED, "Request.Invalid", "some characters are none of account names", "must not contain"),
     # Members that depend on each other: unions of all their combinations make clients that nobody can read.
     Accepted(REFUSED, "AD.Attributes.Conflict", "an attribute may be in one of two bags"),
     Accepted(REFUSED, "Request.Invalid", "one of two members", "#: give exactly one of accounts"),

@@ -186,7 +186,8 @@ class Accepted:
         """Whether the problem of an answer is one that may be."""
         if (failure, problem.get("code")) != (self.failure, self.code):
             return False
-        return any(item["detail"].startswith(self.detail) for item in problem.get("errors") or [problem])
+        details = [item["detail"] for item in (problem, *problem.get("errors", ()))]
+        return any(detail.startswith(self.detail) for detail in details)
 
 
 class Campaign:
