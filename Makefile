@@ -12,6 +12,8 @@ EXAMPLES ?= 1000
 # The time at which the tests' processes begin, in the zone that TZ names: make test CLOCK="2028-02-29 23:59".
 CLOCK ?=
 AT_CLOCK := $(if $(CLOCK),scripts/at-clock "$(CLOCK)")
+# An earlier commit that the benchmark measures in turns with this one: make bench AGAINST=HEAD~5
+AGAINST ?=
 # https://docs.astral.sh/uv/, needed by `make lock` alone.
 UV ?= uv
 
@@ -51,8 +53,8 @@ check: lint ## lint, and that migrations and the OpenAPI documents are complete
 fuzz: install-test ## Send both surfaces what schemathesis draws, for hours (EXAMPLES=1000)
 	GATEWAY_FUZZ_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n 2 tests/contracts/test_openapi_fuzzing.py
 
-bench: install-test ## Measure against raw python-ldap and print the table
-	$(PYTHON) -m bench
+bench: install-test ## Measure against raw python-ldap and print the table (AGAINST=<commit>, ARGS="--only read")
+	$(PYTHON) -m bench $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)
