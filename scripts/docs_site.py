@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -23,6 +24,7 @@ ELSEWHERE = {
 
 _IN_REPOSITORY = {on_site: source for source, on_site in ELSEWHERE.items()}
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
+_LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']?((?:https?:)?//[^"'\s>]+)""")
 
 
 def on_files(files: Files, *, config: Any) -> Files:
@@ -44,3 +46,10 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         return posixpath.relpath(there, posixpath.dirname(on_site) or ".") if there else link[1]
 
     return _LINK.sub(rewritten, markdown)
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Refuse a page that loads anything from elsewhere: the site is read inside closed networks too."""
+    if loaded := _LOADED.search(output):
+        raise PluginError(f"{page.file.src_uri} loads {loaded[1]}")
+    return output
