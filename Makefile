@@ -64,7 +64,7 @@ bench: install-test ## Measure against raw python-ldap and print the table (AGAI
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)
 
-screenshots: install-test ## Take the README's pictures of the demonstration
+screenshots: install-test ## Take the documentation's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots
 
 clients: install-test ## Generate the typed clients under clients/ from docs/openapi/api.json
