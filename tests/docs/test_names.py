@@ -40,8 +40,7 @@ def test_named_files_exist(page: Path) -> None:
             continue
         if quoted.partition("/")[0] in _FOLDERS and "/" in quoted:
             assert (PROJECT / quoted).exists() or (page.parent / quoted).exists(), f"there is no {quoted}"
-        elif re.fullmatch(r"[\w-]+\.(py|md|tsv)", quoted) and page.name != "ARCHITECTURE.md":
-            # ARCHITECTURE.md names modules in the line of their folder.
+        elif re.fullmatch(r"[\w-]+\.(py|md|tsv)", quoted):
             assert quoted in _NAMES, f"there is no {quoted}"
 
 
