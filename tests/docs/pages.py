@@ -8,14 +8,14 @@ from pathlib import Path
 
 from demo.services import PROJECT
 
-_NOT_OURS = frozenset({".git", ".venv", "node_modules", "var", "generated", "dist", "build"})
+_NOT_OURS = frozenset({"node_modules", "var", "generated", "dist", "build"})
 _TEXTS = frozenset({".py", ".md", ".html", ".toml", ".sh", ".json", ".yml", ".txt", ".ts", ".js", ".tsv"})
 
 
 def texts() -> Iterator[Path]:
     """Every text file of the project, without what is installed or made."""
     for folder, folders, names in os.walk(PROJECT):
-        folders[:] = [name for name in folders if name not in _NOT_OURS]
+        folders[:] = [name for name in folders if name not in _NOT_OURS and (name == ".ci" or name[0] != ".")]
         yield from (Path(folder, name) for name in names if Path(name).suffix in _TEXTS or name == "Makefile")
 
 
