@@ -4,16 +4,13 @@ The counting is in `gateway.core.rate_limits`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import cast
+from collections.abc import Callable, Iterable
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
-from django.urls import Resolver404, resolve
 
 from gateway.core.errors import RateLimited, ServiceUnavailable
-from gateway.core.operation import Operation, RateCategory
+from gateway.core.operation import RateCategory
 from gateway.core.rate_limits import (
     CountersUnavailable,
     Policy,
@@ -25,32 +22,11 @@ from gateway.core.rate_limits import (
 )
 from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
+from gateway.surfaces.routes import route_of
 
 EXEMPT_PATHS = ("/health", "/health/ready")
 PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
 """Without counters these are refused: passwords must not be guessed while Redis is away."""
-
-_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_ANY_GUID = "00000000-0000-0000-0000-000000000000"
-
-
-@lru_cache(maxsize=4096)
-def _operations_at(path: str) -> Mapping[str, Operation]:
-    """The operations of a path, by method; none for what is no operation."""
-    try:
-        view = resolve(path).func
-    except Resolver404:
-        return {}
-    return cast(Mapping[str, Operation], getattr(view, "operations", {}))
-
-
-def operation_of(request: HttpRequest) -> Operation | None:
-    """The operation that the request asks for, found without running the view.
-
-    No route distinguishes one identifier from another, so all of them share one entry of the cache.
-    """
-    method = "GET" if request.method == "HEAD" else request.method
-    return _operations_at(_GUID.sub(_ANY_GUID, request.path_info)).get(method or "")
 
 
 class PathLimits:
@@ -86,7 +62,8 @@ class RateLimitMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not self.enabled or request.path in EXEMPT_PATHS:
             return self.get_response(request)
-        operation = operation_of(request)
+        route = route_of(request)
+        operation = route.operation(request.method) if route else None
         category = operation.rate if operation else RateCategory.GLOBAL
         override = self.paths.find(request.path)
         if override and category is not RateCategory.GLOBAL:

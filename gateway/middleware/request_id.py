@@ -10,6 +10,7 @@ import structlog
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from gateway.monitoring import metrics
+from gateway.surfaces.routes import measured_as
 
 ARRIVED_AT: Final = "gateway.arrived_at"
 """The variable of the environment with the `perf_counter` at which the headers had arrived, where it is known."""
@@ -37,7 +38,7 @@ class RequestIdMiddleware:
         if isinstance(response, HttpResponse) and response.status_code not in (204, 304):
             response.headers.setdefault("Content-Length", str(len(response.content)))  # else it would go out chunked
         seconds = perf_counter() - started
-        metrics.count_request(request, response, seconds)
+        metrics.count_request(measured_as(request), request.method, response.status_code, seconds)
         log = logger.debug if request.path == "/health" else logger.info
         log(
             "request",
