@@ -4,9 +4,10 @@ import gc
 import os
 
 from django.core.cache import close_caches
-from django.core.signals import request_finished
+from django.core.handlers.base import reset_urlconf
+from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
-from django.db import close_old_connections
+from django.db import close_old_connections, reset_queries
 from django.urls import get_resolver
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
@@ -14,10 +15,12 @@ application = get_wsgi_application()
 # Django would import them with the first request, which took a second and a half longer for it.
 get_resolver().url_patterns  # noqa: B018 - importing is what reading them does
 
-# What Django would do after each request: our cache has nothing to close, and database connections are looked after
-# when the next request begins.
+# What Django would do for each request: our cache has nothing to close, database connections are looked after when the
+# next request begins, queries are not kept to be shown, and there is one list of addresses.
 request_finished.disconnect(close_caches)
 request_finished.disconnect(close_old_connections)
+request_finished.disconnect(reset_urlconf)
+request_started.disconnect(reset_queries)
 
 # What is loaded now stays: the collector need not look through it again with every few hundred requests.
 gc.collect()

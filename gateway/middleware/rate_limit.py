@@ -5,6 +5,7 @@ The counting is in `gateway.core.rate_limits`.
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
@@ -98,13 +99,18 @@ class RateLimitMiddleware:
 
     def _describe(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
         """The two headers of draft-ietf-httpapi-ratelimit-headers-10. Without counters, only the policies are known."""
-        own = limits.override or self.categories.get(category)
-        policies = [self.globally, own] if own else [self.globally]
-        response["RateLimit-Policy"] = ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in policies)
+        response["RateLimit-Policy"] = _policies(self.globally, limits.override or self.categories.get(category))
         if limits.usages:
             response["RateLimit"] = ", ".join(
                 f'"{usage.policy.name}";r={usage.remaining};t={usage.rest}' for usage in _scarcest(limits.usages)
             )
+
+
+@lru_cache(maxsize=256)
+def _policies(globally: Policy, own: Policy | None) -> str:
+    """The value of RateLimit-Policy."""
+    policies = [globally, own] if own else [globally]
+    return ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in policies)
 
 
 def _scarcest(usages: Iterable[Usage]) -> Iterable[Usage]:
