@@ -15,6 +15,6 @@ class ProgramsMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         route = route_of(request) if is_for_programs(request.path_info) else None
-        if route is None or not route.operations:
+        if route is None or not route.is_direct:
             return self.get_response(request)
         return route.view(request, **route.arguments)

@@ -48,4 +48,5 @@ def view_of(surface: Surface, handlers: Mapping[str, Handler]) -> View:
 
     described: Any = view
     described.csrf_exempt = True  # identify_session looks at the token itself
+    described.is_direct = True
     return view
