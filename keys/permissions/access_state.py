@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 
 from directory.models import DirectoryConnection
 from gateway.core.prepared import fetch
@@ -81,9 +81,10 @@ def read_state() -> State | None:
 
     Inside of a transaction it cannot: on PostgreSQL that has one token, however much it changes.
     """
-    if connection.in_atomic_block or not _watch.is_complete:
+    database = connections[DEFAULT_DB_ALIAS]  # `connection` would look for it with each word said to it
+    if database.in_atomic_block or not _watch.is_complete:
         return None
-    rows = fetch(_STATE[connection.vendor])
+    rows = fetch(_STATE[database.vendor])
     if not rows:
         return None
     count: int
