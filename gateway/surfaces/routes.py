@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import Resolver404, resolve
 
@@ -62,9 +63,9 @@ def find_route(path: str) -> Route | None:
     """No route tells one identifier from another, so all of them share an entry of the cache."""
     identifiers = _GUID.findall(path)
     if not identifiers:
-        return _resolve(path)
+        return _resolve(path, settings.ROOT_URLCONF)
     places = count()
-    route = _resolve(_GUID.sub(lambda _: f"00000000-0000-0000-0000-{next(places):012}", path))
+    route = _resolve(_GUID.sub(lambda _: f"00000000-0000-0000-0000-{next(places):012}", path), settings.ROOT_URLCONF)
     if route is None or not route.arguments:
         return route
 
@@ -72,13 +73,13 @@ def find_route(path: str) -> Route | None:
         return _GUID.sub(lambda place: identifiers[int(place[0][-12:])], value)
 
     arguments = {name: given(value) for name, value in route.arguments.items()}
-    return replace(route, arguments=arguments)
+    return Route(route.view, route.name, route.operations, arguments, route.is_direct)
 
 
 @lru_cache(maxsize=4096)
-def _resolve(path: str) -> Route | None:
+def _resolve(path: str, addresses: str) -> Route | None:
     try:
-        match = resolve(path)
+        match = resolve(path, addresses)
     except Resolver404:
         return None
     return Route(

@@ -35,8 +35,13 @@ _STATE = {
     "sqlite": "SELECT 1, token FROM keys_accessstate",
     "postgresql": "SELECT count(*), string_agg(token::text, '' ORDER BY token) FROM keys_accessstate",
 }
-# One statement, so that no state is seen in between; its new token keeps the states of before from coming back.
-_COMPACT = "WITH gone AS (DELETE FROM keys_accessstate) INSERT INTO keys_accessstate DEFAULT VALUES"
+# One statement, so that no state is seen in between; its new token keeps the states of before from coming back. Nobody
+# waits for anybody else who does the same.
+_COMPACT = (
+    "WITH old AS (SELECT transaction FROM keys_accessstate FOR UPDATE SKIP LOCKED),"
+    " gone AS (DELETE FROM keys_accessstate WHERE transaction IN (SELECT transaction FROM old))"
+    " INSERT INTO keys_accessstate DEFAULT VALUES"
+)
 
 _TRIGGERS = {
     "sqlite": "SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'"

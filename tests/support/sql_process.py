@@ -23,8 +23,10 @@ class SqlProcess:
 
     def execute(self, statement: str, *, session: str = "first") -> None:
         """Carry a statement out and wait for its end; outside of BEGIN and COMMIT it is committed at once."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        print(json.dumps([session, statement]), file=self._process.stdin, flush=True)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{json.dumps([session, statement])}\n")
+        self._process.stdin.flush()
         if problem := json.loads(self._process.stdout.readline()):
             raise RuntimeError(problem)
 
@@ -51,7 +53,8 @@ def _serve(url: str) -> None:
             sessions[name].execute(statement)
         except (sqlite3.Error, psycopg.Error) as error:
             problem = str(error)
-        print(json.dumps(problem), flush=True)
+        sys.stdout.write(f"{json.dumps(problem)}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":
