@@ -78,6 +78,7 @@ MIDDLEWARE = [
     "gateway.middleware.rate_limit.RateLimitMiddleware",
     "gateway.middleware.body_limit.BodyLimitMiddleware",
     "gateway.middleware.browser.BrowserSecurityMiddleware",
+    "gateway.middleware.programs.ProgramsMiddleware",
     "gateway.middleware.people.WhiteNoiseMiddleware",
     "gateway.middleware.people.SessionMiddleware",
     "gateway.middleware.people.CsrfViewMiddleware",
