@@ -1,4 +1,4 @@
-"""Idempotency keys: the same request under the same key gets the first answer again (contract section 1).
+"""Idempotency keys: the same request under the same key gets the first answer again (docs/api.md#idempotency).
 
 The claim is a row with a unique constraint, so that of any number of parallel requests, in any number of processes,
 exactly one is carried out.

@@ -1,4 +1,4 @@
-"""Reading a request strictly: one way to understand it, or a refusal that says why (contract section 1)."""
+"""Reading a request strictly: one way to understand it, or a refusal that says why (docs/api.md#strict-requests)."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Reading requests strictly (contract section 1)."""
+"""Reading requests strictly (docs/api.md#strict-requests)."""
 
 from contextlib import suppress
 
