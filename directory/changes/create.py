@@ -14,10 +14,17 @@ from directory.changes.prechecks import (
 )
 from directory.changes.references import parent_of, require_new_members_allowed, resolve_references
 from directory.changes.update import permissions_for_attributes
-from directory.ldap import Add, Entry, Schema, quoted_password
-from directory.ldap.codecs import datetime_to_filetime, decode
-from directory.ldap.dn import DistinguishedName
-from directory.ldap.flags import GroupType, UserAccountControl
+from directory.ldap import (
+    Add,
+    DistinguishedName,
+    Entry,
+    GroupType,
+    Schema,
+    UserAccountControl,
+    datetime_to_filetime,
+    decode,
+    quoted_password,
+)
 from directory.lookup.access import Reference, client_of, find_parent
 from directory.outcomes.evidence import evidence_of
 from directory.policies.password_policy import PolicyReader

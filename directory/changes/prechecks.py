@@ -9,8 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from directory import errors
-from directory.ldap import Client, Entry, Schema, Scope
-from directory.ldap.filters.tree import Equals
+from directory.ldap import Client, Entry, Equals, Schema, Scope
 from directory.shapes.modifications import Delta, Step, refusal
 from gateway.core.errors import FieldError
 

@@ -100,7 +100,7 @@ def _do(run: Run, lease: "_Lease", call_for: CallFor, people_above: PeopleAboveC
             execution.look_up_open_intents()
             call = call_for(run)
             _require_still_allowed(run, call)
-            execution.carry_out(call, people_above=partial(people_above, call))
+            execution.execute(call, people_above=partial(people_above, call))
     except _NOT_NOW:
         raise
     except GatewayError as refusal:

@@ -1,11 +1,11 @@
-"""The shapes of access control and delegations (contract section 3)."""
+"""The shapes of access control and delegations (docs/api.md#access-control)."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
-from directory.ldap.security.rights import Subject
+from directory.ldap import Subject
 from gateway.core.shapes import Flag, Id, Query
 
 EntryType = Literal["allow", "deny"]

@@ -1,18 +1,27 @@
 """What bags mean for an entry: checked against the schema, and as the steps of one LDAP modify with its changes.
 
-Pure: whether the objects that values refer to exist, and who may do it, is decided by those who call.
+Nothing here asks a directory: whether the objects that values refer to exist, and who may do it, is decided by those
+who call.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from directory import errors
-from directory.ldap import Entry, Modification, Schema
-from directory.ldap.codecs import decode, encode, is_credential
-from directory.ldap.comparison import comparable, fold
-from directory.ldap.dn import DistinguishedName
-from directory.ldap.errors import InvalidValue as UnfitValue
-from directory.ldap.schema import AttributeType, Syntax
+from directory.ldap import (
+    AttributeType,
+    DistinguishedName,
+    Entry,
+    Modification,
+    Schema,
+    Syntax,
+    comparable,
+    decode,
+    encode,
+    fold,
+    is_credential,
+)
+from directory.ldap import InvalidValue as UnfitValue
 from directory.shapes.attribute_updates import AttributeUpdates, named_updates, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AttributeChange, shown_values
@@ -140,7 +149,7 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
             delta.modifications.append(Modification("delete", attribute.name, removed + again))
         if added or again:
             delta.modifications.append(Modification("add", attribute.name, again + added))
-    if attribute.linked:  # a membership is recorded as what was added and removed (contract section 8)
+    if attribute.linked:  # a membership is recorded as what was added and removed (docs/api.md#log-records)
         before, after = removed, added
     shown = (shown_values(attribute, decode(attribute, values)) for values in (before, after))
     delta.changes.append(AttributeChange(attribute.name, *shown))

@@ -6,7 +6,7 @@ Pure checks on text, each with its reason; syntax and cardinality are the schema
 import re
 from collections.abc import Callable
 
-from directory.ldap.flags import GroupType, UserAccountControl
+from directory.ldap import GroupType, UserAccountControl
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.sign_in_effects import LOGON_HOURS_BYTES
 

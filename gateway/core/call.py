@@ -31,7 +31,7 @@ class CredentialKind(StrEnum):
 
 
 class SupervisionLevel(StrEnum):
-    """Which changes wait for a person (contract section 7). The order is from strict to free."""
+    """Which changes wait for a person. The order is from strict to free."""
 
     ASK_EVERY_CHANGE = "ask_every_change"
     ASK_DESTRUCTIVE_SECURITY = "ask_destructive_security"
@@ -81,7 +81,8 @@ class Call:
     `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
     place of the item that the call is for in its batch. `interrupted` are the request ids of earlier attempts under the
     same idempotency key whose processes were killed. With `stream_as` an operation that lists directory objects
-    returns all of them as a `RecordStream` in place of a page.
+    returns all of them as a `RecordStream` in place of a page. `prefetch` is what is read at once for calls that are
+    prepared together (a `directory.lookup.prefetch.Prefetch`).
     """
 
     surface: Surface
@@ -102,6 +103,7 @@ class Call:
     batch_index: int | None = None
     interrupted: tuple[str, ...] = ()
     stream_as: StreamFormat | None = None
+    prefetch: object = field(default=None, compare=False, repr=False)
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions

@@ -1,0 +1,172 @@
+"""Everything before the write, in its order: admission, validation, proposal, risk, dry run, hold.
+
+Read `prepare`: that is the whole order of checks. A refusal is recorded here.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from django.db import transaction
+
+from approvals import queue, supervision
+from approvals.supervision import Assessment
+from audit import log
+from directory import errors as directory_errors
+from directory.changes.identities import described
+from directory.changes.input_references import resolve_input
+from directory.lookup.access import client_of
+from directory.lookup.visibility import sight_of
+from directory.protection.reasons import why_protected
+from directory.shapes.proposal import Proposal
+from gateway.core.call import Call
+from gateway.core.errors import Forbidden, GatewayError
+from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
+from gateway.pipeline import replay
+from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
+from gateway.pipeline.perform import perform, queued
+from gateway.pipeline.recording import record_refusal, shown, target_ref
+from keys.people import protection
+
+
+def prepare(operation: Operation, call: Call, inputs: Unvalidated) -> Answer | Change:
+    """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
+
+    A change is executed at once, or its reasons grow old.
+    """
+    try:
+        require_admitted(operation, call)
+        accepted, call = inputs.validate(operation, call)
+        with directory_errors.translated():
+            if operation.effect is not Effect.CHANGE:
+                return perform(operation, call, accepted)
+            if (answer := _answer_of_interrupted(operation, call)) is not None:
+                return answer
+            return _judge(operation, call, accepted)
+    except GatewayError as refusal:
+        record_refusal(operation, call, inputs.arguments, refusal.code)
+        raise
+    except Exception:
+        record_refusal(operation, call, inputs.arguments, GatewayError.code)
+        raise
+
+
+def _answer_of_interrupted(operation: Operation, call: Call) -> Answer | None:
+    """What an earlier attempt of the same request would have been answered, had it not been killed when it was done."""
+    found = None if call.dry_run else replay.find_answer(call, operation)
+    if found is None:
+        return None
+    status, body = found
+    return queued(call, body) if status == 202 else Answer(status, body)
+
+
+def prepare_again(change: Change) -> Answer | Change:
+    """Propose anew a change that has lost a race: somebody else changed the object since the change was prepared.
+
+    Raises VersionMismatch when the caller is to decide what to do now (with If-Match, or for an approval, which is for
+    the values seen), GatewayError as `prepare`.
+    """
+    if change.call.if_match is not None or change.call.change_request_id is not None:
+        raise directory_errors.VersionMismatch
+    with directory_errors.translated():
+        return _judge(change.operation, change.call, change.accepted)
+
+
+def _judge(operation: Operation, call: Call, accepted: Accepted) -> Answer | Change:
+    proposal, assessment = propose(operation, call, accepted)
+    call = with_reason(call, proposal)
+    held = _is_held(call, proposal, assessment.risk)
+    if call.dry_run:
+        return Answer(200, _dry_run(call, proposal, assessment, held=held))
+    if proposal.write is None and proposal.run is None:
+        return Answer(operation.status, proposal.answer())
+    if held:
+        return _hold(operation, call, accepted, proposal, assessment)
+    return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
+
+
+def require_admission(operation: Operation, call: Call, inputs: Inputs) -> None:
+    """The first stage alone, for what must be authorised before it is looked at; refusals are recorded."""
+    try:
+        require_admitted(operation, call)
+    except GatewayError as refusal:
+        record_refusal(operation, call, inputs.arguments, refusal.code)
+        raise
+
+
+def require_admitted(operation: Operation, call: Call) -> None:
+    if SIGNED_IN not in operation.permission and not operation.permission & call.permissions:
+        raise Forbidden
+    if operation.on_directory and call.directory is None:
+        raise call.directory_refusal or Forbidden()
+
+
+def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Proposal, Assessment]:
+    """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
+    proposal: Proposal = operation.function(call, **accepted.given)
+    person = protection.why_protected(call, proposal)
+    if person is not None:
+        proposal = replace(proposal, protected=True)
+    needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())
+    if not needed <= call.permissions:
+        raise Forbidden
+    if call.if_match is not None and "*" not in call.if_match and proposal.target.version not in call.if_match:
+        raise directory_errors.VersionMismatch
+    client = client_of(call)
+
+    def is_confidential(name: str) -> bool:
+        attribute = client.schema.attribute(name)
+        return attribute is not None and attribute.confidential
+
+    def why() -> str | None:
+        return person if person or proposal.target.id is None else why_protected(client, proposal.target.id)
+
+    return proposal, supervision.risk_of(operation, proposal, is_confidential=is_confidential, why_protected=why)
+
+
+def with_reason(call: Call, proposal: Proposal) -> Call:
+    return call if proposal.reason is None else replace(call, reason=proposal.reason)
+
+
+def _is_held(call: Call, proposal: Proposal, risk: Risk) -> bool:
+    """Whether the change waits for a person. An approved one does not, a change that changes nothing neither."""
+    return bool(proposal.changes) and call.change_request_id is None and supervision.must_wait(call.supervision, risk)
+
+
+def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bool) -> dict[str, Any]:
+    changes = [change.as_json() for change in proposal.changes]
+    return {
+        "dryRun": True,
+        "wouldQueue": held,
+        "risk": assessment.risk.value,
+        "changes": sight_of(call).changes(changes) if call.scopes else changes,
+        "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
+    }
+
+
+def _hold(operation: Operation, call: Call, accepted: Accepted, proposal: Proposal, assessment: Assessment) -> Answer:
+    document = accepted.document
+    if proposal.run is not None:  # what was selected now is what will be done, not what the unit holds then
+        document = {"accounts": [str(account) for account in proposal.run.accounts]}
+    client = client_of(call)
+    references = resolve_input(client, document)
+    in_changes = described(client, proposal.changes, proposal.identities)
+    with transaction.atomic():
+        change_request = queue.hold(
+            call,
+            operation=operation.name,
+            arguments=accepted.arguments,
+            query=accepted.query,
+            document=document,
+            references=references,
+            proposal=proposal,
+            references_in_changes=in_changes,
+            assessment=assessment,
+        )
+        log.record_queued(
+            call,
+            operation=proposal.operation or operation.name,
+            target=target_ref(proposal.target),
+            changes=shown(proposal.changes),
+            change_request_id=change_request.id,
+        )
+    return queued(call, queue.queued_answer(change_request))
