@@ -84,7 +84,7 @@ SEEDS: Mapping[str, tuple[str, ...]] = {
 }
 """What members and parameters of these names are exchanged for. `@name` is something of the world."""
 
-BAGS = frozenset({"replace", "add", "remove"})
+UPDATES = frozenset({"replace", "add", "remove"})
 """Members whose own members are attributes."""
 
 _IDENTIFIERS = {
@@ -307,7 +307,7 @@ class _Exchange:
             return self._one_of(SEEDS[name]) if self.random.random() < 0.75 else value
         if isinstance(value, list):
             return [self._member(name, item) for item in value]
-        if isinstance(value, dict) and name in BAGS:
+        if isinstance(value, dict) and name in UPDATES:
             return {
                 self.random.choice(_ATTRIBUTES): self._one_of(_VALUES) if self.random.random() < 0.25 else inner
                 for inner in value.values()
