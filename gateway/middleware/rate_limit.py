@@ -15,6 +15,7 @@ from django.urls import Resolver404, resolve
 from gateway.core.errors import RateLimited, ServiceUnavailable
 from gateway.core.operation import Operation, RateCategory
 from gateway.core.rate_limits import (
+    PASSWORD_CATEGORIES,
     CountersUnavailable,
     Policy,
     RequestLimits,
@@ -27,8 +28,6 @@ from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
 
 EXEMPT_PATHS = ("/health", "/health/ready")
-PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
-"""Without counters these are refused: passwords must not be guessed while Redis is away."""
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _ANY_GUID = "00000000-0000-0000-0000-000000000000"
@@ -122,7 +121,9 @@ class RateLimitMiddleware:
     def _describe(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
         """The two headers of draft-ietf-httpapi-ratelimit-headers-10. Without counters, only the policies are known."""
         own = limits.override or self.categories.get(category)
-        policies = [self.globally, own] if own else [self.globally]
+        # A view may have counted the request against a further limit.
+        counted = (usage.policy for usage in limits.usages)
+        policies = list({item.name: item for item in (self.globally, own, *counted) if item}.values())
         response["RateLimit-Policy"] = ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in policies)
         if limits.usages:
             response["RateLimit"] = ", ".join(
