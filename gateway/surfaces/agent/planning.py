@@ -196,9 +196,7 @@ def _read_id(arguments: Arguments) -> str | None:
     return None
 
 
-def _read_includes(
-    tool: Tool, way: Way, arguments: Arguments, call: Call
-) -> dict[str, Callable[[UUID], Step]]:
+def _read_includes(tool: Tool, way: Way, arguments: Arguments, call: Call) -> dict[str, Callable[[UUID], Step]]:
     if not tool.includes:
         return {}
     kind = way[0]
@@ -206,7 +204,9 @@ def _read_includes(
     for name in arguments.words("include"):
         if (kind, name) not in tool.serves or name not in tool.includes:
             known = [deed for of, deed in tool.serves if of == kind and deed in tool.includes]
-            arguments.refuse("include", f"may hold {', '.join(known)} for {kind}" if known else f"is nothing for {kind}")
+            arguments.refuse(
+                "include", f"may hold {', '.join(known)} for {kind}" if known else f"is nothing for {kind}"
+            )
             continue
         made[name] = _included(find_operation(tool.serves[kind, name]), call)
     return made

@@ -111,9 +111,7 @@ def _reply_after_handshake(message: Any, version: str, conversation: Conversatio
     return Reply(200, answer)
 
 
-def _reply_to_envelope(
-    message: Any, version: str, headers: Mapping[str, str], conversation: Conversation
-) -> Reply:
+def _reply_to_envelope(message: Any, version: str, headers: Mapping[str, str], conversation: Conversation) -> Reply:
     """In the era in which every request says by itself which revision it is of, and its headers repeat it."""
     if isinstance(message, dict) and "id" not in message:
         return _take_notification(message, version)
@@ -257,9 +255,7 @@ async def _list_tools(context: _Context, params: PaginatedRequestParams | None) 
 
 async def _call_tool(context: _Context, params: CallToolRequestParams) -> CallToolResult:
     exchange: _Exchange = context.request
-    called: Any = await exchange.do(
-        partial(exchange.conversation.call_tool, params.name, params.arguments or {})
-    )
+    called: Any = await exchange.do(partial(exchange.conversation.call_tool, params.name, params.arguments or {}))
     return called  # type: ignore[no-any-return]
 
 
