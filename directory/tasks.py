@@ -13,6 +13,7 @@ from directory import run_worker
 from directory.run_models import Run, RunState
 from directory.runs import EXECUTE_RUN, delete_old_plans
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
+from keys.agents.identification import call_for_agent
 from keys.policy import call_for_key, call_for_person
 from keys.protected_people import people_above
 
@@ -43,6 +44,8 @@ def _call_for(run: Run) -> Call:
     }
     if run.credential_kind == CredentialKind.API_KEY:
         call = call_for_key(run.credential_id, **work)
+    elif run.credential_kind == CredentialKind.AGENT_TOKEN:
+        call = call_for_agent(run.credential_id, **work)
     else:
         credential = CredentialRef(CredentialKind(run.credential_kind), run.credential_id, run.credential_name)
         call = call_for_person(run.person_id, credential=credential, **work)

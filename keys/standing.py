@@ -34,7 +34,7 @@ from directory.ldap import Client, Entry, UserAccountControl, filetime_to_dateti
 from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from gateway.core.errors import Conflict, GatewayError
 from keys.ending import end_all
-from keys.models import ApiKey, Person, PersonSession
+from keys.models import AgentGrant, ApiKey, Person, PersonSession
 
 CHECK_EVERY = timedelta(seconds=60)
 """The sweep comes so often (`gateway.sweeps`) that no request has to look while a worker runs."""
@@ -107,11 +107,14 @@ def require_present(person: Person) -> None:
 
 
 def check_all() -> None:
-    """Look up everybody who has a session or a valid key, one directory after another."""
+    """Look up everybody who has a session, a valid key or an agent, one directory after another."""
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
     keys = ApiKey.objects.filter(valid, owner=OuterRef("pk"), revoked_at__isnull=True)
     sessions = PersonSession.objects.filter(person=OuterRef("pk"))
-    in_use = Person.objects.filter(Exists(keys) | Exists(sessions), is_active=True, connection__enabled=True)
+    agents = AgentGrant.objects.filter(person=OuterRef("pk"), ended_at__isnull=True, expires_at__gt=timezone.now())
+    in_use = Person.objects.filter(
+        Exists(keys) | Exists(sessions) | Exists(agents), is_active=True, connection__enabled=True
+    )
     by_connection: dict[UUID, list[Person]] = {}
     for person in in_use.select_related("connection"):
         assert person.connection_id is not None
