@@ -33,8 +33,9 @@ from directory.connection import get_client
 from directory.ldap import Client, Entry, UserAccountControl, filetime_to_datetime
 from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from gateway.core.errors import Conflict, GatewayError
+from keys.agents.models import AgentGrant
 from keys.ending import end_all
-from keys.models import AgentGrant, ApiKey, Person, PersonSession
+from keys.models import ApiKey, Person, PersonSession
 
 CHECK_EVERY = timedelta(seconds=60)
 """The sweep comes so often (`gateway.sweeps`) that no request has to look while a worker runs."""

@@ -1,4 +1,7 @@
-"""When and from where a key, or an agent, was last used, written at most once a minute and beside the request, not in its way."""
+"""When and from where a key, or an agent, was last used.
+
+It is written at most once a minute, and beside the request, not in its way.
+"""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +14,8 @@ from django.db import DatabaseError, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from keys.models import AgentGrant, ApiKey
+from keys.agents.models import AgentGrant
+from keys.models import ApiKey
 
 EVERY = timedelta(minutes=1)
 

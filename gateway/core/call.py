@@ -51,7 +51,8 @@ class PersonRef:
 class CredentialRef:
     """What was presented. `id` is stable and not secret; `name` is the API key's (or the agent's) name, else None.
 
-    Of an agent `id` is its client's, which agents of several people may share: `grant_id` is what its person consented to.
+    Of an agent `id` is its client's, which agents of several people may share: `grant_id` is what its person consented
+    to.
     """
 
     kind: CredentialKind

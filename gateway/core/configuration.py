@@ -177,7 +177,7 @@ class AgentsSection(Section):
     RegistrationsPerHour: PositiveInt = Field(20, description="Registrations of agents from one address in an hour.")
     MaxPendingRequests: PositiveInt = Field(
         20,
-        description="Changes of one agent that may wait for a person at once; more are refused until some are decided.",
+        description="Changes of one agent that may wait for a person at once; more are refused meanwhile.",
     )
     ChangesPerHour: PositiveInt = Field(200, description="Changes that one agent may ask for in an hour.")
     MetadataDocuments: bool = Field(

@@ -76,7 +76,8 @@ _NAMES = tuple(GrantFacts.__dataclass_fields__)
 def _token_rows() -> QuerySet[Any, tuple[Any, ...]]:
     of_grant = (f"grant__{column}" for column in _COLUMNS)
     tokens = AgentAccessToken.objects.order_by().filter(token_checksum="")
-    return tokens.values_list("expires", "resource", "scope", *of_grant)
+    rows: QuerySet[Any, tuple[Any, ...]] = tokens.values_list("expires", "resource", "scope", *of_grant)
+    return rows
 
 
 _by_checksum = PreparedQuery(_token_rows)

@@ -4,7 +4,7 @@ Client and tokens are the toolkit's own models with what the gateway adds. A tok
 it; of a token only its SHA-256 is stored.
 """
 
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from django.conf import settings
@@ -20,8 +20,8 @@ NAME_LENGTH = 100
 class AgentClient(toolkit.AbstractApplication):
     """A program that people can connect: registered by itself, described by its own document, or made by hand.
 
-    It is public and has no secret: whoever knows `client_id` can say to be it. That the answer goes to one of `redirect_uris` is all that
-    tells it from another. `disabled_at` refuses it everything at once.
+    It is public and has no secret: whoever knows `client_id` can say to be it. That the answer goes to one of
+    `redirect_uris` is all that tells it from another. `disabled_at` refuses it everything at once.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -30,6 +30,7 @@ class AgentClient(toolkit.AbstractApplication):
     )
     created_address = models.CharField(max_length=64, default="", editable=False)
     disabled_at = models.DateTimeField(null=True, editable=False)
+    user = None
     client_secret = None
     hash_client_secret = None
 
@@ -108,8 +109,13 @@ class AgentGrant(models.Model):
 class AgentAccessToken(toolkit.AbstractAccessToken):
     """What an agent presents at its endpoint, for some minutes."""
 
-    grant = models.ForeignKey(AgentGrant, on_delete=models.CASCADE, related_name="access_tokens")
+    grant = models.ForeignKey(AgentGrant, on_delete=models.CASCADE, related_name="+")
     id_token = None
+
+    @property
+    def user(self) -> Any:
+        """The person that it stands for, as the toolkit calls them."""
+        return self.grant.person
 
     class Meta(toolkit.AbstractAccessToken.Meta):
         default_permissions = ()
@@ -118,7 +124,12 @@ class AgentAccessToken(toolkit.AbstractAccessToken):
 class AgentRefreshToken(toolkit.AbstractRefreshToken):
     """What an agent gets its next access token with, once. Used ones are kept: presenting one again ends the grant."""
 
-    grant = models.ForeignKey(AgentGrant, on_delete=models.CASCADE, related_name="refresh_tokens")
+    grant = models.ForeignKey(AgentGrant, on_delete=models.CASCADE, related_name="+")
+
+    @property
+    def user(self) -> Any:
+        """The person that it stands for, as the toolkit calls them."""
+        return self.grant.person
 
     class Meta(toolkit.AbstractRefreshToken.Meta):
         default_permissions = ()

@@ -94,7 +94,7 @@ def make_agent(
         }
     )
     token, refresh_token = generate_token(), generate_token()
-    of_grant = {"user": person, "application": client, "grant": grant, "resource": [audience]}
+    of_grant = {"application": client, "grant": grant, "resource": [audience]}
     access = AgentAccessToken(expires=now + timedelta(minutes=15), scope=" ".join(consented), **of_grant)
     set_token_value(access, token)
     access.save()
