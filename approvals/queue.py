@@ -103,7 +103,7 @@ def hold(
         target_dn=proposal.target.distinguished_name,
         requester_id=call.person.id,
         requester=call.person.username,
-        key_id=call.credential.id,
+        key_id=call.credential.unique_id,
         key_name=call.credential.name,
         client_address=call.client_address,
         request_id=call.request_id,

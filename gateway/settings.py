@@ -13,6 +13,7 @@ from gateway.core.private_files import (
     require_private,
     require_private_directory,
 )
+from keys.agents.provider import provider_settings
 
 make_private_by_default()
 
@@ -63,6 +64,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_htmx",
+    "oauth2_provider",
     "audit",
     "directory",
     "keys",
@@ -180,6 +182,12 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "gateway.surfaces.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
 }
+
+# The sign-in of agents (`keys.agents`). The toolkit's own views, admin and commands are not offered.
+OAUTH2_PROVIDER_APPLICATION_MODEL = "keys.AgentClient"
+OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "keys.AgentAccessToken"  # noqa: S105 - a model's name
+OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "keys.AgentRefreshToken"  # noqa: S105 - a model's name
+OAUTH2_PROVIDER = provider_settings(CONFIGURATION.Agents)
 
 SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",
