@@ -2,13 +2,13 @@
 
 from uuid import UUID
 
+from directory import errors
 from directory.changes.accounts import propose_enabled, propose_unlocked
 from directory.changes.create import NewAccount, propose_create
 from directory.changes.delete import propose_delete
 from directory.changes.move import propose_move, propose_rename
 from directory.changes.passwords import propose_password_change, propose_reset
 from directory.changes.update import propose_update
-from directory import errors
 from directory.lookup.access import client_of, find_object, parse_reference
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicyJson, policy_of
 from directory.queries.member_lists import MembershipQuery, list_groups

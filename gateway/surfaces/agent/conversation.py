@@ -9,7 +9,8 @@ from django.http import HttpRequest
 from gateway import pipeline
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, RateLimited, ServiceUnavailable
-from gateway.middleware.limits import count_category
+from gateway.core.rate_limits import count_category
+from gateway.monitoring import metrics
 from gateway.surfaces.agent import results
 from gateway.surfaces.agent.planning import Plan, plan_call
 from gateway.surfaces.agent.protocol import UnknownTool
@@ -57,12 +58,13 @@ class AgentConversation:
 
     def _count(self, plan: Plan) -> None:
         """Count the call against the limits of its operations; over one it ends, as any request does."""
-        try:
-            for category in {operation.rate for operation in plan.operations}:
+        for category in {operation.rate for operation in plan.operations}:
+            try:
                 count_category(category, self._request.client_address)  # type: ignore[attr-defined]
-        except (RateLimited, ServiceUnavailable) as refusal:
-            self.limited = refusal
-            raise
+            except (RateLimited, ServiceUnavailable) as refusal:
+                metrics.count_refusal(category)
+                self.limited = refusal
+                raise
 
 
 def _only_included(tool: Tool) -> set[tuple[str, str]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_exempt
 from pydantic_core import to_json
 
 from gateway.core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable, NotFound
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 
 @never_cache
+@csrf_exempt  # a cookie is no credential here
 def agent_endpoint(request: HttpRequest) -> HttpResponse:
     """Answer one message of an agent."""
     if not settings.CONFIGURATION.Agents.Enabled:

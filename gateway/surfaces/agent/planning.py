@@ -19,6 +19,8 @@ from keys.authentication import check_reason
 
 LIMIT: Final = "50"
 """How many items an agent gets that does not say how many it wants."""
+FEW: Final = "10"
+"""The same of what is long: change requests with all that they would change."""
 FEW_ATTRIBUTES: Final = "displayName,description,mail"
 """What is shown of each object in a list unless something else is asked for."""
 EVERYTHING: Final = "*"
@@ -140,35 +142,33 @@ def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False
     way, query = _ways[tool.name](tool, arguments)
     operation = find_operation(tool.serves[way])
     chosen = "attributes" in arguments.rest
-    if "{id}" in operation.path:
-        object_id = _read_id(arguments)
-    else:
-        object_id = None
+    object_id = _read_id(arguments) if "{id}" in operation.path else None
     includes = _read_includes(tool, way, arguments, call)
     call = _with_reason(tool, arguments, call, is_needed=tool.name in PREVIEWABLE and not dry_run)
     if tool.name == "update_object" and (version := arguments.text("ifMatch")) is not None:
         call = replace(call, if_match=frozenset({version.strip('"')}))
+    if dry_run:
+        query["dryRun"] = "true"
     return Plan(
         tool=tool,
         way=way,
-        step=_make_step(operation, call, arguments, object_id, query | ({"dryRun": "true"} if dry_run else {})),
+        step=_make_step(tool, operation, call, arguments, object_id, query),
         includes=includes,
         chosen=chosen,
     )
 
 
 def _make_step(
-    operation: Operation, call: Call, arguments: Arguments, object_id: str | None, fixed: Mapping[str, str]
+    tool: Tool, operation: Operation, call: Call, arguments: Arguments, object_id: str | None, fixed: Mapping[str, str]
 ) -> Step:
-    """The call of an operation with what is left of the arguments."""
-    tool_names = {member: name for tool in TOOLS.values() for member, name in tool.renamed.items()}
+    """The call of an operation with what is left of the arguments: its query's by their names, its body the rest."""
     query = dict(fixed)
     if operation.query is not None:
-        for field in operation.query.model_fields.values():
-            name = str(field.alias)
-            value = arguments.parameter(tool_names.get(name, name))
+        members = (str(field.alias) for field in operation.query.model_fields.values())
+        for member in (member for member in members if member not in tool.hidden):
+            value = arguments.parameter(tool.renamed.get(member, member))
             if value is not None:
-                query[name] = value
+                query[member] = value
     document = arguments.rest if operation.body is not None else None
     if operation.body is None:
         for name in arguments.rest:
@@ -208,16 +208,16 @@ def _read_includes(tool: Tool, way: Way, arguments: Arguments, call: Call) -> di
                 "include", f"may hold {', '.join(known)} for {kind}" if known else f"is nothing for {kind}"
             )
             continue
-        made[name] = _included(find_operation(tool.serves[kind, name]), call)
+        made[name] = _included(tool, find_operation(tool.serves[kind, name]), call)
     return made
 
 
-def _included(operation: Operation, call: Call) -> Callable[[UUID], Step]:
+def _included(tool: Tool, operation: Operation, call: Call) -> Callable[[UUID], Step]:
     names = operation.query.model_fields if operation.query is not None else {}
     query = {"pageSize": LIMIT} if "page_size" in names else {}
     if "attributes" in names:
         query["attributes"] = FEW_ATTRIBUTES
-    return lambda id: _make_step(operation, call, Arguments({}), str(id), query)
+    return lambda id: _make_step(tool, operation, call, Arguments({}), str(id), query)
 
 
 def _with_reason(tool: Tool, arguments: Arguments, call: Call, *, is_needed: bool) -> Call:
@@ -293,7 +293,7 @@ def _to_look_at_requests(tool: Tool, arguments: Arguments) -> tuple[Way, dict[st
         return ("change-requests", "cancel"), {}
     if "id" in arguments.rest:
         return ("change-requests", "read"), {}
-    return ("change-requests", "search"), {"pageSize": LIMIT}
+    return ("change-requests", "search"), {"pageSize": FEW}
 
 
 _ways: Final[Mapping[str, Callable[[Tool, Arguments], tuple[Way, dict[str, str]]]]] = {

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from directory.shapes.kinds import DEFAULT_ATTRIBUTES, KINDS_OF_NOUN, Kind
 from gateway import pipeline
 from gateway.surfaces.agent.planning import EVERYTHING, Plan
-from gateway.surfaces.agent.tools import OWN_REQUESTS
+from gateway.surfaces.agent.tools import OWN_REQUESTS, Behaviour
 
 MOST_VALUES: Final = 50
 MOST_CHARACTERS: Final = 4000
@@ -23,11 +23,20 @@ MOST_CHARACTERS: Final = 4000
 def done(plan: Plan, answer: pipeline.Answer, included: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """The result of a call that was not refused."""
     structured = {"done": True} if answer.body is None else {**answer.body, **included}
+    left_out = _cut(plan, structured, given)
     sentence = _sentence(plan, answer, structured)
-    if (left_out := _cut(plan, structured, given)) is not None:
+    if left_out is not None:
         structured["leftOut"] = left_out
-        sentence += " Too long to show: what leftOut counts; ask for it by name in attributes."
+        sentence += _LEFT_OUT["attributes" if "attributes" in left_out else "values"]
     return _result(sentence, structured, is_error=False)
+
+
+_LEFT_OUT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "attributes": " Those are the usual ones of this kind; name others in attribute, or `*` for all.",
+        "values": " Too long to show: what leftOut counts; ask for it by name in attributes.",
+    }
+)
 
 
 def refused(problem: dict[str, Any]) -> dict[str, Any]:
@@ -52,19 +61,26 @@ def _sentence(plan: Plan, answer: pipeline.Answer, body: Mapping[str, Any]) -> s
     if plan.is_preview:
         return _about_preview(body)
     if answer.status == 202 and "changeRequest" in body:
-        return (
-            f"Not done yet: a person decides about change request {body['changeRequest']['id']} first. Asking again"
-            " changes nothing; look with my_change_requests."
-        )
+        return _HELD.format(id=body["changeRequest"]["id"])
     if "runId" in body:
         return _about_run(body)
-    if plan.tool.name == OWN_REQUESTS and "items" not in body:
-        return _ABOUT_REQUEST.get(body["status"], "")
     if "items" in body:
         return _about_page(plan, body)
-    if plan.tool.name == "read_object":
-        return "Read." if plan.chosen else "Read, with the usual attributes; name others in attributes."
-    return "Done."
+    if plan.tool.name == OWN_REQUESTS:
+        return _ABOUT_REQUEST[body["status"]]
+    return _done(plan)
+
+
+def _done(plan: Plan) -> str:
+    if plan.tool.behaviour is not Behaviour.READS:
+        return "Done."
+    return "Read." if plan.chosen else "Read, with the usual attributes; name others in attributes."
+
+
+_HELD: Final = (
+    "Not done yet: a person decides about change request {id} first. Asking again changes nothing; look with"
+    " my_change_requests."
+)
 
 
 def _about_preview(body: Mapping[str, Any]) -> str:
@@ -82,7 +98,7 @@ def _about_run(body: Mapping[str, Any]) -> str:
 
 
 def _about_page(plan: Plan, body: Mapping[str, Any]) -> str:
-    parts = [f"{len(body['items'])} found."]
+    parts = [f"{len(body['items'])} shown."]
     if body["nextCursor"] is not None:
         parts.append("There are more: call again with the same arguments and cursor set to nextCursor.")
     if body["truncated"]:

@@ -37,7 +37,7 @@ _SAID_SHORTER: Final[Mapping[str, str]] = {
     "cursor": "nextCursor of the page before.",
     "days": "For expiring, password-expiring and inactive.",
     "filter": "LDAP filter (RFC 4515).",
-    "limit": "50 unless given.",
+    "limit": "How many at most.",
     "q": "What a name or address begins with.",
     "replace": "Attributes with the values they shall have.",
     "sort": "An attribute; `-` before it: descending.",
@@ -65,10 +65,10 @@ def _input_schema(name: str, ways: frozenset[Way], previewable: tuple[str, ...])
         }
         return _object(properties, required=properties)
     ordered = [way for way in tool.serves if way in ways]
-    members, required = _members(tool, [find_operation(tool.serves[way]) for way in ordered])
+    members, needed = _members(tool, [find_operation(tool.serves[way]) for way in ordered])
     properties = {**_own_arguments(tool, ordered), **members}
-    required = [name for name in properties if name in required or name in _REQUIRED[tool.name]]
-    return _object(properties, required=required)
+    needed |= _REQUIRED[tool.name]
+    return _object(properties, required=[name for name in properties if name in needed])
 
 
 _REQUIRED: Final[Mapping[str, frozenset[str]]] = {
