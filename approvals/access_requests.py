@@ -9,9 +9,9 @@ from django.conf import settings
 
 from approvals.models import ChangeRequest
 from approvals.states import publish
-from audit.administration import AccessNeedsTwo
+from audit.administration.descriptions import Changed, fingerprint_of
+from audit.administration.recording import AccessNeedsTwo
 from audit.identifiers import new_identifier
-from audit.own_things import Changed, fingerprint_of
 from gateway.core.call import Call
 from gateway.core.operation import Operation, Risk
 

@@ -18,16 +18,16 @@ from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST
 
-from approvals import decide, secrets
+from approvals import decisions, secrets
 from approvals.deciders import find_deciders, why_barred
 from approvals.models import ChangeRequest, Status
 from audit import log
-from audit.administration import recorded
-from audit.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
+from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
+from audit.administration.recording import recorded
 from directory.shapes.explained import explained
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import find_operation
-from keys.confirmation import is_needed, require_confirmation
+from keys.sign_in.confirmation import is_needed, require_confirmation
 
 DECIDE = "approvals.decide_change"
 
@@ -137,7 +137,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             "change_request": change_request,
             "what": _summary(change_request.operation),
             "why_held": change_request.risk_reasons or [WHY_ORDINARY],
-            "needs_two": decide.needs_two(change_request),
+            "needs_two": decisions.needs_two(change_request),
             "approved_first": change_request.first_approved_by_id == request.user.pk,
             "changes": [_side_by_side(item) for item in change_request.changes],
             "references": {
@@ -177,7 +177,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             log.record_refusal(call, operation=operation, code=refusal.code)
             messages.error(request, refusal.detail)
             return HttpResponseRedirect(reverse("admin:approvals_changerequest_change", args=[request_id]))
-        change_request = decide.find_request(request_id)
+        change_request = decisions.find_request(request_id)
         return self._page(request, change_request, DecisionForm(), generated_password=password)
 
     def _decide(self, request: HttpRequest, request_id: UUID, decision: str) -> HttpResponse:
@@ -192,18 +192,18 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             form.add_error("comment", "Say why the change must not be made.")
         try:
             if not form.is_valid():
-                return self._page(request, decide.find_request(request_id), form)
+                return self._page(request, decisions.find_request(request_id), form)
             given = form.cleaned_data
             if decision == "approve":
                 require_confirmation(call, given["code"].strip() or None)
             with recorded(call, operation=operation) as administration:
                 administration.watch(self.thing, request_id)
                 if decision == "approve":
-                    decided = decide.approve(
+                    decided = decisions.approve(
                         call.person, request_id, digest=given["digest"], comment=given["comment"].strip() or None
                     )
                 else:
-                    decided = decide.reject(call.person, request_id, comment=given["comment"])
+                    decided = decisions.reject(call.person, request_id, comment=given["comment"])
         except NotFound as refusal:
             raise Http404 from refusal
         except GatewayError as refusal:

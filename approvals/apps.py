@@ -12,4 +12,4 @@ class ApprovalsConfig(AppConfig):
     def ready(self) -> None:
         """Declare the app's operations and own things: importing their modules fills the registries."""
         import_module("approvals.operations")
-        import_module("approvals.own_things")
+        import_module("approvals.log_descriptions")

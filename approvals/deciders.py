@@ -12,9 +12,9 @@ from uuid import UUID
 from django.conf import settings
 
 from approvals.models import ChangeRequest
+from audit.administration.descriptions import find_thing
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
-from audit.own_things import find_thing
 from gateway.core.shapes import parse_guid
 from keys.models import ApiKey, Person
 

@@ -1,6 +1,6 @@
 """E-mails about change requests: one message for all that a person is to be told at a time, in plain text.
 
-They name attributes and never their values. What is to be told is `approvals.notices`'s.
+They name attributes and never their values. What is to be told is `approvals.notifications`'s.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from approvals.models import Audience, ChangeRequest, Notice, Status
-from approvals.notices import EXPIRY_LEAD, people_who_decide, wait_for_decision
+from approvals.notifications import EXPIRY_LEAD, people_who_decide, wait_for_decision
 from directory.ldap import DistinguishedName, InvalidValue
 from keys.models import Person
 

@@ -48,8 +48,8 @@ class ChangeRequest(models.Model):
     may have asked for it: `key_id` is their session's then.
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
-    and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notices`' notes of what people are
-    still to be told.
+    and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
+    people are still to be told.
     """
 
     id = models.UUIDField(primary_key=True, default=new_record_id, editable=False)

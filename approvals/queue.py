@@ -1,6 +1,6 @@
 """The queue of change requests: held, claimed by one worker, finished.
 
-The table is the queue; a nudge only saves waiting. Deciding is `approvals.decide`'s, carrying out the pipeline's.
+The table is the queue; a nudge only saves waiting. Deciding is `approvals.decisions`'s, carrying out the pipeline's.
 """
 
 import json
@@ -29,7 +29,7 @@ from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, ReferenceJson, redacted
 from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
-from directory.proposal import SECRET, AttributeChange, Proposal
+from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden, ServiceUnavailable
@@ -82,8 +82,9 @@ def hold(
     """Keep a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
 
     `arguments` are those of the path as text, `document` the parsed body: what the pipeline needs to begin anew.
-    `references` are the objectGUIDs of the objects that names in the body mean (`directory.input_references`), and
-    `references_in_changes` what each of the proposal's changes refers to, in their order (`directory.identities`).
+    `references` are the objectGUIDs of the objects that names in the body mean (`directory.changes.input_references`),
+    and `references_in_changes` what each of the proposal's changes refers to, in their order
+    (`directory.changes.identities`).
     """
     if call.directory is None:
         raise Forbidden

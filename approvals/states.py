@@ -8,7 +8,7 @@ from django.db import transaction
 from approvals.models import ChangeRequest, Status
 from approvals.secrets import deadline_from_now
 from approvals.shapes import change_request_as_json
-from audit import webhooks
+from audit.webhooks import events as webhooks
 
 TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.APPROVED, Status.REJECTED, Status.EXPIRED, Status.CANCELLED}),
@@ -30,7 +30,7 @@ NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING, Statu
 """While the change may still be made. In every other state its input, secrets included, is gone."""
 
 ANNOUNCED = frozenset({Status.APPROVED, Status.REJECTED, Status.APPLIED, Status.FAILED, Status.STALE, Status.EXPIRED})
-"""What the requester is told of (`approvals.notices`)."""
+"""What the requester is told of (`approvals.notifications`)."""
 
 NO_NEWS = frozenset({(Status.APPLYING, Status.APPROVED), (Status.UNKNOWN, Status.APPROVED)})
 """Of an approved change that is still to be applied nobody needs to hear again."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from approvals.security_attributes import meaning_of
-from directory.proposal import Proposal
+from directory.shapes.proposal import Proposal
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Operation, Risk
 

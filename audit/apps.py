@@ -12,4 +12,4 @@ class AuditConfig(AppConfig):
     def ready(self) -> None:
         """Declare the app's operations and own things: importing their modules fills the registries."""
         import_module("audit.operations")
-        import_module("audit.own_webhooks")
+        import_module("audit.webhooks.log_descriptions")

@@ -14,8 +14,8 @@ from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from audit.append_only import TABLE
-from audit.chain import mac_of
+from audit.chain.append_only import TABLE
+from audit.chain.seals import mac_of
 from audit.identifiers import new_identifier
 from audit.late_outcomes import LateOutcomes
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write

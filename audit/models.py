@@ -168,7 +168,7 @@ class LogSeal(models.Model):
 
 
 class LogVerification(models.Model):
-    """That the log was verified, up to `seals`, and the first thing that was wrong (see `audit.verification`).
+    """That the log was verified, up to `seals`, and the first thing that was wrong (see `audit.chain.verification`).
 
     Under a code too: who can write here cannot claim a verification that was not made.
     """
@@ -186,4 +186,4 @@ class LogVerification(models.Model):
         return f"verification of {self.at:%Y-%m-%d %H:%M:%S}"
 
 
-from audit.webhook_models import WebhookDelivery, WebhookEndpoint  # noqa: E402, F401 - Django finds models here
+from audit.webhooks.models import WebhookDelivery, WebhookEndpoint  # noqa: E402, F401 - Django finds models here

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from typing_extensions import TypedDict
 
-from audit.heads import Head
+from audit.chain.heads import Head
 from audit.models import LogVerification, Outcome
 from audit.statistics import Day, Usage
 from gateway.core.shapes import Moment, render_timestamp

@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection, transaction
 
-from audit.chain import mac_of
+from audit.chain.seals import mac_of
 from audit.models import OperationRecord
 from gateway.core.prepared import PreparedInsert
 

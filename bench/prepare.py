@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission  # noqa: E402 - after Django i
 from bench.stack import PERSON  # noqa: E402 - after Django is set up
 from directory.models import DirectoryConnection  # noqa: E402
 from gateway.core.call import SupervisionLevel  # noqa: E402
-from keys import secrets  # noqa: E402
+from keys.api_keys import secrets  # noqa: E402
 from keys.models import ApiKey, Link, Person, Role  # noqa: E402
 
 

@@ -1,0 +1,1 @@
+"""Directories and the objects in them: what is read, proposed, protected and run there."""

@@ -12,10 +12,10 @@ from django.urls import URLPattern, path
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from audit.recorded_admin import RecordedAdmin
-from directory.connection import functional_level_name, try_connection
+from audit.administration.recorded_admin import RecordedAdmin
+from directory.lookup.connection import functional_level_name, try_connection
 from directory.models import DirectoryConnection
-from directory.saved_filter_models import SavedFilter
+from directory.models.saved_filters import SavedFilter
 
 
 class ServersField(forms.CharField):

@@ -12,4 +12,4 @@ class DirectoryConfig(AppConfig):
     def ready(self) -> None:
         """Declare the app's operations and own things: importing their modules fills the registries."""
         import_module("directory.operations")
-        import_module("directory.own_things")
+        import_module("directory.log_descriptions")

@@ -120,7 +120,7 @@ class DirectoryRejected(GatewayError):
     """The directory itself refuses a write; `directoryMessage` is its message without names and paths.
 
     Of what its schema or its other objects make certain, the gateway says it in the directory's place
-    (`directory.foreseen`).
+    (`directory.changes.prechecks`).
     """
 
     status, code, title = 422, "AD.Directory.Rejected", "The directory refuses this change"

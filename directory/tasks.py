@@ -9,13 +9,13 @@ from uuid import UUID
 
 from celery import shared_task
 
-from directory import run_worker
-from directory.run_models import Run, RunState
-from directory.runs import EXECUTE_RUN, delete_old_plans
+from directory.models.runs import Run, RunState
+from directory.runs import worker as run_worker
+from directory.runs.requests import EXECUTE_RUN, delete_old_plans
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from keys.agents.identification import call_for_agent
-from keys.policy import call_for_key, call_for_person
-from keys.protected_people import people_above
+from keys.people.protection import people_above
+from keys.permissions.effective import call_for_key, call_for_person
 
 
 @shared_task(name=EXECUTE_RUN)

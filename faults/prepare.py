@@ -17,7 +17,7 @@ from django.contrib.auth.models import Permission  # noqa: E402 - after Django i
 
 from directory.models import DirectoryConnection  # noqa: E402
 from gateway.core.call import SupervisionLevel  # noqa: E402
-from keys import secrets  # noqa: E402
+from keys.api_keys import secrets  # noqa: E402
 from keys.models import ApiKey, Link, Person, Role  # noqa: E402
 
 

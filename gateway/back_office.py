@@ -9,11 +9,11 @@ from django.contrib.messages import get_messages
 from django.http import HttpRequest, HttpResponseBase
 from django.template.response import TemplateResponse
 
-from audit.administration import only_recorded_writes
+from audit.administration.recording import only_recorded_writes
 from gateway.core.errors import GatewayError
-from keys import second_factor
 from keys.authentication import identify_session
 from keys.models import Person
+from keys.sign_in import second_factor
 
 _READING = ("GET", "HEAD", "OPTIONS")
 

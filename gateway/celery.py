@@ -4,8 +4,8 @@ import os
 
 from celery import Celery
 
-from gateway.sweeps import SweepStep
-from gateway.workers import SignsOfLife
+from gateway.monitoring.heartbeats import SignsOfLife
+from gateway.monitoring.schedule import SweepStep
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 

@@ -7,8 +7,8 @@ class KeptAnswer(models.Model):
     """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
 
     `fingerprint` is a SHA-256 over directory, method, path, query and body; `lease_until` ends the claim of a request
-    whose process was killed before it could answer (see `gateway.claims`). `request_ids` are those of the request that
-    runs and of the killed ones before it.
+    whose process was killed before it could answer (see `gateway.surfaces.leases`). `request_ids` are those of the
+    request that runs and of the killed ones before it.
     """
 
     credential_id = models.CharField(max_length=64)

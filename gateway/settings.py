@@ -107,7 +107,7 @@ TEMPLATES = [
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 AUTH_USER_MODEL = "keys.Person"
-AUTHENTICATION_BACKENDS = ["keys.sessions.SessionBackend"]
+AUTHENTICATION_BACKENDS = ["keys.sign_in.sessions.SessionBackend"]
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
@@ -118,7 +118,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 
-SESSION_ENGINE = "keys.session_store"
+SESSION_ENGINE = "keys.sign_in.session_store"
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 8 * 3600
@@ -199,5 +199,5 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
-LOGGING_CONFIG = "gateway.logs.configure"
+LOGGING_CONFIG = "gateway.monitoring.logs.configure"
 LOGGING = {"level": os.environ.get("GATEWAY_LOG_LEVEL", "INFO"), "format": os.environ.get("GATEWAY_LOG_FORMAT", "text")}

@@ -10,18 +10,21 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
-from approvals import mail, notices, queue, secrets
-from audit import heads, log, sealing, webhook_delivery, webhooks
+from approvals import mail, notifications, queue, secrets
+from audit import log
+from audit.chain import heads, sealing
 from audit.models import OperationRecord
-from directory import rotation
-from directory.connection import get_client
+from audit.webhooks import delivery
+from audit.webhooks import events as webhooks
+from directory.changes import bind_password_rotation
 from directory.ldap import LdapError
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.rivals import find_recorded_outcome
-from directory.settle import find_created
+from directory.outcomes.attribution import find_recorded_outcome
+from directory.outcomes.evidence import find_created
 from gateway import pipeline
-from gateway.idempotency import forget_old_answers
-from keys import standing
+from gateway.surfaces.idempotency import forget_old_answers
+from keys.people import standing
 
 logger = structlog.get_logger(__name__)
 
@@ -41,7 +44,7 @@ def sweep() -> None:
         apply_change_request.delay(str(change_request_id))
     log.settle_pending(_find_outcome, _find_created)
     queue.settle_applying()
-    rotation.settle_interrupted()
+    bind_password_rotation.settle_interrupted()
     secrets.wipe_overdue()
     forget_old_answers()
     webhooks.forget_delivered()
@@ -50,7 +53,7 @@ def sweep() -> None:
 @shared_task(name="gateway.tasks.tell_people")
 def tell_people() -> None:
     """Tell approvers and requesters by e-mail what has happened to change requests."""
-    notices.collect()
+    notifications.collect()
     mail.send_due()
 
 
@@ -69,7 +72,7 @@ def seal_log() -> None:
 @shared_task(name="gateway.tasks.deliver_webhooks")
 def deliver_webhooks() -> None:
     """Send the events that are due."""
-    webhook_delivery.deliver_due()
+    delivery.deliver_due()
 
 
 @shared_task(name="gateway.tasks.keep_log_head")

@@ -8,11 +8,11 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
-from gateway.console.sign_in import sign_in_to_admin, sign_out
+from gateway.console.account.sign_in import sign_in_to_admin, sign_out
 from gateway.core.call import Surface
-from gateway.health import health, metrics, ready
+from gateway.monitoring.health import health, metrics, ready
 from gateway.surfaces import problems
-from gateway.surfaces.batches import batch_urls
+from gateway.surfaces.batch import batch_urls
 from gateway.surfaces.openapi.documents import document_settings
 from gateway.surfaces.session import SessionsViewSet, SessionViewSet
 from gateway.surfaces.viewsets import router_for

@@ -12,4 +12,4 @@ class KeysConfig(AppConfig):
     def ready(self) -> None:
         """Declare the app's operations and own things: importing their modules fills the registries."""
         import_module("keys.operations")
-        import_module("keys.own_things")
+        import_module("keys.log_descriptions")

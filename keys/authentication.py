@@ -19,12 +19,14 @@ from django.utils import timezone
 from audit import security
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import AmbiguousCredential, FieldError, Forbidden, InvalidRequest, Unauthorized
-from keys import policy, second_factor, secrets, usage
-from keys.addresses import is_allowed
+from keys.api_keys import secrets, usage
+from keys.api_keys.addresses import is_allowed
 from keys.models import AccessToken, Person
-from keys.policy import KeyFacts
-from keys.sessions import digest_of_session
-from keys.standing import NotChecked, Standing, standing_of
+from keys.people.standing import NotChecked, Standing, standing_of
+from keys.permissions import effective
+from keys.permissions.effective import KeyFacts
+from keys.sign_in import second_factor
+from keys.sign_in.sessions import digest_of_session
 
 MAX_REASON = 500
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069]")
@@ -50,7 +52,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     secret = secrets.parse(value.strip(), secrets.Prefix.API_KEY)
     if secret is None:
         raise _refusal(request, "malformed API key")
-    key = policy.find_key_by_lookup_id(secret.lookup_id)
+    key = effective.find_key_by_lookup_id(secret.lookup_id)
     address = getattr(request, "client_address", "")
     if reason := _why_key_is_refused(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
@@ -60,11 +62,11 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
         standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
         lookup_id=secret.lookup_id,
     )
-    directory, refusal = policy.choose_link(key.links, request.headers.get("X-Client-Id"))
+    directory, refusal = effective.choose_link(key.links, request.headers.get("X-Client-Id"))
     usage.note(key.id, last_used_at=key.last_used_at, address=address)
-    return policy.make_key_call(
+    return effective.make_key_call(
         key,
-        policy.permissions_of_key(key),
+        effective.permissions_of_key(key),
         surface=Surface.API,
         directory=directory,
         directory_refusal=refusal,
@@ -179,12 +181,12 @@ def _call_of_person(
     *,
     client_id: str | None = None,
 ) -> Call:
-    directory, refusal = policy.choose_directory(own, named=client_id or request.headers.get("X-Client-Id"))
+    directory, refusal = effective.choose_directory(own, named=client_id or request.headers.get("X-Client-Id"))
     return Call(
         surface=surface,
-        person=policy.reference_to(person),
+        person=effective.reference_to(person),
         credential=credential,
-        permissions=policy.permissions_of_person(
+        permissions=effective.permissions_of_person(
             person.pk, is_active=person.is_active, is_superuser=person.is_superuser
         ),
         directory=directory,

@@ -18,9 +18,9 @@ from django.utils import timezone
 
 from gateway.core.call import SupervisionLevel
 from gateway.core.encryption import EncryptedTextField
-from keys.addresses import normalise_networks
-from keys.names import name_key, refuse_label, refuse_username
-from keys.permissions import is_grantable
+from keys.api_keys.addresses import normalise_networks
+from keys.people.names import name_key, refuse_label, refuse_username
+from keys.permissions.assignable import is_grantable
 
 
 def require_legible(text: str) -> None:

@@ -36,10 +36,10 @@ prepare_environment()
 # Here and not left to pytest-django: conftests of single folders, read next, import models.
 django.setup()
 
-from audit import mark  # noqa: E402 - after Django is set up
+from audit.chain import mark  # noqa: E402 - after Django is set up
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
-from directory import connection as connections  # noqa: E402
 from directory.ldap import Client, Schema  # noqa: E402
+from directory.lookup import connection as connections  # noqa: E402
 from directory.models import DirectoryConnection  # noqa: E402
 from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
 

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field
 
-from approvals import decide, secrets, statistics
+from approvals import decisions, secrets, statistics
 from approvals.deciders import find_deciders, why_barred
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import (
@@ -20,14 +20,14 @@ from approvals.shapes import (
     StatisticsJson,
     change_request_as_json,
 )
-from directory.access import named_inside_scopes
-from directory.visibility import changes_seen_by
+from directory.lookup.access import named_inside_scopes
+from directory.lookup.visibility import changes_seen_by
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
-from keys.confirmation import ConfirmedBody, is_needed
+from keys.sign_in.confirmation import ConfirmedBody, is_needed
 
 REST_ONLY = frozenset({Surface.REST})
 DECIDE = "approvals.decide_change"
@@ -196,7 +196,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     barred = why_barred(call.person.id, change_request) if is_open and not own and call.may(DECIDE) else None
     may_decide = is_open and not own and call.may(DECIDE) and barred is None
     approved_first = change_request.first_approved_by_id
-    two = decide.needs_two(change_request)
+    two = decisions.needs_two(change_request)
     may_approve = may_decide and not (two and approved_first == call.person.id)
     secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
     return {
@@ -237,7 +237,7 @@ def _summary(operation: str) -> str:
 def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Withdraw a change request of your own that nobody has decided yet."""
     find_visible(call, id)
-    return _renderer_for(call)(decide.cancel(call.person, id))
+    return _renderer_for(call)(decisions.cancel(call.person, id))
 
 
 @operation(
@@ -255,7 +255,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
     Where the configuration asks for two approvals of changes of protected objects (`Approvals:ProtectedNeedsTwo`), the
     first one is kept as `firstApproval` and the request stays pending until a second person approves it too.
     """
-    return change_request_as_json(decide.approve(call.person, id, digest=body.digest, comment=body.comment))
+    return change_request_as_json(decisions.approve(call.person, id, digest=body.digest, comment=body.comment))
 
 
 @operation(
@@ -269,7 +269,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
 )
 def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) -> ChangeRequestJson:
     """Reject somebody else's change request, saying why."""
-    return change_request_as_json(decide.reject(call.person, id, comment=body.comment))
+    return change_request_as_json(decisions.reject(call.person, id, comment=body.comment))
 
 
 @operation(

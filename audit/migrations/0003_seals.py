@@ -4,11 +4,11 @@ from typing import Any
 
 from django.db import migrations, models
 
-from audit.append_only import protect_records, release_records
+from audit.chain.append_only import protect_records, release_records
 
 
 def give_codes(apps: Any, schema_editor: Any) -> None:
-    from audit.chain import mac_of
+    from audit.chain.seals import mac_of
 
     records = apps.get_model("audit", "OperationRecord").objects
     for facts in records.filter(mac="").values().iterator(chunk_size=500):

@@ -7,13 +7,14 @@ from uuid import UUID
 from django.db.models import QuerySet
 from pydantic import Field
 
-from audit import heads, mark, sealing, statistics, verification
+from audit import statistics
+from audit.chain import heads, mark, sealing, verification
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
 from audit.overview_shapes import ChainJson, LogStatisticsJson, day_as_json, usage_as_json, verification_as_json
 from audit.shapes import RecordJson, record_as_json
-from directory.access import named_inside_scopes
-from directory.visibility import changes_seen_by
+from directory.lookup.access import named_inside_scopes
+from directory.lookup.visibility import changes_seen_by
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
 from gateway.core.operation import operation

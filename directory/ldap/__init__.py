@@ -1,8 +1,6 @@
 """The sealed LDAP layer: everything that speaks to a directory, nothing that knows HTTP, permissions or a database."""
 
-from directory.ldap import codecs, filters
-from directory.ldap.authentication import BindResult
-from directory.ldap.changes import Add, Delete, Modification, Modify, Rename, Write, quoted_password, swap
+from directory.ldap import codecs
 from directory.ldap.client import Client
 from directory.ldap.codecs import (
     CREDENTIAL_ATTRIBUTES,
@@ -18,18 +16,8 @@ from directory.ldap.codecs import (
     text_to_sid,
 )
 from directory.ldap.comparison import comparable, fold, pattern_of
-from directory.ldap.descriptor import (
-    AccessMask,
-    Ace,
-    AceFlags,
-    AceType,
-    Acl,
-    Control,
-    MalformedDescriptor,
-    SecurityDescriptor,
-    is_protected_from_deletion,
-    parse_descriptor,
-)
+from directory.ldap.connections.authentication import BindResult
+from directory.ldap.connections.settings import ServerSettings
 from directory.ldap.dn import DistinguishedName, escape_rdn_value, guid_reference, make_rdn
 from directory.ldap.entry import Entry
 from directory.ldap.errors import (
@@ -54,7 +42,7 @@ from directory.ldap.errors import (
     VersionConflict,
     error_from,
 )
-from directory.ldap.filters import (
+from directory.ldap.filters.tree import (
     ANYTHING,
     And,
     Anr,
@@ -90,11 +78,23 @@ from directory.ldap.flags import (
     UserAccountControl,
 )
 from directory.ldap.inspection import ServerCheck
-from directory.ldap.pipeline import Written
 from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
-from directory.ldap.settings import ServerSettings
+from directory.ldap.security.descriptor import (
+    AccessMask,
+    Ace,
+    AceFlags,
+    AceType,
+    Acl,
+    Control,
+    MalformedDescriptor,
+    SecurityDescriptor,
+    is_protected_from_deletion,
+    parse_descriptor,
+)
 from directory.ldap.streaming import Scope
+from directory.ldap.writes.changes import Add, Delete, Modification, Modify, Rename, Write, quoted_password, swap
+from directory.ldap.writes.pipeline import Written
 
 __all__ = [
     "ANYTHING",
@@ -187,7 +187,6 @@ __all__ = [
     "error_from",
     "escape_rdn_value",
     "filetime_to_datetime",
-    "filters",
     "fold",
     "guid_reference",
     "is_credential",

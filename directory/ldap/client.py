@@ -13,10 +13,12 @@ from uuid import UUID
 
 import ldap
 
-from directory.ldap import authentication, inspection
-from directory.ldap.authentication import BindResult
-from directory.ldap.changes import Add, Delete, Modify, Rename, Write
-from directory.ldap.connection import Connection, open_connection
+from directory.ldap import inspection
+from directory.ldap.connections import authentication
+from directory.ldap.connections.authentication import BindResult
+from directory.ldap.connections.connection import Connection, open_connection
+from directory.ldap.connections.pool import Opener, Pool
+from directory.ldap.connections.settings import ServerSettings
 from directory.ldap.entry import NO_IDENTITIES, Entry
 from directory.ldap.errors import (
     InvalidValue,
@@ -28,15 +30,10 @@ from directory.ldap.errors import (
     VersionConflict,
     error_from,
 )
-from directory.ldap.filters import ANYTHING, AnyGuid, Filter
+from directory.ldap.filters.tree import ANYTHING, AnyGuid, Filter
 from directory.ldap.inspection import ServerCheck
-from directory.ldap.pipeline import Pipeline, Written
-from directory.ldap.pool import Opener, Pool
-from directory.ldap.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
 from directory.ldap.references import plain_name, take_identities
 from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
-from directory.ldap.sending import send
-from directory.ldap.settings import ServerSettings
 from directory.ldap.streaming import (
     Query,
     Scope,
@@ -48,6 +45,10 @@ from directory.ldap.streaming import (
     stream,
     time_limit,
 )
+from directory.ldap.writes.changes import Add, Delete, Modify, Rename, Write
+from directory.ldap.writes.pipeline import Pipeline, Written
+from directory.ldap.writes.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
+from directory.ldap.writes.sending import send
 
 _Result = TypeVar("_Result")
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import ldap
 
-from directory.ldap.connection import Connection, open_connection
+from directory.ldap.connections.connection import Connection, open_connection
 from directory.ldap.errors import NotFound, ProtocolError, Unavailable
 from directory.ldap.flags import RECYCLE_BIN_FEATURE_GUID
 

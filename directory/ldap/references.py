@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from directory.ldap.changes import Add, Delete, Modification, Modify, Write
 from directory.ldap.dn import guid_reference
 from directory.ldap.schema import AttributeType, Schema, Syntax
+from directory.ldap.writes.changes import Add, Delete, Modification, Modify, Write
 
 _TAGGED: Final = frozenset({Syntax.DN_BINARY, Syntax.DN_STRING})
 REFERRING_SYNTAXES: Final = _TAGGED | {Syntax.DN}

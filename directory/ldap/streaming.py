@@ -16,11 +16,11 @@ import ldap
 from ldap.controls import LDAPControl, RequestControl, ResponseControl
 from ldap.controls.libldap import SimplePagedResultsControl
 
-from directory.ldap.connection import Connection, LdapObject
+from directory.ldap.connections.connection import Connection, LdapObject
 from directory.ldap.dn import MANGLED, guid_reference
 from directory.ldap.entry import Entry
 from directory.ldap.errors import InvalidValue, LimitExceeded, ProtocolError
-from directory.ldap.filters import ANYTHING
+from directory.ldap.filters.tree import ANYTHING
 
 Values = dict[str, list[bytes]]
 

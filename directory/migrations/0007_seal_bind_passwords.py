@@ -1,7 +1,7 @@
 from django.db import migrations
 
 import gateway.core.encryption
-from directory.bind_password import DESTINATION_FIELDS, seal_of
+from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
 
 
 def seal(apps, schema_editor):

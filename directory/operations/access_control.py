@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from directory import access_control
-from directory.delegations import find_delegations
+from directory.security import access_control
+from directory.security.delegations import find_delegations
 from directory.shapes.access_control import AccessControl, Delegations, DelegationsQuery
 from gateway.core.call import Call
 from gateway.core.operation import RateCategory, operation

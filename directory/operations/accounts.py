@@ -1,13 +1,13 @@
-"""The search for accounts by their state. What the states mean is in `directory.account_states`."""
+"""The search for accounts by their state. What the states mean is in `directory.queries.account_states`."""
 
 from typing import Annotated, Literal, cast
 
 from annotated_types import MinLen
 from pydantic import Field, ValidationInfo, field_validator
 
-from directory.access import client_of
-from directory.account_states import AccountState, search_for
-from directory.search import SearchQuery, run_search
+from directory.lookup.access import client_of
+from directory.queries.account_states import AccountState, search_for
+from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.evidence import AccountInState
 from directory.shapes.kinds import Kind
 from gateway.core.call import Call

@@ -5,13 +5,13 @@ from uuid import UUID
 
 from pydantic import Field
 
-from directory.access import parse_reference
-from directory.deleted import deleted_search, read_deleted
-from directory.proposal import Proposal
-from directory.restoring import propose_restore
-from directory.search import SearchQuery, run_search
+from directory.changes.restore import propose_restore
+from directory.lookup.access import parse_reference
+from directory.queries.deleted_objects import deleted_search, read_deleted
+from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.deleted import DeletedObject
 from directory.shapes.inputs import ReadQuery, example
+from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
 from gateway.core.operation import Effect, RateCategory, Risk, operation

@@ -8,9 +8,10 @@ from django.db.models import ProtectedError, RestrictedError
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory import connection, rotation
+from directory.changes import bind_password_rotation
+from directory.lookup import connection
 from directory.models import DirectoryConnection
-from directory.shapes.bags import pointer
+from directory.shapes.attribute_updates import pointer
 from directory.shapes.inputs import example
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, FieldError, InvalidRequest, NotFound
@@ -224,5 +225,5 @@ def rotate_password(call: Call, *, id: UUID) -> DirectoryRecord:
 
     The directory's minimum password age holds. Other systems that sign in with the account stop working.
     """
-    rotation.rotate(call, _find(id))
+    bind_password_rotation.rotate(call, _find(id))
     return render(_find(id))

@@ -5,8 +5,8 @@ from uuid import UUID
 from audit.operations.operations_log import renderer_for, visible_records
 from audit.shapes import RecordJson
 from directory import errors
-from directory.access import find_object
-from directory.deleted import find_deleted
+from directory.lookup.access import find_object
+from directory.queries.deleted_objects import find_deleted
 from gateway.core.call import Call
 from gateway.core.operation import operation
 from gateway.core.paging import Page, PageQuery, page_of

@@ -2,14 +2,14 @@
 
 from uuid import UUID
 
-from directory.access import parse_reference
-from directory.creating import propose_create
-from directory.deleting import propose_delete
-from directory.moving import propose_move, propose_rename
-from directory.proposal import Proposal
-from directory.reading import read_by_name, read_record
-from directory.search import SearchQuery, run_search
-from directory.searches import SEARCHES
+from directory.changes.create import propose_create
+from directory.changes.delete import propose_delete
+from directory.changes.move import propose_move, propose_rename
+from directory.changes.update import propose_update
+from directory.lookup.access import parse_reference
+from directory.queries.reading import read_by_name, read_record
+from directory.queries.searches.definitions import SEARCHES
+from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.inputs import (
     ByDnQuery,
     CreateObject,
@@ -20,8 +20,8 @@ from directory.shapes.inputs import (
     UpdateObject,
 )
 from directory.shapes.kinds import KINDS_OF_NOUN, permissions_for_any
+from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
-from directory.updating import propose_update
 from gateway.core.call import Call
 from gateway.core.operation import Effect, RateCategory, Risk, operation
 from gateway.core.paging import Page

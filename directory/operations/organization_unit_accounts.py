@@ -1,6 +1,6 @@
 """Enabling and disabling the accounts of an organizational unit: the plan, and the two runs (contract section 6).
 
-What a run means for an account is `directory.run_assessment`'s; a Celery worker does it (`directory.tasks`).
+What a run means for an account is `directory.runs.assessment`'s; a Celery worker does it (`directory.tasks`).
 """
 
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from annotated_types import MinLen
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import Self, TypedDict
 
-from directory import runs
-from directory.access import client_of, find_object
 from directory.ldap import Client, Entry
-from directory.proposal import AccountsRun, AttributeChange, Proposal, Target
-from directory.run_assessment import (
+from directory.lookup.access import client_of, find_object
+from directory.models.runs import Plan
+from directory.runs import requests as runs
+from directory.runs.assessment import (
     MAX_ACCOUNTS,
     Account,
     AccountKind,
@@ -27,16 +27,16 @@ from directory.run_assessment import (
     assess_named,
     find_accounts,
 )
-from directory.run_models import Plan
-from directory.runs import RunResult
+from directory.runs.requests import RunResult
 from directory.shapes.kinds import Kind
+from directory.shapes.proposal import AccountsRun, AttributeChange, Proposal, Target
 from directory.shapes.record import version_of
 from gateway.core import operation as core
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Risk, operation
 from gateway.core.shapes import COMMA_SEPARATED, Guid, Id, Part, Query
-from keys.protected_people import people_above
+from keys.people.protection import people_above
 
 DEFAULT_KINDS: tuple[AccountKind, ...] = ("user",)
 DEFAULT_SCOPE: SelectionScope = "one-level"

@@ -3,8 +3,8 @@
 from uuid import UUID
 
 from audit.operations.operations_log import visible_records
-from directory.proposal import Proposal
-from directory.reverting import Reverted, propose_revert
+from directory.changes.revert import Reverted, propose_revert
+from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.errors import NotFound
 from gateway.core.operation import Effect, operation

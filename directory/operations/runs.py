@@ -11,12 +11,12 @@ from django.db.models import Q, QuerySet
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory import runs
-from directory.access import client_of, find_object, named_inside_scopes
-from directory.run_assessment import Action, assess_named
-from directory.run_models import AccountStatus, Run, RunState
-from directory.run_overview import RunDetails, RunOverview, RunUnitJson, details, overview, with_counts
-from directory.runs import RunResult
+from directory.lookup.access import client_of, find_object, named_inside_scopes
+from directory.models.runs import AccountStatus, Run, RunState
+from directory.runs import requests as runs
+from directory.runs.assessment import Action, assess_named
+from directory.runs.overview import RunDetails, RunOverview, RunUnitJson, details, overview, with_counts
+from directory.runs.requests import RunResult
 from directory.shapes.kinds import Kind
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
@@ -24,7 +24,7 @@ from gateway.core.operation import SIGNED_IN, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.problem_shapes import KEPT_PROBLEM
 from gateway.core.shapes import Guid, Id
-from keys.protected_people import people_above
+from keys.people.protection import people_above
 
 REST_ONLY = frozenset({Surface.REST})
 

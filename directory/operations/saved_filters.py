@@ -1,4 +1,7 @@
-"""Saved filters: searches kept under a name, and running one. What one may hold is in `directory.saved_filters`."""
+"""Saved filters: searches kept under a name, and running one.
+
+What one may hold is in `directory.queries.saved_filters`.
+"""
 
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -8,8 +11,8 @@ from django.db.models.functions import Lower
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory.saved_filter_models import SavedFilter
-from directory.saved_filters import (
+from directory.models.saved_filters import SavedFilter
+from directory.queries.saved_filters import (
     SearchedKind,
     find_filter,
     find_given_base,
@@ -20,7 +23,7 @@ from directory.saved_filters import (
     search_of,
     visible_filters,
 )
-from directory.search import FILTER, run_search
+from directory.queries.searches.search import FILTER, run_search
 from directory.shapes.inputs import example
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call

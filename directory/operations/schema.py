@@ -5,13 +5,13 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory.access import client_of
 from directory.ldap import AttributeType
 from directory.ldap.codecs import ValueType, value_type
+from directory.lookup.access import client_of
+from directory.lookup.visibility import may_see_confidential
 from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.modifications import refuse_writing
 from directory.shapes.record import readable_name, why_unreadable
-from directory.visibility import may_see_confidential
 from gateway.core.call import Call
 from gateway.core.operation import operation
 from gateway.core.paging import Page

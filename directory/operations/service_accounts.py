@@ -1,15 +1,15 @@
-"""The list of accounts that services run under. What the types are is in `directory.service_accounts`."""
+"""The list of accounts that services run under. What the types are is in `directory.queries.service_accounts`."""
 
 from typing import Annotated, cast, get_args
 
 from annotated_types import MinLen
 from pydantic import Field
 
-from directory.access import client_of
-from directory.search import SearchQuery, run_search
-from directory.service_accounts import search_for
+from directory.lookup.access import client_of
+from directory.lookup.visibility import sight_of
+from directory.queries.searches.search import SearchQuery, run_search
+from directory.queries.service_accounts import search_for
 from directory.shapes.service_account import ServiceAccount, ServiceAccountType
-from directory.visibility import sight_of
 from gateway.core.call import Call
 from gateway.core.operation import RateCategory, operation
 from gateway.core.paging import Page

@@ -2,17 +2,17 @@
 
 from uuid import UUID
 
-from directory.access import parse_reference
-from directory.accounts import propose_enabled, propose_unlocked
-from directory.creating import NewAccount, propose_create
-from directory.deleting import propose_delete
-from directory.member_lists import MembershipQuery, list_groups
-from directory.moving import propose_move, propose_rename
-from directory.passwords import propose_password_change, propose_reset
-from directory.proposal import Proposal
-from directory.reading import read_by_name, read_record
-from directory.search import SearchQuery, run_search
-from directory.searches import SEARCHES
+from directory.changes.accounts import propose_enabled, propose_unlocked
+from directory.changes.create import NewAccount, propose_create
+from directory.changes.delete import propose_delete
+from directory.changes.move import propose_move, propose_rename
+from directory.changes.passwords import propose_password_change, propose_reset
+from directory.changes.update import propose_update
+from directory.lookup.access import parse_reference
+from directory.queries.member_lists import MembershipQuery, list_groups
+from directory.queries.reading import read_by_name, read_record
+from directory.queries.searches.definitions import SEARCHES
+from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.inputs import (
     ByDnQuery,
     CreateUser,
@@ -24,8 +24,8 @@ from directory.shapes.inputs import (
 )
 from directory.shapes.kinds import KINDS_OF_NOUN
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
+from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
-from directory.updating import propose_update
 from gateway.core.call import Call
 from gateway.core.operation import Effect, RateCategory, Risk, operation
 from gateway.core.paging import Page

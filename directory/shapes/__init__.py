@@ -1,1 +1,1 @@
-"""Shapes of directory objects: their kinds, the record, the bags of a write, the parts of accounts and groups."""
+"""The values of the directory app: kinds, records, attribute updates, value rules, and the proposal."""

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
-from directory.shapes.bags import Bags, CreateBags
+from directory.shapes.attribute_updates import Bags, CreateBags
 from gateway.core.shapes import Body, CommaList, Flag, Guid, Query
 
 

@@ -13,9 +13,9 @@ from directory.ldap.comparison import comparable, fold
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue as UnfitValue
 from directory.ldap.schema import AttributeType, Syntax
-from directory.proposal import AttributeChange, shown_values
-from directory.shapes.bags import Bags, named_bags, pointer, require_consistency
+from directory.shapes.attribute_updates import Bags, named_bags, pointer, require_consistency
 from directory.shapes.kinds import Kind
+from directory.shapes.proposal import AttributeChange, shown_values
 from directory.shapes.value_rules import (
     MAINTAINED_BY_DIRECTORY,
     NAMED_BY,

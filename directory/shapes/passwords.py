@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from directory.password_policy import utf16_length
+from directory.policies.password_policy import utf16_length
 from directory.shapes.inputs import example
 from gateway.core.errors import FieldError, InvalidRequest
 from gateway.core.shapes import Body

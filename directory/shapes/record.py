@@ -27,7 +27,7 @@ _ACCOUNT = (
     *("accountExpires", "pwdLastSet", "lastLogon", "lastLogonTimestamp"),
 )
 _GROUP = ("groupType", "member")
-# What `protected` is judged by (`directory.policy`).
+# What `protected` is judged by (`directory.protection.rules`).
 PROTECTION_ATTRIBUTES = (
     *("objectGUID", "objectSid", "memberOf", "primaryGroupID", "adminCount"),
     *("isCriticalSystemObject", "systemFlags", "userAccountControl"),

@@ -9,10 +9,10 @@ from django.http import HttpResponseBase
 from django.urls import path
 
 from approvals.models import Status
-from gateway.console.chain import chain_state
-from gateway.console.charts import chart_of_days, chart_of_keys
-from gateway.console.own_address import own_path
-from gateway.console.visit import CHOSEN_DIRECTORY, Visit, page
+from gateway.console.log.chain import chain_state
+from gateway.console.page_context import CHOSEN_DIRECTORY, Visit, page
+from gateway.console.shared.charts import chart_of_days, chart_of_keys
+from gateway.console.shared.own_address import own_path
 
 _PERIODS = (14, 30, 90)
 """Days that the charts can show."""

@@ -1,43 +1,34 @@
 """The addresses of the console, below `/console/`. Each part of it lists its own."""
 
-from gateway.console import (
-    account,
+from gateway.console import home
+from gateway.console.access import connections, key_wizard, keys, people, roles
+from gateway.console.account import profile, sign_in
+from gateway.console.approvals import change_requests
+from gateway.console.directory import (
     account_states,
-    changes,
-    connections,
     deleted,
     filter_builder,
-    home,
-    key_wizard,
-    keys,
-    log,
-    memberships,
-    object_access,
-    object_actions,
-    object_edit,
-    object_new,
-    objects,
-    people,
-    roles,
-    runs,
     saved_filters,
     search,
     service_accounts,
-    sign_in,
     tree,
 )
+from gateway.console.directory.objects import access, actions, edit, memberships, new
+from gateway.console.directory.objects import page as objects
+from gateway.console.log import records
+from gateway.console.runs import pages
 
 app_name = "console"
 
 urlpatterns = [
     *sign_in.urls,
-    *account.urls,
+    *profile.urls,
     *home.urls,
-    *changes.urls,
-    *log.urls,
+    *change_requests.urls,
+    *records.urls,
     *search.urls,
     *filter_builder.urls,
-    *runs.urls,
+    *pages.urls,
     *tree.urls,
     *saved_filters.urls,
     *account_states.urls,
@@ -48,10 +39,10 @@ urlpatterns = [
     *roles.urls,
     *people.urls,
     *connections.urls,
-    *object_new.urls,
-    *object_edit.urls,
+    *new.urls,
+    *edit.urls,
     *objects.urls,
-    *object_access.urls,
-    *object_actions.urls,
+    *access.urls,
+    *actions.urls,
     *memberships.urls,
 ]

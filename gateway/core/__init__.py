@@ -1,0 +1,1 @@
+"""The floor that everything stands on: operation and registry, call, errors, configuration. Imports nothing of ours."""

@@ -16,7 +16,7 @@ class Effect(StrEnum):
     """What an operation touches, and so which stages of the pipeline it passes."""
 
     READ = "read"
-    CHANGE = "change"  # of the directory: the function returns a `directory.proposal.Proposal`
+    CHANGE = "change"  # of the directory: the function returns a `directory.shapes.proposal.Proposal`
     UNDERTAKE = "undertake"  # of both: the function records its intent, does it, and records what came of it
     ADMINISTER = "administer"  # of the gateway's own tables: the function does it and returns the answer
 

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.middleware import csrf
 from whitenoise import middleware as whitenoise
 
-from keys.sessions import note_seen
+from keys.sign_in.sessions import note_seen
 
 FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/health/", "/metrics/")
 

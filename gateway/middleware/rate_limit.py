@@ -1,4 +1,7 @@
-"""The rate limits of a request: which apply, and what its answer says of them. The counting is in `gateway.limits`."""
+"""The rate limits of a request: which apply, and what its answer says of them.
+
+The counting is in `gateway.core.rate_limits`.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -9,10 +12,18 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import Resolver404, resolve
 
-from gateway import metrics
 from gateway.core.errors import RateLimited, ServiceUnavailable
 from gateway.core.operation import Operation, RateCategory
-from gateway.limits import CountersUnavailable, Policy, RequestLimits, Usage, address_subject, count, current_limits
+from gateway.core.rate_limits import (
+    CountersUnavailable,
+    Policy,
+    RequestLimits,
+    Usage,
+    address_subject,
+    count,
+    current_limits,
+)
+from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
 
 EXEMPT_PATHS = ("/health", "/health/ready")

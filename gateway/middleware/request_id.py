@@ -9,7 +9,7 @@ from uuid import uuid4
 import structlog
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from gateway import metrics
+from gateway.monitoring import metrics
 
 ARRIVED_AT: Final = "gateway.arrived_at"
 """The variable of the environment with the `perf_counter` at which the headers had arrived, where it is known."""

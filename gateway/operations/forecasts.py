@@ -5,7 +5,7 @@ from uuid import UUID
 
 from typing_extensions import TypedDict
 
-from approvals.decide import find_request
+from approvals.decisions import find_request
 from approvals.errors import NotPending
 from approvals.models import Status
 from approvals.operations.change_requests import find_visible

@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
 from gateway.core.shapes import Moment, render_timestamp
-from gateway.readiness import Check, HealthStatus, readiness, status_of
-from gateway.workers import ALIVE, Worker, find_workers
+from gateway.monitoring.heartbeats import ALIVE, Worker, find_workers
+from gateway.monitoring.readiness import Check, HealthStatus, readiness, status_of
 
 
 class CheckJson(TypedDict):

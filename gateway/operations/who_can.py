@@ -15,9 +15,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from approvals.supervision import must_wait
-from directory.access import client_of, find_object, is_within_any
 from directory.ldap import Entry
-from directory.policy import holds_protected, is_protected
+from directory.lookup.access import client_of, find_object, is_within_any
+from directory.protection.rules import holds_protected, is_protected
 from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call, SupervisionLevel, Surface
@@ -26,8 +26,8 @@ from gateway.core.operation import Effect, Operation, RateCategory, Risk, operat
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 from keys.models import ApiKey, Person
-from keys.permissions import GRANTABLE
-from keys.policy import permissions_of_people, permissions_of_roles, scopes_of_role
+from keys.permissions.assignable import GRANTABLE
+from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
 
 _NOUN_OF_KIND: Final = {kind: noun for noun, kinds in KINDS_OF_NOUN.items() if len(kinds) == 1 for kind in kinds}
 _WITH_ALL_BELOW: Final = frozenset({"delete", "move", "rename"})

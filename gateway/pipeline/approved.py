@@ -10,13 +10,13 @@ from approvals import queue
 from approvals.access_requests import changed_by, is_stale
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
-from audit.own_things import Changed
+from audit.administration.descriptions import Changed
 from audit.redact import ChangeJson, redacted
 from directory import errors as directory_errors
-from directory.access import client_of
-from directory.input_references import ReferenceChanged, rename_input
-from directory.proposal import Proposal
-from directory.references import references_of
+from directory.changes.input_references import ReferenceChanged, rename_input
+from directory.changes.references import references_of
+from directory.lookup.access import client_of
+from directory.shapes.proposal import Proposal
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import GatewayError, ServiceUnavailable
 from gateway.core.operation import Effect, Operation, find_operation
@@ -24,8 +24,8 @@ from gateway.pipeline.executing import carry_out
 from gateway.pipeline.inputs import Accepted, Change, Inputs
 from gateway.pipeline.performing import administer
 from gateway.pipeline.preparing import propose, require_admitted, validate, with_reason
-from gateway.recording import record_refusal
-from keys.policy import call_for_key, call_for_person
+from gateway.pipeline.recording import record_refusal
+from keys.permissions.effective import call_for_key, call_for_person
 
 _TRY_AGAIN = (directory_errors.Unavailable, ServiceUnavailable)
 

@@ -12,21 +12,21 @@ from approvals import secrets
 from audit import log
 from audit.models import OperationRecord
 from directory import errors as directory_errors
-from directory import runs
-from directory.access import client_of
-from directory.connection import count_protection_change
 from directory.ldap import Client, Write
-from directory.proposal import TakenBack, Target
-from directory.protection_state import may_change_protection, show_nothing_before
-from directory.reading import await_answer
-from directory.rivals import await_recorded_outcome
-from gateway import follow_ups
+from directory.lookup.access import client_of
+from directory.lookup.connection import count_protection_change
+from directory.outcomes.attribution import await_recorded_outcome
+from directory.protection.state import may_change_protection, show_nothing_before
+from directory.queries.reading import await_answer
+from directory.runs import requests as runs
+from directory.shapes.proposal import TakenBack, Target
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError, ServiceUnavailable
 from gateway.core.operation import Operation
+from gateway.pipeline import dependent_changes
 from gateway.pipeline.inputs import Answer, Change, Inputs
 from gateway.pipeline.preparing import consider, reconsider
-from gateway.recording import target_of
+from gateway.pipeline.recording import target_of
 
 logger = structlog.get_logger(__name__)
 
@@ -73,7 +73,7 @@ def _write(change: Change) -> Answer:
     operation, proposal = change.operation, change.proposal
     client = client_of(change.call)
     record = log.record_intent(change.call, change.intent)
-    following = follow_ups.record(change.call, proposal.follow_ups, approved_by=change.approved_by)
+    following = dependent_changes.record(change.call, proposal.follow_ups, approved_by=change.approved_by)
     server = None
     try:
         if proposal.secret is not None and change.call.change_request_id is not None:
@@ -84,13 +84,13 @@ def _write(change: Change) -> Answer:
     except directory_errors.OutcomeUnknown:
         lost = refusal_of(await_recorded_outcome(client, record))
         if lost is not None:
-            log.complete_many([completion_of(record, lost), *follow_ups.given_up(following, lost.code)])
+            log.complete_many([completion_of(record, lost), *dependent_changes.given_up(following, lost.code)])
             raise lost from None
     except GatewayError as refusal:
         told = explained(change, refusal)
-        log.complete_many([completion_of(record, told), *follow_ups.given_up(following, told.code)])
+        log.complete_many([completion_of(record, told), *dependent_changes.given_up(following, told.code)])
         raise told from refusal.__cause__
-    follow_ups.carry_out(client, proposal.follow_ups, following)
+    dependent_changes.carry_out(client, proposal.follow_ups, following)
     writes = [(change.write, proposal.target), *((each.write, each.target) for each in proposal.follow_ups)]
     _tell_of_protection(change.call, client, writes)
     try:
@@ -121,9 +121,9 @@ def _tell_of_protection(call: Call, client: Client, writes: Iterable[tuple[Write
 def _take_back(change: Change, taken_back: TakenBack) -> GatewayError:
     """Undo the write that was just made, with a record of its own; what the caller is told."""
     call = replace(change.call, reason=f"Taken back: {taken_back.refusal.detail}")
-    records = follow_ups.record(call, [taken_back.change], approved_by=change.approved_by)
+    records = dependent_changes.record(call, [taken_back.change], approved_by=change.approved_by)
     client = client_of(call)
-    is_undone = follow_ups.carry_out(client, [taken_back.change], records)
+    is_undone = dependent_changes.carry_out(client, [taken_back.change], records)
     _tell_of_protection(call, client, [(taken_back.change.write, taken_back.change.target)])
     if is_undone:
         return taken_back.refusal

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from audit import log
-from directory.access import client_of
 from directory.ldap import Delete, Write, by_identity
-from directory.proposal import Proposal
+from directory.lookup.access import client_of
+from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.operation import Operation
 from gateway.core.shapes import Flag, Query
-from gateway.recording import intent_of
+from gateway.pipeline.recording import intent_of
 
 
 class ChangeQuery(Query):

@@ -8,16 +8,16 @@ from django.db import transaction
 from approvals import queue
 from approvals.access_requests import changed_by, hold_access
 from audit import log
-from audit.administration import AccessNeedsTwo, recorded
-from audit.own_things import Changed, find_thing
+from audit.administration.descriptions import Changed, find_thing
+from audit.administration.recording import AccessNeedsTwo, recorded
 from directory import errors as directory_errors
 from gateway.core.call import Call, Surface
 from gateway.core.operation import Effect, Operation, find_operation
 from gateway.core.streams import RecordStream
 from gateway.core.versions import lock_record
 from gateway.pipeline.inputs import Accepted, Answer
-from gateway.recording import target_of
-from keys.confirmation import ConfirmedBody, require_confirmation
+from gateway.pipeline.recording import target_of
+from keys.sign_in.confirmation import ConfirmedBody, require_confirmation
 
 
 def perform(operation: Operation, call: Call, accepted: Accepted) -> Answer:

@@ -12,22 +12,22 @@ from approvals import queue, supervision
 from approvals.supervision import Assessment
 from audit import log
 from directory import errors as directory_errors
-from directory.access import client_of
-from directory.identities import described
-from directory.input_references import resolve_input
-from directory.proposal import Proposal
-from directory.protection import why_protected
-from directory.shapes.bags import Bags, check_limits
-from directory.visibility import sight_of
-from gateway import interrupted
+from directory.changes.identities import described
+from directory.changes.input_references import resolve_input
+from directory.lookup.access import client_of
+from directory.lookup.visibility import sight_of
+from directory.protection.reasons import why_protected
+from directory.shapes.attribute_updates import Bags, check_limits
+from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
 from gateway.core.shapes import NoQuery, load_body, load_query, parse_guid
+from gateway.pipeline import replay
 from gateway.pipeline.inputs import Accepted, Answer, Change, ChangeQuery, Inputs
 from gateway.pipeline.performing import perform, queued
-from gateway.recording import record_refusal, shown, target_ref
-from keys import protected_people
+from gateway.pipeline.recording import record_refusal, shown, target_ref
+from keys.people import protection
 
 
 def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Change:
@@ -54,7 +54,7 @@ def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Chang
 
 def _answer_of_interrupted(operation: Operation, call: Call) -> Answer | None:
     """What an earlier attempt of the same request would have been answered, had it not been killed when it was done."""
-    found = None if call.dry_run else interrupted.find_answer(call, operation)
+    found = None if call.dry_run else replay.find_answer(call, operation)
     if found is None:
         return None
     status, body = found
@@ -131,7 +131,7 @@ def _snake(name: str) -> str:
 def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Proposal, Assessment]:
     """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
     proposal: Proposal = operation.function(call, **accepted.given)
-    person = protected_people.why_protected(call, proposal)
+    person = protection.why_protected(call, proposal)
     if person is not None:
         proposal = replace(proposal, protected=True)
     needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())

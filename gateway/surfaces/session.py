@@ -19,9 +19,9 @@ from gateway.core.shapes import Body, Id, Moment, load_body, load_query, parse_g
 from gateway.surfaces.openapi.sessions import SessionSchema
 from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
-from keys import sessions
 from keys.authentication import identify_session
-from keys.session_store import stored_key_of
+from keys.sign_in import sessions
+from keys.sign_in.session_store import stored_key_of
 
 
 class SignIn(Body):

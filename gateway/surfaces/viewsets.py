@@ -24,7 +24,7 @@ from gateway.core.errors import GatewayError
 from gateway.core.operation import Effect, Operation, operations
 from gateway.core.shapes import NoQuery, list_parameters
 from gateway.core.streams import RecordStream
-from gateway.idempotency import answer_once, key_of
+from gateway.surfaces.idempotency import answer_once, key_of
 from gateway.surfaces.openapi.operations import OperationSchema
 from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import (

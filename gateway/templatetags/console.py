@@ -15,7 +15,7 @@ from directory.ldap import DistinguishedName, InvalidValue
 from directory.shapes.explained import explained
 from gateway.console.menu import Entry, entries_for
 from gateway.core.errors import FieldError, GatewayError
-from keys.policy import permissions_of_person
+from keys.permissions.effective import permissions_of_person
 
 register = template.Library()
 

@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from gateway.console.evidence import in_words
+from gateway.console.directory.evidence import in_words
 from gateway.core.errors import GatewayError
 from gateway.templatetags.console import address_with, common_name, moment, place
 

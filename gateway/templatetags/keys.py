@@ -7,8 +7,8 @@ from django import template
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from keys.addresses import is_allowed
-from keys.expiring import EXPIRES_WITHIN, UNUSED_FOR
+from keys.api_keys.addresses import is_allowed
+from keys.api_keys.expiring import EXPIRES_WITHIN, UNUSED_FOR
 from keys.models import Level
 
 register = template.Library()

@@ -17,15 +17,15 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 
-from audit.recorded_admin import RecordedAdmin
+from audit.administration.recorded_admin import RecordedAdmin
 from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.shapes import parse_guid
-from keys import lifecycle
-from keys.addresses import normalise_networks
 from keys.admin.fields import LinesField, full_name, is_superuser, without_delete
+from keys.api_keys import lifecycle
+from keys.api_keys.addresses import normalise_networks
 from keys.models import ApiKey, Level, Link, Person
-from keys.policy import effective_permissions, permissions_of_person
-from keys.standing import require_present
+from keys.people.standing import require_present
+from keys.permissions.effective import effective_permissions, permissions_of_person
 
 _NEW_VALUES = "keys.new_values"
 """Where the session keeps, encrypted, the values that are to be shown on the next page, and only there."""

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission
 from django.http import HttpRequest
 
 from keys.models import Person
-from keys.policy import permissions_of_person
+from keys.permissions.effective import permissions_of_person
 
 
 class LinesField(forms.CharField):

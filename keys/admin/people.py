@@ -9,15 +9,15 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import ManyToManyField, QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from audit.recorded_admin import RecordedAdmin
+from audit.administration.recorded_admin import RecordedAdmin
 from gateway.core.errors import Conflict
-from keys import second_factor
 from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
-from keys.ending import end_all
 from keys.models import Person
-from keys.permissions import APPS
-from keys.policy import permissions_of_person, reference_to
-from keys.sessions import revoke_tokens
+from keys.people.ending import end_all
+from keys.permissions.assignable import APPS
+from keys.permissions.effective import permissions_of_person, reference_to
+from keys.sign_in import second_factor
+from keys.sign_in.sessions import revoke_tokens
 
 _FOR_PEOPLE = (*APPS, "auth")
 

@@ -8,12 +8,12 @@ from django.contrib.auth.models import Permission
 from django.db.models import Count, ManyToManyField
 from django.http import HttpRequest
 
-from audit.recorded_admin import RecordedAdmin
+from audit.administration.recorded_admin import RecordedAdmin
 from gateway.core.errors import GatewayError
 from keys.admin.fields import LinesField, PermissionsField, full_name, held_by, is_superuser, may_grant
 from keys.models import Role
-from keys.permissions import is_grantable
-from keys.scopes import ScopeNotFound, resolve
+from keys.permissions.assignable import is_grantable
+from keys.permissions.scopes import ScopeNotFound, resolve
 
 
 class RoleForm(forms.ModelForm):

@@ -20,14 +20,15 @@ from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef,
 from gateway.core.errors import AmbiguousCredential, Forbidden
 from gateway.core.prepared import PreparedQuery
 from gateway.core.shapes import parse_guid
-from keys import second_factor, usage
 from keys.agents import scopes
 from keys.agents.addresses import audience_of, resource_metadata_of
 from keys.agents.errors import UnauthorizedAgent
 from keys.agents.models import AgentAccessToken, AgentGrant
+from keys.api_keys import usage
 from keys.models import Person
-from keys.policy import permissions_of_person
-from keys.standing import NotChecked, Standing, standing_of
+from keys.people.standing import NotChecked, Standing, standing_of
+from keys.permissions.effective import permissions_of_person
+from keys.sign_in import second_factor
 
 MAX_TOKEN = 512
 """Characters. What is longer is no token of ours, and not worth a digest."""

@@ -128,7 +128,7 @@ class Migration(migrations.Migration):
                 ('scopes', models.JSONField(blank=True, default=list, editable=False)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('changed_at', models.DateTimeField(auto_now=True)),
-                ('permissions', models.ManyToManyField(blank=True, help_text='What a key with this role may do, as far as its owner may do it too. Give only what is needed.', limit_choices_to=keys.permissions.is_grantable, related_name='roles', to='auth.permission')),
+                ('permissions', models.ManyToManyField(blank=True, help_text='What a key with this role may do, as far as its owner may do it too. Give only what is needed.', limit_choices_to=keys.permissions.assignable.is_grantable, related_name='roles', to='auth.permission')),
             ],
             options={
                 'ordering': ('name',),

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import migrations, models
 
 import keys.models
-from keys.names import name_key
+from keys.people.names import name_key
 
 
 def fill_name_keys(apps: Any, _: Any) -> None:

@@ -12,11 +12,9 @@ from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, page_of
 from gateway.core.shapes import render_timestamp
-from keys import lifecycle
-from keys.expiring import find_expiring, find_unused
-from keys.models import ApiKey, Link, Person, Role
-from keys.operations.refusals import invalid_member
-from keys.shapes import (
+from keys.api_keys import lifecycle
+from keys.api_keys.expiring import find_expiring, find_unused
+from keys.api_keys.shapes import (
     ApiKeyRecord,
     CreateApiKey,
     CreatedApiKeyRecord,
@@ -29,6 +27,8 @@ from keys.shapes import (
     api_key_as_json,
     link_as_json,
 )
+from keys.models import ApiKey, Link, Person, Role
+from keys.operations.refusals import invalid_member
 
 _REST = frozenset({Surface.REST})
 

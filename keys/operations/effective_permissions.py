@@ -11,9 +11,9 @@ from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
 from keys.operations.api_keys import find_key
 from keys.operations.users import find_person
-from keys.permissions import APPS, GRANTABLE
-from keys.policy import permissions_of_person
-from keys.scopes import ScopeNow, look_up
+from keys.permissions.assignable import APPS, GRANTABLE
+from keys.permissions.effective import permissions_of_person
+from keys.permissions.scopes import ScopeNow, look_up
 
 _REST = frozenset({Surface.REST})
 

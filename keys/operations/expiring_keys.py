@@ -6,7 +6,7 @@ from typing_extensions import TypedDict
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
 from gateway.core.shapes import Id, Moment, render_timestamp
-from keys.expiring import find_expiring, find_unused
+from keys.api_keys.expiring import find_expiring, find_unused
 from keys.models import ApiKey
 
 SHOWN = 20

@@ -6,7 +6,7 @@ from django.contrib.auth.models import Permission
 
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, Forbidden, InvalidRequest
-from keys.permissions import GRANTABLE, find_permissions
+from keys.permissions.assignable import GRANTABLE, find_permissions
 
 
 def find_granted(call: Call, names: Sequence[str], *, only_grantable: bool) -> list[Permission]:

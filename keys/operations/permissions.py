@@ -8,8 +8,8 @@ from typing_extensions import TypedDict
 from gateway.core.call import Call, Surface
 from gateway.core.operation import SIGNED_IN, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from keys.permission_meanings import MEANINGS
-from keys.permissions import APPS, GRANTABLE, named
+from keys.permissions.assignable import APPS, GRANTABLE, named
+from keys.permissions.meanings import MEANINGS
 
 
 class PermissionRecord(TypedDict):

@@ -16,10 +16,10 @@ from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Role
-from keys.names import require_label
 from keys.operations.granting import find_granted, require_held
 from keys.operations.refusals import invalid_member
-from keys.scopes import ScopeNotFound, ScopeNow, look_up, resolve
+from keys.people.names import require_label
+from keys.permissions.scopes import ScopeNotFound, ScopeNow, look_up, resolve
 
 _REST = frozenset({Surface.REST})
 

@@ -17,16 +17,16 @@ from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Flag, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
-from keys import second_factor
-from keys.ending import end_all
 from keys.models import Person, SecondFactor, find_lookalike
-from keys.names import refuse_username, require_label
 from keys.operations.granting import find_granted
 from keys.operations.refusals import invalid_member
-from keys.permissions import APPS
-from keys.policy import permissions_of_person
-from keys.sessions import revoke_tokens
-from keys.sign_in import MAX_PASSWORD
+from keys.people.ending import end_all
+from keys.people.names import refuse_username, require_label
+from keys.permissions.assignable import APPS
+from keys.permissions.effective import permissions_of_person
+from keys.sign_in import second_factor
+from keys.sign_in.credentials import MAX_PASSWORD
+from keys.sign_in.sessions import revoke_tokens
 
 _REST = frozenset({Surface.REST})
 

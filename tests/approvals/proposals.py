@@ -6,7 +6,7 @@ from uuid import uuid4
 from approvals import queue
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
-from directory.proposal import AttributeChange, Proposal, Target
+from directory.shapes.proposal import AttributeChange, Proposal, Target
 from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from gateway.core.operation import Risk
 from tests.audit.calls import CALL, make_call

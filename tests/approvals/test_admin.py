@@ -10,7 +10,7 @@ from django.urls import reverse
 from approvals import queue
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory.proposal import AttributeChange
+from directory.shapes.proposal import AttributeChange
 from keys.models import Person
 from tests.approvals.proposals import SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call

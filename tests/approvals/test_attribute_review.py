@@ -6,12 +6,12 @@ from uuid import UUID
 import pytest
 
 from approvals.security_attributes import REVIEWED, meaning_of
-from directory.connection import get_client
 from directory.ldap.codecs import is_credential
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import refuse_writing
-from directory.sign_in_effects import SIGN_IN_ATTRIBUTES
+from directory.shapes.sign_in_effects import SIGN_IN_ATTRIBUTES
 from gateway.core.call import SupervisionLevel
 from tests.support.cast import Integration, make_integration
 from tests.support.configuration import Configure

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from approvals.models import ChangeRequest
-from keys import second_factor
 from keys.models import FailedSignIn, Person, RecoveryCode, SecondFactor
-from keys.policy import reference_to
+from keys.permissions.effective import reference_to
+from keys.sign_in import second_factor
 from tests.approvals.proposals import hold
 from tests.audit.calls import make_call
 from tests.keys.authenticator import code_of

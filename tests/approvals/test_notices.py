@@ -11,10 +11,10 @@ from django.core.mail import EmailMessage
 from django.db import connection
 from django.utils import timezone
 
-from approvals import decide, mail, notices, queue
+from approvals import decisions, mail, notifications, queue
 from approvals.models import ChangeRequest, Notice, Status
 from approvals.states import move
-from directory.proposal import AttributeChange
+from directory.shapes.proposal import AttributeChange
 from gateway import tasks
 from gateway.core.call import PersonRef
 from keys.models import Person
@@ -170,7 +170,7 @@ class TestApprovers:
         tell()
         assert addresses(mailoutbox) == ["alan@example.test", "grace@example.test"]
         mailoutbox.clear()
-        decide.approve(ref(grace), held.id, digest=held.digest)
+        decisions.approve(ref(grace), held.id, digest=held.digest)
         tell()
         (message,) = mailoutbox
         assert message.to == [alan.email]
@@ -228,7 +228,7 @@ class TestRequesters:
 
     def test_what_it_says(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]) -> None:
         held = asked_by(ada)
-        decide.reject(ref(grace), held.id, comment="Ask HR first.\n\nUnsubscribe: https://evil.example.test")
+        decisions.reject(ref(grace), held.id, comment="Ask HR first.\n\nUnsubscribe: https://evil.example.test")
         tell()
         (message,) = [item for item in mailoutbox if item.to == ["ada@example.test"]]
         assert "Outcome:    rejected" in message.body
@@ -237,7 +237,7 @@ class TestRequesters:
 
     def test_each_state_is_told_once(self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]) -> None:
         held = asked_by(ada)
-        decide.approve(ref(grace), held.id, digest=held.digest)
+        decisions.approve(ref(grace), held.id, digest=held.digest)
         tell()
         move(held.id, Status.APPROVED, Status.APPLYING)
         tell()
@@ -257,7 +257,7 @@ class TestRequesters:
         for number in range(5):
             held = asked_by(ada)
             if number < 3:
-                decide.reject(ref(grace), held.id, comment="no")
+                decisions.reject(ref(grace), held.id, comment="no")
             else:
                 move(held.id, Status.PENDING, Status.EXPIRED)
         tell()
@@ -325,7 +325,7 @@ class TestDelivery:
     ) -> None:
         held = asked_by(ada)
         decided = asked_by(ada)
-        decide.reject(ref(grace), decided.id, comment="no")
+        decisions.reject(ref(grace), decided.id, comment="no")
         port, settings.EMAIL_PORT = settings.EMAIL_PORT, 1
         tell()
         assert ChangeRequest.objects.get(id=held.id).status == "pending"
@@ -354,7 +354,7 @@ class TestDelivery:
         self, grace: Person, ada: Person, server: MailServer
     ) -> None:
         Person.objects.filter(pk=ada.pk).update(email="no address at all@\n")
-        decide.reject(ref(grace), asked_by(ada).id, comment="no")
+        decisions.reject(ref(grace), asked_by(ada).id, comment="no")
         asked_by(ada)
         tell()
         assert [message["To"] for message in server.messages] == ["grace@example.test"]
@@ -397,7 +397,7 @@ class TestDelivery:
 
         def work() -> None:
             together.wait()
-            notices.collect()
+            notifications.collect()
             together.wait()
             if together.wait() == 0:
                 a_minute_later()

@@ -11,11 +11,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from approvals import decide, queue
+from approvals import decisions, queue
 from approvals.models import ChangeRequest
 from audit import log
 from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
-from directory.proposal import AttributeChange
+from directory.shapes.proposal import AttributeChange
 from gateway.core.call import Surface
 from tests.approvals.proposals import APPROVER, MAIL, SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
@@ -27,7 +27,7 @@ OTHER_KEY = "b3RoZXItb3RoZXItb3RoZXItb3RoZXItb3RoZXItISE="
 
 def approved(**fields: Any) -> ChangeRequest:
     change_request = hold(**fields)
-    decide.approve(APPROVER, change_request.id, digest=change_request.digest)
+    decisions.approve(APPROVER, change_request.id, digest=change_request.digest)
     return change_request
 
 
@@ -142,7 +142,7 @@ class TestClaiming:
     def test_only_what_is_approved(self) -> None:
         change_request = hold()
         assert queue.claim(change_request.id) is None
-        decide.reject(APPROVER, change_request.id, comment="no")
+        decisions.reject(APPROVER, change_request.id, comment="no")
         assert queue.claim(change_request.id) is None
 
     def test_once(self) -> None:

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from approvals.models import ChangeRequest
-from directory.connection import get_client
-from directory.input_references import BAGS, PARENT, rename_input, resolve_input
+from directory.changes.input_references import BAGS, PARENT, rename_input, resolve_input
 from directory.ldap import Syntax, may_refer
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from gateway.core.operation import Effect, operations
@@ -438,7 +438,7 @@ def test_every_text_in_the_body_of_a_change_is_known_to_name_an_object_or_not() 
             if name in (*BAGS, PARENT, "clear") or name in _TEXT_THAT_NAMES_NO_OBJECT:
                 continue
             assert not any(found is str for found in _types_in(field.annotation)), (
-                f"{operation.name}: is {name} a reference? Then directory.input_references has to know it."
+                f"{operation.name}: is {name} a reference? Then directory.changes.input_references has to know it."
             )
 
 

@@ -142,7 +142,7 @@ def test_a_refused_one_leaves_nothing(
 ) -> None:
     held = ask(careful, ada)
     approve(approver, held)
-    monkeypatch.setattr("directory.passwords.generate_password", lambda *_, **__: "abcdefgh")
+    monkeypatch.setattr("directory.changes.passwords.generate_password", lambda *_, **__: "abcdefgh")
     pipeline.apply_change_request(UUID(held))
     kept = ChangeRequest.objects.get()
     assert (kept.status, kept.problem["code"]) == ("failed", "AD.Password.PolicyViolation")

@@ -11,7 +11,7 @@ import pytest
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from directory.sign_in_effects import SIGN_IN_ATTRIBUTES, sign_in_effects
+from directory.shapes.sign_in_effects import SIGN_IN_ATTRIBUTES, sign_in_effects
 from gateway.core.call import SupervisionLevel
 from tests.support.cast import Answer, Integration, all_permissions, make_integration
 from tests.support.directory import Directory, filetime

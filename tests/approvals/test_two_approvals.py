@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from approvals import decide, queue
+from approvals import decisions, queue
 from approvals.models import ChangeRequest
 from approvals.operations import change_requests
 from gateway.core.call import PersonRef
@@ -35,7 +35,7 @@ def rule(configure: Configure) -> Callable[[bool], None]:
 
 
 def approve(person: PersonRef, held: ChangeRequest, **more: Any) -> ChangeRequest:
-    return decide.approve(person, held.id, **{"digest": held.digest, **more})
+    return decisions.approve(person, held.id, **{"digest": held.digest, **more})
 
 
 def refused(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
@@ -93,7 +93,7 @@ def test_each_of_them_confirms_what_was_shown() -> None:
 def test_either_rejects(rejecting: PersonRef) -> None:
     held = hold(protected=True)
     approve(APPROVER, held)
-    assert decide.reject(rejecting, held.id, comment="On second thoughts").status == "rejected"
+    assert decisions.reject(rejecting, held.id, comment="On second thoughts").status == "rejected"
     assert refused(approve, ALAN, held) == "Approvals.AlreadyDecided"
 
 
@@ -107,7 +107,7 @@ def test_nobody_approves_their_own_first_or_second() -> None:
 def test_after_a_first_approval_it_is_cancelled_and_expires_as_before() -> None:
     held = hold(protected=True)
     approve(APPROVER, held)
-    decide.cancel(CALL.person, held.id)
+    decisions.cancel(CALL.person, held.id)
     assert refused(approve, ALAN, held) == "Approvals.NotPending"
 
 
@@ -180,5 +180,5 @@ def approve_at_once(people: tuple[PersonRef, ...], held: ChangeRequest) -> list[
 
 def test_an_unknown_request() -> None:
     with pytest.raises(GatewayError) as refusal:
-        decide.approve(APPROVER, UUID(int=1), digest="x")
+        decisions.approve(APPROVER, UUID(int=1), digest="x")
     assert refusal.value.status == 404

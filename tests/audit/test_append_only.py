@@ -9,9 +9,9 @@ from django.apps import apps
 from django.db import DatabaseError, connection, transaction
 
 from audit import log
-from audit.append_only import SEALS, TABLE
+from audit.chain.append_only import SEALS, TABLE
+from audit.chain.sealing import seal_records
 from audit.models import OperationRecord
-from audit.sealing import seal_records
 from gateway.core.call import Surface
 from tests.audit.calls import make_call
 

@@ -9,10 +9,11 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
-from audit import heads, log, sealing
-from audit.append_only import TABLE
+from audit import log
+from audit.chain import heads, sealing
+from audit.chain.append_only import TABLE
+from audit.chain.verification import last_verification
 from audit.models import LogVerification, OperationRecord
-from audit.verification import last_verification
 from tests.audit.calls import CALL
 from tests.support.cast import Console, make_integration, make_person
 

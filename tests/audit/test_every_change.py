@@ -1,6 +1,6 @@
 """What the log tells of every change of the directory there is, read through the front door.
 
-A new operation needs its line in `every_change`, and its class in `directory.reversibility`.
+A new operation needs its line in `every_change`, and its class in `directory.changes.reversibility`.
 """
 
 from typing import Any
@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from audit.models import Reversible
-from directory.proposal import AttributeChange
-from directory.reversibility import INVERSES, reversible_as
+from directory.changes.reversibility import INVERSES, reversible_as
+from directory.shapes.proposal import AttributeChange
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Operation, find_operation
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named, records_of, require_told

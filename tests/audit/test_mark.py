@@ -12,7 +12,8 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 from redis import Redis
 
-from audit import log, mark, sealing
+from audit import log
+from audit.chain import mark, sealing
 from audit.models import LogSeal, OperationRecord
 from tests.audit.calls import CALL
 from tests.audit.test_seals import Thief, execute, fill, verify

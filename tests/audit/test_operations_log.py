@@ -10,7 +10,7 @@ from audit import log
 from audit.identifiers import identifier_bounds, new_identifier
 from audit.models import OperationRecord
 from audit.operations import operations_log
-from directory import access
+from directory.lookup import access
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.shapes import load_query
 from tests.audit.calls import CALL, DIRECTORY, make_call

@@ -16,11 +16,12 @@ from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
 from django.utils import timezone
 
-from audit import identifiers, log, retention, sealing
-from audit.append_only import SEALS, TABLE, deletions_allowed, release_records
+from audit import identifiers, log
+from audit.chain import retention, sealing
+from audit.chain.append_only import SEALS, TABLE, deletions_allowed, release_records
+from audit.chain.retention import NotRemoved, remove_records
+from audit.chain.verification import find_tampering
 from audit.models import LogSeal, OperationRecord
-from audit.retention import NotRemoved, remove_records
-from audit.verification import find_tampering
 from tests.audit.calls import CALL
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]

@@ -15,11 +15,12 @@ from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.test import override_settings
 
-from audit import heads, log, mark, sealing
-from audit.append_only import SEALS, TABLE, release_records
-from audit.chain import seal_after
+from audit import log
+from audit.chain import heads, mark, sealing
+from audit.chain.append_only import SEALS, TABLE, release_records
+from audit.chain.seals import seal_after
+from audit.chain.verification import Finding, find_tampering
 from audit.models import LogSeal, OperationRecord
-from audit.verification import Finding, find_tampering
 from gateway import tasks
 from gateway.core.configuration import OperationsLogSection
 from tests.audit.calls import CALL

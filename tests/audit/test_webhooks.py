@@ -18,8 +18,11 @@ from django.conf import settings
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from audit import log, sealing, webhook_delivery, webhooks
+from audit import log
+from audit.chain import sealing
 from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
+from audit.webhooks import delivery as webhook_delivery
+from audit.webhooks import events as webhooks
 from demo.certificates import CertificateAuthority
 from gateway.core.address_rules import may_be_reached, parse
 from gateway.core.configuration import WebhooksSection

@@ -8,8 +8,8 @@ import subprocess
 import pytest
 from playwright.sync_api import Page, expect
 
-from keys import second_factor
 from keys.models import Person
+from keys.sign_in import second_factor
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.keys.authenticator import code_of

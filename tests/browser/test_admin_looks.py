@@ -10,7 +10,7 @@ from approvals.models import ChangeRequest
 from audit import log
 from audit.models import OperationRecord
 from directory.models import SavedFilter
-from directory.proposal import AttributeChange, Target
+from directory.shapes.proposal import AttributeChange, Target
 from keys.models import Person
 from tests.approvals.proposals import SECURITY, make_proposal
 from tests.audit.calls import make_call

@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from approvals import queue
 from approvals.models import ChangeRequest
-from directory.proposal import AttributeChange, Target
+from directory.shapes.proposal import AttributeChange, Target
 from tests.approvals.proposals import SECURITY, make_proposal
 from tests.audit.calls import make_call
 from tests.browser.conftest import SignIn

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from directory.run_models import AccountStatus, Run, RunLease
+from directory.models.runs import AccountStatus, Run, RunLease
 from gateway.core.call import SupervisionLevel
 from tests.audit.calls import CALL, make_call
 from tests.audit.test_statistics import logged

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from directory.run_models import AccountResult, AccountStatus, Run, RunLease, RunState
+from directory.models.runs import AccountResult, AccountStatus, Run, RunLease, RunState
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.directory.runs.unit import Unit

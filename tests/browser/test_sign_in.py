@@ -4,8 +4,8 @@ import re
 
 from playwright.sync_api import Page, expect
 
-from keys import second_factor
 from keys.models import Person
+from keys.sign_in import second_factor
 from tests.audit.calls import CALL
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from structlog.testing import capture_logs
 
-from keys import second_factor
 from keys.models import FailedSignIn, PersonSession
+from keys.sign_in import second_factor
 from tests.keys.authenticator import code_of
 from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, send

@@ -9,10 +9,10 @@ from django.utils import timezone
 from approvals.models import ChangeRequest
 from audit import log
 from directory.models import DirectoryConnection
-from directory.run_models import AccountStatus
-from gateway.console.charts import chart_of_days
+from directory.models.runs import AccountStatus
+from gateway.console.shared.charts import chart_of_days
 from gateway.core.operation import Risk
-from gateway.readiness import readiness
+from gateway.monitoring.readiness import readiness
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, make_call
 from tests.console.test_log import make_change, text_of

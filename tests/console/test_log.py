@@ -11,9 +11,10 @@ from uuid import UUID, uuid4
 import pytest
 from django.utils import timezone
 
-from audit import log, sealing
+from audit import log
+from audit.chain import sealing
+from audit.chain.verification import Finding, Progress, keep_verification
 from audit.models import OperationRecord
-from audit.verification import Finding, Progress, keep_verification
 from gateway.core.call import Call
 from tests.audit.calls import CALL, make_call
 from tests.audit.test_statistics import logged

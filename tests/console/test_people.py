@@ -4,8 +4,8 @@ import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from keys import second_factor
 from keys.models import Person
+from keys.sign_in import second_factor
 from tests.console.access import fields_of, followed, text_of
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Console, Integration, make_integration, make_person, permissions, send

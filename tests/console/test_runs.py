@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from directory.models import DirectoryConnection
-from directory.run_models import AccountResult, AccountStatus, Run, RunState
+from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Answer, Console, make_connection, make_person
 from tests.support.directory import Directory

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 from structlog.testing import capture_logs
 
-from keys import second_factor, sessions
 from keys.models import FailedSignIn, Person, PersonSession
+from keys.sign_in import second_factor, sessions
 from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
 from tests.support import directory as accounts

@@ -10,9 +10,9 @@ from django.contrib.auth.models import Group
 from django.test import Client
 
 from approvals.models import ChangeRequest
-from audit.webhook_models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from directory.models import DirectoryConnection
-from directory.saved_filter_models import SavedFilter
+from directory.models.saved_filters import SavedFilter
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from tests.approvals.proposals import hold
 from tests.support.cast import Answer, Console, make_integration, make_person, permissions

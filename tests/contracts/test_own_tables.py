@@ -11,9 +11,9 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import RequestFactory
 
+from audit.administration.descriptions import find_thing
+from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from audit.models import OperationRecord
-from audit.own_things import find_thing
-from audit.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from directory.models import DirectoryConnection
 from gateway.core.operation import Effect, operations
 from keys.models import Role

@@ -8,7 +8,7 @@ from django.db import connection
 
 from approvals.models import ChangeRequest
 from directory import tasks
-from directory.run_models import Run
+from directory.models.runs import Run
 from gateway import pipeline
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Effect, Operation, operations

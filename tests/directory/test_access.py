@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from directory.access import is_within_any
 from directory.ldap import Client, Entry
+from directory.lookup.access import is_within_any
 from tests.support.cast import make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain

@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from directory import access
-from directory.connection import get_client
 from directory.ldap import Entry
 from directory.ldap.codecs import sid_to_text
+from directory.lookup import access
+from directory.lookup.connection import get_client
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.descriptors import add_entries, pack, same_order, unpack
 from tests.support.directory import Directory

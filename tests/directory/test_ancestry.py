@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ancestry import ABOVE_ATTRIBUTES, groups_above
+from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
 from directory.ldap import Client
 from tests.support.directory import Directory
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from directory.errors import AttributeSingleValued
 from directory.ldap import AttributeType, Entry, Modification, Schema, Syntax, decode
-from directory.shapes.bags import Bags
+from directory.shapes.attribute_updates import Bags
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import Delta, combine, read_bags
 from gateway.core.shapes import load_body

@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from directory import bind_accounts
-from directory import connection as connections
 from directory.ldap import Client
+from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
+from directory.protection import bind_accounts
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
 from tests.support.delegated import Delegated
 from tests.support.directory import PASSWORD, Directory, random_name

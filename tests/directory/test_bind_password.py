@@ -11,10 +11,10 @@ from django.db.models import Field
 from django.test import Client
 from django.urls import reverse
 
-from directory.bind_password import DESTINATION_FIELDS
-from directory.connection import get_client, try_connection
 from directory.ldap import LdapError
+from directory.lookup.connection import get_client, try_connection
 from directory.models import DirectoryConnection
+from directory.models.bind_password_seal import DESTINATION_FIELDS
 from tests.support.cast import Answer, Console, make_person
 from tests.support.domain import Domain
 

@@ -10,11 +10,11 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
-from directory import connection as connections
-from directory.connection import get_client
 from directory.ldap import Schema
 from directory.ldap.codecs import is_credential
 from directory.ldap.flags import SearchFlags
+from directory.lookup import connection as connections
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from tests.support.cast import Integration, all_permissions, make_integration

@@ -8,7 +8,7 @@ from django.db import connection as database
 from django.test import Client
 from django.urls import reverse
 
-from directory.connection import get_client
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.domain import Domain
@@ -113,7 +113,7 @@ def test_it_is_the_consoles_alone(integration: Integration, connection: Director
 def test_a_changed_connection_is_used_by_the_next_request(
     connection: DirectoryConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("directory.connection.REVISION_SECONDS", 0)
+    monkeypatch.setattr("directory.lookup.connection.REVISION_SECONDS", 0)
     first = get_client(connection.id)
     assert get_client(connection.id) is first
     connection.bind_password = "another"

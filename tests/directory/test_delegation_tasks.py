@@ -4,12 +4,12 @@ from uuid import UUID
 
 import pytest
 
-from directory.delegation_tasks import TASKS, Grant, name_tasks
 from directory.ldap import AttributeType, ObjectClass, Schema, Syntax
 from directory.ldap.flags import EVERYONE_SID
-from directory.ldap.rights import ObjectTypes, Subject, map_generic
 from directory.ldap.schema import ClassCategory
-from directory.ldap.sddl import parse_sddl
+from directory.ldap.security.rights import ObjectTypes, Subject, map_generic
+from directory.ldap.security.sddl import parse_sddl
+from directory.security.delegation_tasks import TASKS, Grant, name_tasks
 
 LEGACY, PASSWORD, ENCRYPTED, CLASS, OTHER_RIGHT = (UUID(int=number) for number in range(1, 6))
 

@@ -6,13 +6,13 @@ from uuid import UUID
 
 import pytest
 
-from directory import domain_control
-from directory.domain_control import holders, unreadable_lists
-from directory.governing import places_of
 from directory.ldap import Client
 from directory.ldap.codecs import sid_to_text
-from directory.policy import is_protected
-from directory.protection_state import administrative_groups
+from directory.protection import domain_control
+from directory.protection.domain_control import holders, unreadable_lists
+from directory.protection.governing import places_of
+from directory.protection.rules import is_protected
+from directory.protection.state import administrative_groups
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import SupervisionLevel
 from tests.directory.protected_kinds import ACCOUNT_RESTRICTIONS, GET_CHANGES_ALL, RESET_PASSWORD, USER

@@ -13,7 +13,7 @@ from audit import log
 from directory.tasks import execute_run
 from gateway.core.call import Surface
 from gateway.core.operation import Operation, find_operation
-from keys.policy import call_for_key
+from keys.permissions.effective import call_for_key
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named
 from tests.directory.conftest import DELEGATED
 from tests.directory.protected_kinds import Estate, Kind, protected_objects

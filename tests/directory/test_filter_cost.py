@@ -10,9 +10,9 @@ import ldap
 import pytest
 from redis import Redis
 
-from directory import search_turns
 from directory.ldap import Client, Scope, ServerSettings
 from directory.ldap import streaming as ldap_streaming
+from directory.queries.searches import turns
 from gateway.core.call import Surface
 from gateway.core.configuration import SearchesSection
 from gateway.core.operation import Operation, operations
@@ -170,13 +170,13 @@ def test_the_lease_of_a_killed_process_ends(
     integration: Integration, redis: Any, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    find = search_turns._running.acquire
+    find = turns._running.acquire
 
     def look(*given: Any, **named: Any) -> bool:
         seen.append(redis.pttl(key_of(integration)))
         return find(*given, **named)
 
-    monkeypatch.setattr(search_turns._running, "acquire", look)
+    monkeypatch.setattr(turns._running, "acquire", look)
     assert ask(integration, filter="(info=*x*)").status == 200
     (life,) = seen
     assert 0 < life <= 120_000
@@ -201,11 +201,11 @@ def test_expensive_searches_of_all_keys_take_turns_and_leave_the_directory_a_res
 
 def test_few_wait_in_one_process(integration: Integration, monkeypatch: pytest.MonkeyPatch) -> None:
     credential = str(integration.key.id)
-    monkeypatch.setitem(search_turns._present, credential, search_turns._PLACES_OF_ONE)
+    monkeypatch.setitem(turns._present, credential, turns._PLACES_OF_ONE)
     began = time.monotonic()
     assert ask(integration, filter="(info=*x*)").status == 429
-    monkeypatch.setitem(search_turns._present, credential, 0)
-    monkeypatch.setitem(search_turns._present, "others", search_turns._PLACES)
+    monkeypatch.setitem(turns._present, credential, 0)
+    monkeypatch.setitem(turns._present, "others", turns._PLACES)
     assert ask(integration, filter="(info=*x*)").status == 429
     assert time.monotonic() - began < LIMITS.WaitSeconds  # at once: a thread that waited would be the others'
 

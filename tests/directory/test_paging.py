@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 
-from directory import search as search_module
-from directory import search_snapshots
 from directory.ldap import AttributeType, Entry
 from directory.ldap import client as client_module
 from directory.ldap.schema import SearchFlags, Syntax
-from directory.search_order import Match, Order
-from directory.search_snapshots import Snapshot
+from directory.queries.searches import search as search_module
+from directory.queries.searches import snapshots
+from directory.queries.searches.order import Match, Order
+from directory.queries.searches.snapshots import Snapshot
 from gateway.core import paging
 from gateway.core.encryption import UndecryptableSecret, decrypt
 from tests.support.cast import Answer, Integration, make_connection, make_integration
@@ -223,8 +223,8 @@ def test_over_processes_and_restarts(
 def test_without_redis(
     integration: Integration, people: dict[str, UUID], organizational_unit: str, monkeypatch: Any
 ) -> None:
-    store = search_snapshots._Store("unix:///nowhere/redis.sock")
-    monkeypatch.setattr(search_snapshots, "_store", lambda _: store)
+    store = snapshots._Store("unix:///nowhere/redis.sock")
+    monkeypatch.setattr(snapshots, "_store", lambda _: store)
     found = [item["name"] for item in walk(integration, base=organizational_unit, pageSize=7, sort="-name")]
     assert found == sorted(people, reverse=True)
     assert store._is_paused()
@@ -246,19 +246,19 @@ def test_the_next_pages_need_no_search(
 def test_old_snapshots_make_room(redis: Any, monkeypatch: Any) -> None:
     redis.flushall()
     matches = [Match(None, uuid4().bytes_le) for _ in range(2500)]
-    monkeypatch.setattr(search_snapshots, "MOST_OCTETS", 100_000)
+    monkeypatch.setattr(snapshots, "MOST_OCTETS", 100_000)
     clock = iter(range(1000, 2000))
-    monkeypatch.setattr(search_snapshots.time, "time", lambda: next(clock))
-    kept = [search_snapshots.keep(matches, 100) for _ in range(4)]
+    monkeypatch.setattr(snapshots.time, "time", lambda: next(clock))
+    kept = [snapshots.keep(matches, 100) for _ in range(4)]
     assert all(snapshot.name for snapshot in kept)
-    there = [search_snapshots.find(snapshot, 0, 100) is not None for snapshot in kept]
+    there = [snapshots.find(snapshot, 0, 100) is not None for snapshot in kept]
     assert there == [False, False, True, True]
-    used = search_snapshots.find(kept[2], 2400, 100)
+    used = snapshots.find(kept[2], 2400, 100)
     assert used is not None
     assert used.guids == [match.guid for match in matches[2400:]]
-    search_snapshots.keep(matches, 100)
-    assert search_snapshots.find(kept[3], 0, 100) is None
-    assert search_snapshots.find(kept[2], 0, 100) is not None
+    snapshots.keep(matches, 100)
+    assert snapshots.find(kept[3], 0, 100) is None
+    assert snapshots.find(kept[2], 0, 100) is not None
     assert 0 < redis.ttl(f"gateway:search:{kept[2].name.partition(':')[0]}") <= 24 * 3600
 
 
@@ -378,14 +378,14 @@ def test_a_snapshot_gives_back_what_was_kept(matches: list[Match], page_size: in
             return [item.encode() if isinstance(item, str) else item for item in found]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search_snapshots, "_store", lambda _: Store())
-        patch.setattr(search_snapshots, "_OBJECTS_PER_PART", 7)
-        snapshot = search_snapshots.keep(matches, page_size)
+        patch.setattr(snapshots, "_store", lambda _: Store())
+        patch.setattr(snapshots, "_OBJECTS_PER_PART", 7)
+        snapshot = snapshots.keep(matches, page_size)
         for offset in range(0, len(matches), page_size):
             page = matches[offset : offset + page_size]
-            excerpt = search_snapshots.find(snapshot, offset, page_size)
+            excerpt = snapshots.find(snapshot, offset, page_size)
             assert excerpt is not None
             assert excerpt.guids == [match.guid for match in page]
             if len(page) == page_size:
                 assert excerpt.last == page[-1]
-        assert search_snapshots.find(Snapshot("", 5), 0, page_size) is None
+        assert snapshots.find(Snapshot("", 5), 0, page_size) is None

@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from audit.models import OperationRecord
 from directory.ldap import Client, error_from
 from directory.models import DirectoryConnection
-from gateway import limits
+from gateway.core import rate_limits
 from gateway.core.call import SupervisionLevel
 from gateway.core.configuration import RateLimit
 from tests.support.cast import Console, Integration, make_integration, make_person
@@ -189,9 +189,9 @@ class TestTheLimit:
         self, integration: Integration, directory: Directory, ada: UUID, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def unavailable(*_: object) -> None:
-            raise limits.CountersUnavailable
+            raise rate_limits.CountersUnavailable
 
-        monkeypatch.setattr(limits._counters(django_settings.REDIS_URL), "add", unavailable)
+        monkeypatch.setattr(rate_limits._counters(django_settings.REDIS_URL), "add", unavailable)
         for verb, body in (("change-password", change()), ("reset-password", {"generate": True})):
             answer = integration.post(f"/api/ad/users/{ada}/{verb}", body)
             assert (answer.status, answer.code) == (503, "Service.Unavailable")

@@ -9,8 +9,8 @@ import pytest
 
 from directory.ldap import Client, Entry
 from directory.models import DirectoryConnection
-from directory.password_generator import generate_password
-from directory.password_policy import (
+from directory.policies.password_generator import generate_password
+from directory.policies.password_policy import (
     RESULTANT_POLICY,
     PasswordPolicy,
     PolicyReader,
@@ -177,7 +177,7 @@ def test_one_read_lately_does_unless_it_refuses(
     now = policy_for(client, entry, "a" * 5)
     assert now is not None
     assert now.minimum_length == 5
-    monkeypatch.setattr("directory.password_policy._LATELY", 0.0)
+    monkeypatch.setattr("directory.policies.password_policy._LATELY", 0.0)
     assert policy_for(client, entry, "a" * 30) is not now
 
 
@@ -232,7 +232,7 @@ def test_generated_passwords_fit_the_names_and_the_policy(monkeypatch: pytest.Mo
         assert not contains_name(made, **NAMES)
     # One that has a name in it is thrown away whole.
     drawn = iter("ADA!bcd234efg!hjk567mnpqrst!uvw89xyzACE!")
-    monkeypatch.setattr("directory.password_generator.secrets.choice", lambda _: next(drawn))
+    monkeypatch.setattr("directory.policies.password_generator.secrets.choice", lambda _: next(drawn))
     assert generate_password(DOMAIN, **NAMES) == "mnpqrst!uvw89xyzACE!"
 
 

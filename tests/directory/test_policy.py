@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from directory.ldap import Client, Scope
-from directory.policy import holds_protected, is_protected
-from directory.protection_state import protection_state
+from directory.protection.rules import holds_protected, is_protected
+from directory.protection.state import protection_state
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from tests.directory.conftest import either_account
 from tests.support.descriptors import pack

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from audit.models import OperationRecord
 from directory.ldap import Client, Rename
-from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
+from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
 from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_integration

@@ -9,10 +9,10 @@ import pytest
 
 from audit.models import OperationRecord
 from directory.ldap import Client, ServerSettings
-from directory.ldap.reanimation import reanimate
-from directory.settle import evidence_of, find_outcome
-from gateway import follow_ups
+from directory.ldap.writes.reanimation import reanimate
+from directory.outcomes.evidence import evidence_of, find_outcome
 from gateway.core.call import SupervisionLevel
+from gateway.pipeline import dependent_changes
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, all_permissions, make_connection, make_integration
 from tests.support.directory import PASSWORD, Directory, random_name
@@ -95,7 +95,7 @@ class TestRecycleBin:
         user = directory.add_user(parent=organizational_unit, password=PASSWORD)
         directory.delete(user)
         with monkeypatch.context() as patch:
-            patch.setattr(follow_ups, "carry_out", Mock(side_effect=Killed))
+            patch.setattr(dependent_changes, "carry_out", Mock(side_effect=Killed))
             with pytest.raises(Killed):
                 restore(integration, user)
         settle()

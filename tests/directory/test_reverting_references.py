@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from audit.deletions import CLOCKS_DIFFER_BY
-from directory import identities
+from directory.changes import identities
 from directory.models import DirectoryConnection
-from gateway import recording
 from gateway.core.call import SupervisionLevel
+from gateway.pipeline import recording
 from tests.directory.reverting import NOT_REVERTIBLE, latest, refused, revert, succeeded
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_connection, make_integration

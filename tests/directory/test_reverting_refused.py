@@ -6,7 +6,7 @@ import pytest
 
 from audit import log
 from audit.models import OperationRecord
-from directory.reverting import propose_revert
+from directory.changes.revert import propose_revert
 from gateway.core.call import SupervisionLevel
 from tests.audit.calls import make_call
 from tests.directory.reverting import NOT_REVERTIBLE, call_of, connection_of, latest, refused, revert, succeeded

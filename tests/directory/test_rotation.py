@@ -9,9 +9,9 @@ import pytest
 from django.utils import timezone
 
 from audit.models import OperationRecord
-from directory import rotation
-from directory.connection import get_client, try_connection
+from directory.changes import bind_password_rotation
 from directory.ldap import Client, OutcomeUnknown, Write
+from directory.lookup.connection import get_client, try_connection
 from directory.models import DirectoryConnection
 from gateway.tasks import sweep
 from tests.support.cast import Answer, Console, make_connection, make_person
@@ -24,8 +24,8 @@ NEW = "Engine-Number-2-and-more"
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other processes are none here that would have to learn of a revision."""
-    monkeypatch.setattr(rotation, "REVISION_SECONDS", -0.5)
-    monkeypatch.setattr("directory.connection.REVISION_SECONDS", 0)
+    monkeypatch.setattr(bind_password_rotation, "REVISION_SECONDS", -0.5)
+    monkeypatch.setattr("directory.lookup.connection.REVISION_SECONDS", 0)
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_kill_around_the_write_loses_nothing(
 
     long_ago = timezone.now() - timedelta(minutes=10)
     DirectoryConnection.objects.update(pending_since=long_ago)
-    rotation.settle_interrupted()
+    bind_password_rotation.settle_interrupted()
     settled = DirectoryConnection.objects.get(pk=row.pk)
     assert settled.pending_since is None
     assert settled.bind_password == (row.pending_bind_password if is_applied else PASSWORD)

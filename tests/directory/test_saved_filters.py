@@ -9,7 +9,7 @@ from django.test import Client
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from directory.saved_filter_models import SavedFilter
+from directory.models.saved_filters import SavedFilter
 from keys.models import Person
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory

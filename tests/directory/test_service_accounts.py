@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from directory.connection import get_client
 from directory.ldap import Entry
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.service_accounts import search_for
+from directory.queries.service_accounts import search_for
 from tests.support.cast import Answer, Integration
 from tests.support.descriptors import pack
 from tests.support.directory import WORKSTATION, Directory, Values, random_name

@@ -17,7 +17,7 @@ from directory.ldap import (
     guid_reference,
     quoted_password,
 )
-from directory.settle import EVIDENCE_ATTRIBUTES, evidence_of, find_created, find_outcome
+from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of, find_created, find_outcome
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 

@@ -11,9 +11,9 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord, Outcome
-from directory.connection import get_client
 from directory.ldap import Client
-from directory.settle import EVIDENCE_ATTRIBUTES
+from directory.lookup.connection import get_client
+from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from tests.support.cast import Integration
 from tests.support.directory import Directory
 from tests.support.mishaps import killed_at_the_write, settle

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from audit.models import OperationRecord
 from audit.read_buffer import reads
-from directory import search
 from directory.errors import Unavailable
+from directory.queries.searches import search
 from gateway.core.operation import operations
 from gateway.surfaces import streams
 from gateway.surfaces.streams import harmless
@@ -90,7 +90,7 @@ def test_it_works(integration: Integration, directory: Directory, organizational
 def test_many_come_once_and_in_order(
     integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: Any, sort: str | None
 ) -> None:
-    monkeypatch.setattr("directory.search._STREAMED_AT_ONCE", 7)
+    monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 7)
     ids = fill(directory, organizational_unit, 30)
     given = {"base": organizational_unit, "attributes": "sn", **({"sort": sort} if sort else {})}
     records = fetch(integration, NDJSON, **given).records
@@ -249,8 +249,8 @@ def test_large_records_are_read_fewer_at_a_time(
 ) -> None:
     for number in range(12):
         directory.add_user(parent=organizational_unit, info="x" * (1000 if number % 2 else 900))
-    monkeypatch.setattr("directory.search._STREAMED_AT_ONCE", 4)
-    monkeypatch.setattr("directory.search._STREAMED_TEXT", 2000)
+    monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 4)
+    monkeypatch.setattr("directory.queries.searches.search._STREAMED_TEXT", 2000)
     monkeypatch.setattr("gateway.surfaces.streams._BLOCK", 700)
     real, counts = search._Running.read, []
 
@@ -274,7 +274,7 @@ def test_a_stream_that_breaks_off_does_not_look_complete(
     integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: Any, accept: str
 ) -> None:
     fill(directory, organizational_unit, 6)
-    monkeypatch.setattr("directory.search._STREAMED_AT_ONCE", 2)
+    monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 2)
     whole = streams._free._value
     real, calls = search._Running.read, []
 
@@ -325,7 +325,7 @@ def test_memory_does_not_grow_with_the_result(
 ) -> None:
     """Traced: what is allocated while 100 and 400 users are streamed, ten at a time."""
     fill(directory, organizational_unit, 400)
-    monkeypatch.setattr("directory.search._STREAMED_AT_ONCE", 10)
+    monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 10)
     peaks = []
     for pattern in ("(name=User 00*)", "(name=User 00*)", "(name=User*)"):  # the first one fills caches
         tracemalloc.start()

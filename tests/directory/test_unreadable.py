@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from directory.ldap import Client, Entry
-from directory.policy import is_protected, protected_among
+from directory.protection.rules import is_protected, protected_among
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from tests.directory.conftest import either_account
 from tests.support.cast import Integration, all_permissions, make_integration

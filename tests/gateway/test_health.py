@@ -13,8 +13,8 @@ from django.utils import timezone
 from redis import Redis
 
 from directory.models import DirectoryConnection
-from gateway import workers
-from gateway.readiness import readiness
+from gateway.monitoring import heartbeats
+from gateway.monitoring.readiness import readiness
 from tests.support.cast import Console, make_connection, make_integration, make_person
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
@@ -26,7 +26,9 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the checks have database
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     readiness.__init__()
-    monkeypatch.setattr("gateway.readiness.ANSWER_WITHIN", 60.0)  # what answers at all does so on a busy machine too
+    monkeypatch.setattr(
+        "gateway.monitoring.readiness.ANSWER_WITHIN", 60.0
+    )  # what answers at all does so on a busy machine too
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def no_worker(redis_server: RedisServer) -> Iterator[None]:
     """None has given a sign of life."""
 
     def forget() -> None:
-        Redis.from_url(settings.REDIS_URL).delete(workers._SIGNS)
+        Redis.from_url(settings.REDIS_URL).delete(heartbeats._SIGNS)
 
     forget()
     yield
@@ -114,10 +116,10 @@ def test_what_nobody_foresaw_is_told_as_json(client: Client, domain: Domain, mon
     def fail(*_: object) -> None:
         raise LookupError("secret inside")
 
-    monkeypatch.setattr("gateway.readiness.get_client", fail)
+    monkeypatch.setattr("gateway.monitoring.readiness.get_client", fail)
     status, body = ready(client)
     assert (status, body["checks"][-1]["detail"]) == (503, "LookupError")
-    monkeypatch.setattr("gateway.health.status_of", fail)
+    monkeypatch.setattr("gateway.monitoring.health.status_of", fail)
     client.raise_request_exception = False
     assert_problem(client.get("/health/ready"), 500, "Server.Error")
 
@@ -135,8 +137,8 @@ def assert_problem(response: Any, status: int, code: str) -> None:
 
 
 def test_what_does_not_answer_is_waited_for_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.readiness.KEEP", 0.0)
-    monkeypatch.setattr("gateway.readiness.ANSWER_WITHIN", 3.0)
+    monkeypatch.setattr("gateway.monitoring.readiness.KEEP", 0.0)
+    monkeypatch.setattr("gateway.monitoring.readiness.ANSWER_WITHIN", 3.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         connect_to(f"ldaps://127.0.0.1:{silent.getsockname()[1]}")
         asked = []
@@ -152,7 +154,7 @@ def test_what_does_not_answer_is_waited_for_once(client: Client, monkeypatch: py
 def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
     make_connection(domain, name="corp")
     given = timezone.now() - timedelta(milliseconds=1)
-    workers.give_sign("celery@here")
+    heartbeats.give_sign("celery@here")
     body = console.get("/rest/health").body
     assert body["status"] == "ok"
     assert body["checks"] == [
@@ -165,8 +167,8 @@ def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
 
 def test_without_a_worker(console: Console, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(workers, "time", lambda: time.time() - 31)
-        workers.give_sign("celery@gone")
+        earlier.setattr(heartbeats, "time", lambda: time.time() - 31)
+        heartbeats.give_sign("celery@gone")
     body = console.get("/rest/health").body
     assert (body["status"], body["workers"]) == ("degraded", [])
     assert body["checks"][-1]["detail"] == "no worker has given a sign of life for 30 s"
@@ -183,12 +185,12 @@ def test_with_the_broker_away(console: Console, redis_server: RedisServer) -> No
 
 
 def test_a_worker_is_there_until_it_ends(live_gateway: LiveGateway) -> None:
-    (worker,) = workers.find_workers()
+    (worker,) = heartbeats.find_workers()
     assert worker.name.startswith("celery@")
     live_gateway.stop_worker()
-    assert workers.find_workers() == []
+    assert heartbeats.find_workers() == []
     live_gateway.start_worker()
-    assert [item.name for item in workers.find_workers()] == [worker.name]
+    assert [item.name for item in heartbeats.find_workers()] == [worker.name]
 
 
 def test_health_is_for_who_may_see_directories() -> None:

@@ -11,13 +11,13 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory import reading
 from directory.ldap import Client
 from directory.models import DirectoryConnection
-from gateway import idempotency
-from gateway.claims import LEASE, renewal
+from directory.queries import reading
 from gateway.core.call import SupervisionLevel
 from gateway.models import KeptAnswer
+from gateway.surfaces import idempotency
+from gateway.surfaces.leases import LEASE, renewal
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain

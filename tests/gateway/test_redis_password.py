@@ -12,10 +12,11 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
 
-from gateway import limits, workers
+from gateway.core import rate_limits
 from gateway.core.configuration import BadConfiguration
 from gateway.core.deployment import broker_from, redis_from, redis_warning
-from gateway.readiness import Readiness
+from gateway.monitoring import heartbeats
+from gateway.monitoring.readiness import Readiness
 from tests.support.clock import by_the_machines_clock
 from tests.support.gateway import _free_port
 
@@ -56,10 +57,10 @@ def urls(server: tuple[int, Path], password: str) -> list[str]:
 def test_every_client_gives_it(server: tuple[int, Path], number: int, settings: object) -> None:
     url = redis_from(urls(server, PASSWORD)[number])
     settings.REDIS_URL = url
-    workers.give_sign("celery@here")
-    assert [worker.name for worker in workers.find_workers()] == ["celery@here"]
-    workers.take_sign_back("celery@here")
-    assert limits._counters(url).add([f"key {number}"], [60])[0] == 1
+    heartbeats.give_sign("celery@here")
+    assert [worker.name for worker in heartbeats.find_workers()] == ["celery@here"]
+    heartbeats.take_sign_back("celery@here")
+    assert rate_limits._counters(url).add([f"key {number}"], [60])[0] == 1
     RedisCache(url, {}).set("a", "b")
     assert RedisCache(url, {}).get("a") == "b"
     with Connection(broker_from(url)) as broker:
@@ -80,11 +81,11 @@ def test_a_wrong_one_is_told_without_being_shown(
     assert "WRONGPASS" in broker.detail or "invalid" in broker.detail
     told = broker.detail
     for attempt in (
-        lambda: workers.give_sign("x"),
-        lambda: limits._counters(url).add(["key"], [60]),
+        lambda: heartbeats.give_sign("x"),
+        lambda: rate_limits._counters(url).add(["key"], [60]),
         Connection(broker_from(url)).connect,
     ):
-        with pytest.raises((RedisError, OperationalError, limits.CountersUnavailable)) as refusal:
+        with pytest.raises((RedisError, OperationalError, rate_limits.CountersUnavailable)) as refusal:
             attempt()
         told += f"{refusal.value!r} {refusal.value.__cause__!r}"
     told += Connection(broker_from(url)).as_uri() + caplog.text + "".join(capfd.readouterr())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keys.addresses import is_allowed, normalise_network, normalise_networks
+from keys.api_keys.addresses import is_allowed, normalise_network, normalise_networks
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
-from keys import lifecycle
+from keys.api_keys import lifecycle
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
-from keys.permissions import GRANTABLE
+from keys.permissions.assignable import GRANTABLE
 from tests.support.cast import (
     Integration,
     make_connection,

@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from directory.ldap import authentication
+from directory.ldap.connections import authentication
 from directory.models import DirectoryConnection
 from keys.models import FailedSignIn
 from tests.support.cast import Answer, make_connection, send

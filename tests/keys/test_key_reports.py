@@ -13,8 +13,8 @@ from audit.models import OperationRecord
 from audit.read_buffer import reads
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
-from keys.permission_meanings import MEANINGS
-from keys.permissions import GRANTABLE
+from keys.permissions.assignable import GRANTABLE
+from keys.permissions.meanings import MEANINGS
 from tests.support.cast import Answer, Console, make_connection, make_integration, make_person, permissions
 from tests.support.directory import Directory
 from tests.support.domain import Domain

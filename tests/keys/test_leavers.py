@@ -16,8 +16,8 @@ from directory.ldap import Client as LdapClient
 from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
-from keys import standing
 from keys.models import ApiKey, Person, PersonSession, Role
+from keys.people import standing
 from tests.directory.supervised import approve_only
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person, send
 from tests.support.configuration import Configure

@@ -17,10 +17,10 @@ from directory.models import DirectoryConnection
 from gateway.core.call import Surface
 from gateway.core.errors import Forbidden, InvalidRequest, Unauthorized
 from gateway.core.prepared import PreparedQuery
-from keys import lifecycle, secrets
+from keys.api_keys import lifecycle, secrets
 from keys.authentication import identify_machine, read_reason
 from keys.models import AccessToken, ApiKey
-from keys.policy import call_for_key
+from keys.permissions.effective import call_for_key
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person, permissions, send
 
 pytestmark = pytest.mark.sqlite

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
-from keys.permissions import GRANTABLE
+from keys.permissions.assignable import GRANTABLE
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, send
 from tests.support.directory import Directory
 from tests.support.domain import Domain

@@ -5,8 +5,8 @@ import re
 import pytest
 from django.test import Client
 
-from keys import second_factor
 from keys.models import Person
+from keys.sign_in import second_factor
 from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Console, make_integration, make_person, send

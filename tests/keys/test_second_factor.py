@@ -12,9 +12,9 @@ from django.utils import timezone
 from structlog.testing import capture_logs
 
 from gateway.core.errors import Conflict
-from keys import second_factor
 from keys.models import FailedSignIn, Person, RecoveryCode, SecondFactor
-from keys.sign_in import Reason, SignInRefused
+from keys.sign_in import second_factor
+from keys.sign_in.credentials import Reason, SignInRefused
 from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Answer, Console, make_person, send

@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
-from keys import secrets
-from keys.secrets import ALPHABET, Prefix
+from keys.api_keys import secrets
+from keys.api_keys.secrets import ALPHABET, Prefix
 
 
 def base62(text: str) -> int:

@@ -10,9 +10,9 @@ from django.test import Client
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from keys import sessions
 from keys.models import Person, PersonSession
-from keys.session_store import stored_key
+from keys.sign_in import sessions
+from keys.sign_in.session_store import stored_key
 from tests.support.cast import PASSWORD, Answer, make_person, send
 
 pytestmark = pytest.mark.sqlite

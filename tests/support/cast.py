@@ -11,10 +11,10 @@ from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from directory import connection as connections
+from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
-from keys import secrets
+from keys.api_keys import secrets
 from keys.models import ApiKey, Link, Person, Role
 from tests.support.directory import random_name
 from tests.support.domain import Domain
@@ -38,7 +38,7 @@ def _permissions() -> dict[str, Permission]:
 @cache
 def all_permissions() -> tuple[str, ...]:
     """Every permission that a role may grant."""
-    from keys.permissions import is_grantable
+    from keys.permissions.assignable import is_grantable
 
     granted = Permission.objects.filter(is_grantable()).select_related("content_type")
     return tuple(sorted(f"{item.content_type.app_label}.{item.codename}" for item in granted))

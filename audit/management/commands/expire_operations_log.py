@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import ProgrammingError
 
-from audit.retention import NotRemoved, remove_records
+from audit.chain.retention import NotRemoved, remove_records
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit import heads, sealing
+from audit.chain import heads, sealing
 
 
 class Command(BaseCommand):

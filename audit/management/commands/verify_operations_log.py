@@ -7,9 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from audit import mark, security
-from audit.heads import Head
-from audit.verification import Finding, Progress, find_tampering, keep_verification
+from audit import security
+from audit.chain import mark
+from audit.chain.heads import Head
+from audit.chain.verification import Finding, Progress, find_tampering, keep_verification
 
 SHOWN = 20
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.contrib.auth.management.commands import createsuperuser
 
-from audit.administration import recorded
-from audit.unattended import call_of_command
+from audit.administration.recording import recorded
+from audit.administration.unattended import call_of_command
 from keys.models import Person
 
 

@@ -13,12 +13,12 @@ from typing import Any
 from django.core.management.base import BaseCommand
 from django.db.models import Model
 
-from audit.administration import recorded
-from audit.unattended import call_of_command
+from audit.administration.recording import recorded
+from audit.administration.unattended import call_of_command
 from directory.models import DirectoryConnection
+from keys.api_keys.secrets import Prefix, make, parse
 from keys.models import ApiKey, Link, Person, Role
-from keys.permissions import GRANTABLE, find_permissions
-from keys.secrets import Prefix, make, parse
+from keys.permissions.assignable import GRANTABLE, find_permissions
 
 CONNECTION = ROLE_AND_KEY = "Demonstration"
 # An integration is not given these: to change administrators, to revert others' changes, to decide about its own.

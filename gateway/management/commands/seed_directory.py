@@ -15,7 +15,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from demo.company import Entry, Organization
 from demo.organization import build_organization
-from directory.connection import get_client
 from directory.ldap import (
     Add,
     AlreadyExists,
@@ -27,6 +26,7 @@ from directory.ldap import (
     Modify,
     Scope,
 )
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 
 DISABLED_WITHOUT_PASSWORD = "546"  # noqa: S105 - userAccountControl: disabled, no password required, normal account

@@ -4,8 +4,8 @@ from inspect import cleandoc
 from typing import Any
 
 from approvals.queue import QueuedAnswer
-from audit.own_things import find_thing
-from directory.runs import RunResult
+from audit.administration.descriptions import find_thing
+from directory.runs.requests import RunResult
 from gateway.core.operation import SIGNED_IN, Effect, Operation
 from gateway.surfaces.openapi.components import Described
 from gateway.surfaces.openapi.documents import security_of

@@ -21,7 +21,7 @@ from directory.ldap import (
     parse_descriptor,
 )
 from directory.ldap.codecs import sid_to_text
-from directory.ldap.sddl import render_sddl
+from directory.ldap.security.sddl import render_sddl
 from tests.support.descriptors import pack, same_order, unpack
 from tests.support.directory import Directory
 

@@ -68,7 +68,7 @@ def test_a_dead_first_server_is_passed_over(server_settings: ServerSettings, dea
 def test_the_first_server_is_used_again_when_it_is_back(
     server_settings: ServerSettings, directory_proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("directory.ldap.pool.PENALTY_SECONDS", 0.3)
+    monkeypatch.setattr("directory.ldap.connections.pool.PENALTY_SECONDS", 0.3)
     client = Client(replace(server_settings, urls=(directory_proxy.url, *server_settings.urls)))
     assert client.root_dse()
     assert directory_proxy.accepted == 1

@@ -11,9 +11,9 @@ import ldap
 import pytest
 
 from directory.ldap import Client, Modification, Refused, ServerSettings, VersionConflict
-from directory.ldap.connection import Connection
-from directory.ldap.reanimation import reanimate
+from directory.ldap.connections.connection import Connection
 from directory.ldap.streaming import SHOW_DEACTIVATED_LINKS, SHOW_DELETED
+from directory.ldap.writes.reanimation import reanimate
 
 DELETED = "CN=Ada\\0ADEL:6cf5370a-b54d-45bb-81c5-d49a165a45ca,CN=Deleted Objects,DC=corp"
 LIVE = "CN=Ada,OU=Staff,DC=corp"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from directory.ldap.codecs import sid_to_text
-from directory.ldap.descriptor import (
+from directory.ldap.security.descriptor import (
     OBJECT_TYPES,
     AccessMask,
     Ace,
@@ -18,7 +18,7 @@ from directory.ldap.descriptor import (
     SecurityDescriptor,
     parse_descriptor,
 )
-from directory.ldap.sddl import MalformedSddl, NotExpressible, parse_sddl, render_sddl
+from directory.ldap.security.sddl import MalformedSddl, NotExpressible, parse_sddl, render_sddl
 from tests.support.descriptors import DOMAIN_SID, pack, same_order, unpack
 
 TEXTS = [

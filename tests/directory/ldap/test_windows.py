@@ -10,7 +10,7 @@ import pytest
 from ldap.controls.libldap import SimplePagedResultsControl
 
 from directory.ldap import Client, LimitExceeded, Scope, ServerSettings
-from directory.ldap.connection import Connection
+from directory.ldap.connections.connection import Connection
 
 MAX_PAGE_SIZE, MAX_VALUES = 1000, 1500
 Row = tuple[str | None, dict[str, list[bytes]]]

@@ -8,8 +8,9 @@ import pytest
 from django.test import Client as Browser
 
 from directory import ldap as layer
-from directory.ldap import Add, BindResult, Client, Modification, Modify, ServerSettings, authentication, connection
-from directory.ldap.connection import Connection
+from directory.ldap import Add, BindResult, Client, Modification, Modify, ServerSettings
+from directory.ldap.connections import authentication, connection
+from directory.ldap.connections.connection import Connection
 from tests.support.cast import Answer, make_connection, send
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain

@@ -7,16 +7,16 @@ import pytest
 
 from audit import log
 from audit.models import OperationRecord
-from directory import run_execution
-from directory.connection import get_client
 from directory.ldap import Client, InvalidValue, LdapError, Modify, VersionConflict, Written
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.run_assessment import assess_named, change_of, write_of
-from directory.run_execution import RunExecution
-from directory.run_models import AccountStatus, Run
-from directory.settle import evidence_of
+from directory.models.runs import AccountStatus, Run
+from directory.outcomes.evidence import evidence_of
+from directory.runs import execution as run_execution
+from directory.runs.assessment import assess_named, change_of, write_of
+from directory.runs.execution import RunExecution
 from gateway.core.call import Call, Surface
-from keys.policy import call_for_key
+from keys.permissions.effective import call_for_key
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration
 from tests.support.directory import Directory

@@ -12,7 +12,7 @@ from django.db import connections
 from audit.models import OperationRecord
 from directory.ldap.entry import parse_versions
 from directory.models import DirectoryConnection
-from directory.run_models import AccountResult, Run
+from directory.models.runs import AccountResult, Run
 from tests.directory.runs.test_runs import completed, logged
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_integration

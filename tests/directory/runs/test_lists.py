@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
-from directory.run_models import AccountResult, AccountStatus, Run, RunLease, RunState
+from directory.models.runs import AccountResult, AccountStatus, Run, RunLease, RunState
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory

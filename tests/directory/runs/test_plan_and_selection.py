@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from directory.run_models import Plan, Run
+from directory.models.runs import Plan, Run
 from directory.tasks import sweep_runs
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_integration

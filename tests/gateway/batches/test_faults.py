@@ -12,7 +12,7 @@ from django.db import connection as database
 from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, Modify, Written
-from gateway import batches
+from gateway.pipeline import batches
 from tests.gateway.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from gateway import batches
+from gateway.pipeline import batches
 from tests.gateway.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration
 from tests.support.directory import Directory, random_name

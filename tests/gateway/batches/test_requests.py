@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 import pytest
 
 from directory.models import DirectoryConnection
-from gateway.batch_shapes import batch_shape, item_shape, load_item
 from gateway.core.call import Surface
 from gateway.core.operation import Operation, operations
 from gateway.core.shapes import load_body
 from gateway.management.openapi import document
+from gateway.pipeline.batch_shapes import batch_shape, item_shape, load_item
 from tests.gateway.batches.sending import records, send, statuses, titled
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
 from tests.support.directory import Directory, random_name

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from redis import Redis
 
-from gateway.limits import TIMEOUT, _counters
+from gateway.core.rate_limits import TIMEOUT, _counters
 from tests.support.redis import RedisServer
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from gateway.logs import configure
+from gateway.monitoring.logs import configure
 from tests.gateway.middleware.urls import SECRET
 
 UUID_FORM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

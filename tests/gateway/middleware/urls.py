@@ -9,10 +9,10 @@ from django.views.decorators.csrf import csrf_exempt
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from gateway import limits
+from gateway.core import rate_limits
 from gateway.core.errors import FieldError, InvalidRequest
 from gateway.core.operation import RateCategory
-from gateway.metrics import exposition
+from gateway.monitoring.metrics import exposition
 from gateway.surfaces import problems
 
 SECRET = "dgk_abcdefghijkl_" + "s" * 38
@@ -54,7 +54,7 @@ def fail(request: HttpRequest) -> HttpResponse:
 
 @csrf_exempt
 def change_password(request: HttpRequest, id: str) -> HttpResponse:
-    limits.count_password_change(UUID(id))
+    rate_limits.count_password_change(UUID(id))
     return HttpResponse(status=204)
 
 

@@ -1,0 +1,24 @@
+"""Change requests as the operations log tells of the decisions about them."""
+
+from approvals.models import ChangeRequest
+from audit.administration.descriptions import Facts, Secret, own_thing
+from gateway.core.shapes import render_timestamp
+
+
+@own_thing("change-requests", ChangeRequest, hidden=("input", "secret"))
+def describe_change_request(request: ChangeRequest) -> Facts:
+    kept_until = render_timestamp(request.secret_until)
+    shown = {
+        "status": request.status,
+        "firstApprovedBy": request.first_approved_by,
+        "firstComment": request.first_comment,
+        "decidedBy": request.decided_by,
+        "comment": request.comment,
+    }
+    return Facts(
+        name=request.operation,  # not the name of its target: whoever may see only part of the log is not told here
+        shown={
+            **{name: (value,) if value else () for name, value in shown.items()},
+            "secret": Secret(kept_until or ""),
+        },
+    )

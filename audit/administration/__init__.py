@@ -1,0 +1,1 @@
+"""Changes of the gateway's own tables, none without its record."""

@@ -1,0 +1,182 @@
+"""Changes of the gateway's own tables, each with its record, in one commit: no record, no change.
+
+The pipeline comes here for the operations, Django admin by `audit.administration.recorded_admin`, commands by
+`commands`. What is told of each thing is declared in `audit.administration.descriptions`.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Model, ProtectedError, RestrictedError
+from django.db.models.deletion import Collector
+
+from audit import log
+from audit.administration.descriptions import Changed, Facts, OwnThing, thing_of
+from audit.chain.append_only import TABLE
+from gateway.core.call import Call, Surface
+from gateway.core.errors import GatewayError
+from gateway.core.versions import lock_record
+
+_is_open: ContextVar[bool] = ContextVar("administration", default=False)
+
+
+class AccessNeedsTwo(GatewayError):
+    """A change lets somebody do more, and a second person has to agree (`Approvals:AccessNeedsTwo`).
+
+    `made` is what the change would come to; nothing of it was kept.
+    """
+
+    status, code, title = 409, "Approvals.AccessNeedsTwo", "Somebody else has to agree to more access"
+
+    def __init__(self, made: list[Changed]) -> None:
+        reasons = [reason for item in made for reason in item.raises]
+        super().__init__(
+            f"This gives more access: {'; '.join(reasons)}. Ask for it in the console or by /rest, where it waits "
+            "until a second person has approved it."
+        )
+        self.made = made
+        self.reasons = reasons
+
+
+class Administration:
+    """What one transaction does to the gateway's own things. Whatever is to be changed is watched before it is."""
+
+    def __init__(self) -> None:
+        self._watched: dict[tuple[str, UUID], tuple[OwnThing, Facts | None]] = {}
+        self.made: list[Changed] = []
+        """What became different, once it is recorded."""
+
+    def watch(self, thing: OwnThing, id: UUID, *, with_dependents: bool = False) -> None:
+        """Note how a thing is now; others who change it wait.
+
+        `with_dependents` notes what the database would delete along with it, too.
+        """
+        lock_record(thing.noun, id)
+        self._watched.setdefault((thing.noun, id), (thing, thing.find(id)))
+        if with_dependents:
+            row = thing.rows().filter(**{thing.identifier: id if _is_uuid(thing) else id.int}).first()
+            for dependent in _dependents(row) if row is not None else ():
+                if (kind := thing_of(type(dependent))) is not None:
+                    self.watch(kind, kind.id_of(dependent))
+
+    def watch_row(self, row: Model, *, with_dependents: bool = False) -> None:
+        """The same by its row."""
+        thing = _thing_of(row)
+        self.watch(thing, thing.id_of(row), with_dependents=with_dependents)
+
+    def note_new(self, thing: OwnThing, id: UUID) -> None:
+        """Note that a thing was just made."""
+        self._watched.setdefault((thing.noun, id), (thing, None))
+
+    def note_new_row(self, row: Model) -> None:
+        """The same by its row."""
+        thing = _thing_of(row)
+        self.note_new(thing, thing.id_of(row))
+
+    def compare(self) -> list[Changed]:
+        """What is different by now."""
+        compared = (
+            Changed(thing=thing, id=id, before=before, after=thing.find(id))
+            for (_, id), (thing, before) in self._watched.items()
+        )
+        return [item for item in compared if item.changes]
+
+
+@contextmanager
+def recorded(call: Call, *, operation: str | None = None, approved_by: str | None = None) -> Iterator[Administration]:
+    """Change own tables in one transaction that ends with a record of each thing that became different.
+
+    `operation` is what is done to the things of its noun; of others the log says created, updated or deleted. Raises
+    NotRecorded, or AccessNeedsTwo where more access waits for a second person: then nothing is changed.
+    """
+    administration = Administration()
+    with transaction.atomic():
+        with keeps_own_records():
+            yield administration
+        made = administration.made = administration.compare()
+        if any(item.raises for item in made) and _waits(call):
+            raise AccessNeedsTwo(made)
+        for item in made:
+            log.record_administration(
+                call,
+                operation=_name_of(item, operation),
+                target=log.TargetRef(id=item.id, kind=item.thing.noun, distinguished_name=item.name),
+                changes=item.changes,
+                raised_access=item.raises,
+                approved_by=approved_by,
+            )
+
+
+def _waits(call: Call) -> bool:
+    """Whether more access waits: not while an approved change is applied, nor for who sits at the machine itself."""
+    needs_two: bool = settings.CONFIGURATION.Approvals.AccessNeedsTwo
+    return needs_two and call.surface is not Surface.WORKER
+
+
+def _name_of(item: Changed, operation: str | None) -> str:
+    if operation is not None and operation.partition(".")[0] == item.thing.noun:
+        return operation
+    return f"{item.thing.noun}.{item.verb}"
+
+
+def _thing_of(row: Model) -> OwnThing:
+    model = row._meta.model  # `request.user` is only a stand-in for its row
+    thing = thing_of(model)
+    if thing is None:
+        raise LookupError(f"{model.__name__} is not declared in own_things: its changes cannot be recorded")
+    return thing
+
+
+def _is_uuid(thing: OwnThing) -> bool:
+    return thing.model._meta.get_field(thing.identifier).get_internal_type() == "UUIDField"
+
+
+def _dependents(row: Model) -> Iterator[Model]:
+    """What the database deletes along with a row."""
+    collector = Collector(using=row._state.db or "default", origin=row)
+    try:
+        collector.collect([row])
+    except (ProtectedError, RestrictedError):  # then it is not deleted
+        return
+    for found in (*collector.data.values(), *collector.fast_deletes):
+        yield from (item for item in found if item != row)
+
+
+@contextmanager
+def keeps_own_records() -> Iterator[None]:
+    """For what writes the records of its changes itself, whatever request it comes to light in."""
+    token = _is_open.set(True)
+    try:
+        yield
+    finally:
+        _is_open.reset(token)
+
+
+_WRITE = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+)', re.IGNORECASE)
+_NOT_ADMINISTERED = frozenset(
+    {
+        *(TABLE, "django_session", "django_admin_log"),
+        # what trying a code writes
+        *("keys_failedsignin", "keys_secondfactor", "keys_recoverycode"),
+    }
+)
+
+
+@contextmanager
+def only_recorded_writes() -> Iterator[None]:
+    """Refuse, in the rest of a request, every write to the database that no record goes with."""
+
+    def guard(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        written = _WRITE.match(sql)
+        if written and not _is_open.get() and written[1] not in _NOT_ADMINISTERED:
+            raise RuntimeError(f"{written[1]} is written without a record in the operations log")
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(guard):
+        yield

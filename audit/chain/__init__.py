@@ -1,0 +1,1 @@
+"""What makes a tampered log show: append-only tables, codes, seals, their head and their verification."""

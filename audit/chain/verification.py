@@ -1,0 +1,264 @@
+"""Looking for tampering in the operations log: every seal, every record, in the order of the chain.
+
+How the last verification ended is kept in a table beside the log.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, Max, Min, OuterRef, QuerySet
+from django.db.models.functions import Length
+
+from audit.chain.heads import Head
+from audit.chain.mark import find_mark, is_held, what_is_missing
+from audit.chain.seals import (
+    ENTRY_BYTES,
+    FINAL,
+    OPEN,
+    REMOVED,
+    Entry,
+    agrees,
+    count_removed,
+    follows,
+    is_authentic,
+    is_authentic_verification,
+    name_of_key,
+    unpack,
+    verification_mac,
+)
+from audit.models import LogSeal, LogVerification, OperationRecord, SealedAs
+
+_AT_ONCE = 500
+
+
+KEY_IS_MISSING = "log key "
+"""How a finding begins that is none about the log: a key is gone, and what it sealed cannot be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. `record_id` is None where a seal itself is."""
+
+    record_id: UUID | None
+    what: str
+
+    @property
+    def sentence(self) -> str:
+        """What it means for the log, without a full stop."""
+        verdict = "cannot be verified" if self.what.startswith(KEY_IS_MISSING) else "was tampered with"
+        return f"The operations log {verdict}: {self}"
+
+    def __str__(self) -> str:
+        return f"record {self.record_id} {self.what}" if self.record_id else self.what
+
+
+@dataclass(slots=True)
+class Progress:
+    """How much was looked at, and how much the gateway has removed itself."""
+
+    seals: int = 0
+    records: int = 0
+    unsealed: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A seal that says that the gateway removed complete records, those before `kept_from` that were sealed before."""
+
+    seal: int
+    kept_from: UUID
+    removed: int
+
+
+def keep_verification(progress: Progress, finding: Finding | None) -> None:
+    """Note that the log was verified now, and the first thing that was wrong; in place of the note before."""
+    verification = LogVerification(
+        seals=progress.seals, records=progress.records, finding=None if finding is None else str(finding)
+    )
+    verification.mac = verification_mac(verification)
+    with transaction.atomic():
+        LogVerification.objects.all().delete()
+        verification.save()
+
+
+def last_verification() -> LogVerification | None:
+    """How the last verification ended; None when there was none, or when the note of it is not the gateway's."""
+    newest = LogVerification.objects.order_by("-id").first()
+    return newest if newest is not None and is_authentic_verification(newest) else None
+
+
+def find_missing_keys() -> Iterator[Finding]:
+    """The keys that made seals and are not configured any more, numbered in the order in which they came into use."""
+    known = {name_of_key(key) for key in settings.LOG_KEYS}
+    used = LogSeal.objects.exclude(key="").order_by().values("key").annotate(first=Min("number"), last=Max("number"))
+    for number, item in enumerate(sorted(used, key=lambda item: item["first"]), 1):
+        if item["key"] not in known:
+            seals = f"seals {item['first']} to {item['last']}"
+            yield Finding(
+                None,
+                f"{KEY_IS_MISSING}{number} ({item['key']}) is missing, which made {seals}: "
+                "put it behind the others in GATEWAY_LOG_KEYS",
+            )
+
+
+def find_removals(*, after: int = 0) -> list[Removal]:
+    """The removals after a seal, in their order. A seal that is not the gateway's excuses nothing."""
+    found = []
+    alone = LogSeal.objects.annotate(octets=Length("entries")).filter(octets=ENTRY_BYTES, number__gt=after)
+    alone = alone.order_by("number")
+    for seal in alone.iterator(chunk_size=_AT_ONCE):
+        (entry,) = unpack(bytes(seal.entries))
+        if entry.phase == REMOVED and follows(seal, LogSeal.objects.filter(number=seal.number - 1).first()):
+            found.append(Removal(seal.number, entry.record_id, count_removed(entry)))
+    return found
+
+
+@dataclass(slots=True)
+class _Excuses:
+    """Which records are missing because the gateway removed them.
+
+    `missing` counts them by removal; `waiting` are those sealed while open of which a later seal has to say that they
+    were completed: an open one is never removed.
+    """
+
+    removals: list[Removal]
+    missing: list[int] = field(init=False)
+    waiting: set[UUID] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.missing = [0] * len(self.removals)
+
+    def look_again(self) -> None:
+        """Records may be removed while the log is being verified; how many is then not counted."""
+        self.removals += find_removals(after=self.removals[-1].seal if self.removals else 0)
+
+    def find(self, seal: int, record_id: UUID) -> int | None:
+        """The place of the removal that took the record if it was complete in this seal.
+
+        Seals and moments both grow from one removal to the next.
+        """
+        place = max(
+            bisect_right(self.removals, seal, key=lambda removal: removal.seal),
+            bisect_right(self.removals, record_id, key=lambda removal: removal.kept_from),
+        )
+        return place if place < len(self.removals) else None
+
+    def note(self, place: int, entry: Entry) -> None:
+        """A record is missing that this removal may have taken."""
+        if entry.phase == OPEN:
+            self.waiting.add(entry.record_id)
+        else:
+            self.waiting.discard(entry.record_id)
+            if place < len(self.missing):
+                self.missing[place] += 1
+
+    def contradictions(self) -> Iterator[Finding]:
+        for record_id in sorted(self.waiting):
+            yield Finding(record_id, "was deleted")
+        for removal, missing in zip(self.removals, self.missing, strict=False):
+            if missing != removal.removed:
+                yield Finding(
+                    None, f"seal {removal.seal} tells of {removal.removed} records removed, but {missing} are missing"
+                )
+
+
+def find_tampering(head: Head | None = None, progress: Progress | None = None) -> Iterator[Finding]:
+    """What is wrong with the log, first things first. `head` is one that was exported earlier.
+
+    That seals were cut off the end together with their records shows by it, and by the gateway's own mark.
+    """
+    progress = progress or Progress()
+    if missing := list(find_missing_keys()):
+        yield from missing
+        return
+    mark = find_mark()  # before the seals are read: it moves on behind them
+    previous: LogSeal | None = None
+    head_was_seen = head is None
+    excuses = _Excuses(find_removals())
+    for seal in LogSeal.objects.order_by("number").iterator(chunk_size=20):
+        expected = previous.number + 1 if previous else 1
+        if seal.number != expected:
+            yield Finding(None, f"seal {expected} is missing")
+        elif not follows(seal, previous):
+            yield Finding(None, f"seal {seal.number} was changed")
+        if head and seal.number == head["seal"]:
+            head_was_seen = seal.mac == head["mac"]
+        entries = list(unpack(bytes(seal.entries)))
+        yield from _check_entries(seal, entries, excuses)
+        progress.seals += 1
+        progress.records += sum(entry.phase == FINAL for entry in entries)
+        previous = seal
+    yield from excuses.contradictions()
+    progress.removed = sum(excuses.missing)
+    progress.records -= progress.removed
+    if head and not head_was_seen:
+        yield Finding(
+            None, f"the log was cut or made anew: seal {head['seal']} of the head is not its seal {head['seal']}"
+        )
+    if mark and not is_held(mark):
+        yield Finding(None, what_is_missing(mark))
+    yield from _check_others(previous.number if previous else 0, progress)
+
+
+def _check_entries(seal: LogSeal, entries: list[Entry], excuses: _Excuses) -> Iterator[Finding]:
+    """The records of one seal: those it names, and those that claim to be in it."""
+    for some in _chunks([entry for entry in entries if entry.phase != REMOVED]):
+        records = OperationRecord.objects.in_bulk([entry.record_id for entry in some])
+        for entry in some:
+            finding = _check_entry(seal, entry, records.get(entry.record_id), excuses)
+            if finding is not None:
+                yield Finding(entry.record_id, finding)
+    named = {entry.record_id for entry in entries}
+    claiming = OperationRecord.objects.filter(seal=seal.number).order_by("id").values_list("id", flat=True)
+    yield from (Finding(found, "was inserted") for found in claiming.iterator() if found not in named)
+
+
+def _check_entry(seal: LogSeal, entry: Entry, record: OperationRecord | None, excuses: _Excuses) -> str | None:
+    """What is wrong with a record that a seal names."""
+    removal = excuses.find(seal.number, entry.record_id)
+    if record is None:
+        if removal is None:
+            excuses.look_again()
+            removal = excuses.find(seal.number, entry.record_id)
+        if removal is None:
+            return "was deleted"
+        excuses.note(removal, entry)
+        return None
+    if removal is not None and entry.phase == FINAL:
+        return "was put back after it had been removed"
+    if not is_authentic(record) or not agrees(entry, record):
+        return "was changed"
+    if entry.phase == FINAL and (record.sealed_as, record.seal) != (SealedAs.FINAL, seal.number):
+        return f"was taken from seal {seal.number}"
+    return None
+
+
+def _check_others(newest: int, progress: Progress) -> Iterator[Finding]:
+    """The records that no seal names: those of the last seconds, and what somebody else put there."""
+    for record in _in_order(OperationRecord.objects.filter(seal__isnull=True)):
+        if not is_authentic(record):
+            yield Finding(record.id, "was inserted or changed")
+        elif record.sealed_as is not None:
+            yield Finding(record.id, "was taken from its seal")
+        else:
+            progress.unsealed += 1
+    # Seals may have been made since.
+    missing = ~Exists(LogSeal.objects.filter(number=OuterRef("seal")))
+    for record in _in_order(OperationRecord.objects.filter(missing, seal__gt=newest)):
+        yield Finding(record.id, "is in a seal that is missing")
+
+
+def _in_order(records: QuerySet[OperationRecord]) -> Iterator[OperationRecord]:
+    return records.order_by("id").iterator(chunk_size=_AT_ONCE)
+
+
+def _chunks(entries: list[Entry]) -> Iterator[list[Entry]]:
+    remaining = iter(entries)
+    while some := list(islice(remaining, _AT_ONCE)):
+        yield some

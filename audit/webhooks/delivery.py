@@ -1,0 +1,157 @@
+"""Posting events to their endpoints: due ones by whichever worker gets to them, again and again, then for a person.
+
+An endpoint's name is resolved once, its addresses are judged, and the connection goes to the address that was judged:
+so a name cannot lead inside by answering differently the second time. Redirects are not followed.
+"""
+
+import http.client
+import socket
+import ssl
+from datetime import datetime, timedelta
+from ipaddress import ip_network
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+import structlog
+from django.conf import settings
+from django.db.models import F
+from django.utils import timezone
+
+from audit.administration.recording import recorded
+from audit.administration.unattended import call_of_gateway
+from audit.webhooks.events import sign
+from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from gateway.core.address_rules import may_be_reached, parse
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+TIMEOUT: Final = 10
+"""Seconds for connecting, and for an answer."""
+LEASE: Final = timedelta(seconds=60)
+"""For how long a worker has a delivery to itself."""
+# As Standard Webhooks recommends: seconds at first, then hours, over three days.
+PAUSES: Final = tuple(
+    timedelta(seconds=seconds) for seconds in (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)
+)
+
+
+class Undeliverable(Exception):
+    """Why an attempt failed. `final` when a further one makes no sense."""
+
+    def __init__(self, reason: str, *, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
+
+
+def deliver_due(*, limit: int = 100) -> int:
+    """Try what is due; how many were delivered."""
+    due = WebhookDelivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=timezone.now())
+    delivered = 0
+    for delivery in due.select_related("endpoint").order_by("next_at")[:limit]:
+        if _lease(delivery):
+            delivered += _try(delivery)
+    return delivered
+
+
+def send_again(delivery: WebhookDelivery) -> None:
+    """Give a delivery that was given up, or was made, a new life."""
+    WebhookDelivery.objects.filter(id=delivery.id).exclude(state=DeliveryState.WAITING).update(
+        state=DeliveryState.WAITING, attempts=0, next_at=timezone.now(), error=""
+    )
+
+
+def _lease(delivery: WebhookDelivery) -> bool:
+    mine = WebhookDelivery.objects.filter(id=delivery.id, state=DeliveryState.WAITING, next_at=delivery.next_at)
+    return mine.update(next_at=timezone.now() + LEASE, attempts=F("attempts") + 1) == 1
+
+
+def _try(delivery: WebhookDelivery) -> bool:
+    mine = WebhookDelivery.objects.filter(id=delivery.id, state=DeliveryState.WAITING)
+    if not delivery.endpoint.enabled:
+        mine.update(state=DeliveryState.DEAD, next_at=None, error="The endpoint is not enabled.")
+        return False
+    try:
+        _post(delivery)
+    except Undeliverable as failure:
+        next_at = _next_attempt(delivery.attempts, failure)
+        state = DeliveryState.WAITING if next_at else DeliveryState.DEAD
+        mine.update(state=state, next_at=next_at, error=str(failure)[:500])
+        _logger.warning(
+            "webhook not delivered", endpoint=delivery.endpoint.name, delivery=str(delivery.id), reason=str(failure)
+        )
+        return False
+    mine.update(state=DeliveryState.DELIVERED, next_at=None, delivered_at=timezone.now(), error="")
+    return True
+
+
+def _next_attempt(attempts_before: int, failure: Undeliverable) -> datetime | None:
+    if failure.final or attempts_before >= len(PAUSES):
+        return None
+    return timezone.now() + PAUSES[attempts_before]
+
+
+def _post(delivery: WebhookDelivery) -> None:
+    """One attempt; raises Undeliverable."""
+    url = urlsplit(delivery.endpoint.url)
+    body = delivery.body.encode()
+    timestamp = int(timezone.now().timestamp())
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "directory-management-gateway",
+        "webhook-id": str(delivery.id),
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": sign(delivery.endpoint.secret, str(delivery.id), timestamp, body),
+    }
+    connection = _connect(url)
+    try:
+        connection.request("POST", f"{url.path or '/'}{'?' + url.query if url.query else ''}", body, headers)
+        status = connection.getresponse().status
+    except (OSError, http.client.HTTPException) as error:
+        raise Undeliverable(f"No answer: {error}") from error
+    finally:
+        connection.close()
+    if status == 410:  # by the standard's word, the endpoint wants no more
+        with recorded(call_of_gateway("The endpoint says that it is gone (410).")) as administration:
+            administration.watch_row(delivery.endpoint)
+            WebhookEndpoint.objects.filter(id=delivery.endpoint_id).update(enabled=False)
+        raise Undeliverable("The endpoint is gone (410) and was disabled.", final=True)
+    if not 200 <= status < 300:
+        raise Undeliverable(f"The endpoint answered {status}.")
+
+
+def _connect(url: SplitResult) -> http.client.HTTPConnection:
+    """A connection to an address of the host that may be called; raises Undeliverable."""
+    if url.scheme != "https" and not settings.CONFIGURATION.Webhooks.AllowPlainHttp:
+        raise Undeliverable("Only HTTPS is allowed (Webhooks:AllowPlainHttp).")
+    host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
+    connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+    try:
+        link = _open(_allowed_addresses(host, port), port)
+        if url.scheme == "https":
+            link = ssl.create_default_context().wrap_socket(link, server_hostname=host)
+    except OSError as error:
+        raise Undeliverable(f"No connection: {error}") from error
+    connection.sock = link
+    return connection
+
+
+def _open(addresses: list[str], port: int) -> socket.socket:
+    for address in addresses[:-1]:
+        try:
+            return socket.create_connection((address, port), timeout=TIMEOUT)
+        except OSError:
+            continue
+    return socket.create_connection((addresses[-1], port), timeout=TIMEOUT)
+
+
+def _allowed_addresses(host: str, port: int) -> list[str]:
+    """Where the host may be reached; raises Undeliverable when it is nowhere, or nowhere that is allowed."""
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    except OSError as error:
+        raise Undeliverable(f"The host name {host} cannot be resolved: {error}") from error
+    networks = [ip_network(network) for network in settings.CONFIGURATION.Webhooks.AllowedNetworks]
+    allowed = sorted(address for address in found if may_be_reached(parse(address), networks))
+    if not allowed:
+        raise Undeliverable(f"The address of {host} is not allowed (Webhooks:AllowedNetworks).")
+    return allowed

@@ -1,0 +1,34 @@
+"""Webhooks as the operations log tells of them."""
+
+from audit.administration.descriptions import Facts, Secret, own_thing
+from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
+from gateway.core.shapes import render_timestamp
+
+
+@own_thing("webhook-endpoints", WebhookEndpoint)
+def describe_endpoint(endpoint: WebhookEndpoint) -> Facts:
+    return Facts(
+        name=endpoint.name,
+        shown={
+            "name": (endpoint.name,),
+            "url": (endpoint.url,),
+            "events": tuple(endpoint.events),
+            "enabled": ("true" if endpoint.enabled else "false",),
+            "secret": Secret(endpoint.secret),
+        },
+    )
+
+
+@own_thing("webhook-deliveries", WebhookDelivery, hidden=("body",))
+def describe_delivery(delivery: WebhookDelivery) -> Facts:
+    next_at = render_timestamp(delivery.next_at)
+    return Facts(
+        name=delivery.event,
+        shown={
+            "endpoint": (delivery.endpoint.name,),
+            "event": (delivery.event,),
+            "state": (delivery.state,),
+            "attempts": (str(delivery.attempts),),
+            "nextAt": (next_at,) if next_at else (),
+        },
+    )

@@ -1,0 +1,196 @@
+"""Rotating the bind password: the gateway changes its own account's password to one that nobody knows.
+
+Nothing is lost by a kill at any moment: the new password is kept as the pending one before the directory hears of it,
+every process knows it by then and tries it when the old one is refused, and whoever comes later (the next rotation, a
+sweep) finds out which of the two is the account's. The change is made with the old password, so that no other account
+than the one the gateway signs in with is ever changed.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+from time import sleep
+from typing import Final
+from uuid import UUID
+
+import structlog
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from audit import log
+from directory import errors
+from directory.changes.passwords import PASSWORD_ATTRIBUTES, explain_refusal, find_minimum_age_hint
+from directory.ldap import (
+    BindResult,
+    Client,
+    Entry,
+    Equals,
+    LdapError,
+    Modification,
+    Modify,
+    Or,
+    Scope,
+    quoted_password,
+)
+from directory.ldap.dn import DistinguishedName, guid_reference
+from directory.ldap.errors import InvalidValue
+from directory.lookup.connection import PREVIOUS_PASSWORD_FOR, REVISION_SECONDS, get_client
+from directory.models import DirectoryConnection
+from directory.outcomes.attribution import await_recorded_outcome
+from directory.outcomes.evidence import evidence_of
+from directory.policies.password_generator import generate_password
+from directory.policies.password_policy import policy_of
+from directory.shapes.kinds import kind_of
+from directory.shapes.proposal import SECRET
+from gateway.core.call import Call, DirectoryRef
+from gateway.core.errors import Conflict, GatewayError
+
+LENGTH: Final = 64
+"""At 68 characters to choose from, 64 of them are 389 bits."""
+INTERRUPTED_AFTER: Final = timedelta(seconds=90)
+"""A rotation takes no longer: what is pending after that was left by a process that was killed."""
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+
+def rotate(call: Call, row: DirectoryConnection) -> None:
+    """Change the password of the account a connection signs in with, in the directory and in the connection.
+
+    Raises Conflict while another rotation is under way or where the password kept is not for these servers,
+    ObjectNotFound when the account cannot be told by its bind name, PasswordPolicyViolation before the minimum age is
+    over, OutcomeUnknown when the directory gave no answer: then it is found out later.
+    """
+    if not row.is_bind_password_sealed:
+        raise Conflict("The bind password was given for other servers or another name: give it anew first.")
+    if row.pending_since is not None:
+        _settle(row)
+    with errors.translated():
+        client = get_client(row.id)
+        entry = _find_own_account(client, row.bind_dn)
+        policy = policy_of(client, entry)
+    new = generate_password(
+        policy, account_name=entry.text("sAMAccountName"), display_name=entry.text("displayName"), shortest=LENGTH
+    )
+    if not _begin(row, new):
+        raise Conflict("The connection is being changed, or its password rotated, by somebody else.")
+    sleep(REVISION_SECONDS + 0.5)  # by then every process has the pending password to try
+
+    write = Modify(
+        guid_reference(entry.guid),
+        (
+            Modification("delete", "unicodePwd", (quoted_password(row.bind_password),)),
+            Modification("add", "unicodePwd", (quoted_password(new),)),
+        ),
+    )
+    client = get_client(row.id)
+    call = replace(call, directory=DirectoryRef(id=row.id, name=row.name, client_id=row.client_id))
+    try:
+        record = log.record_intent(call, _intent(client, entry, write))
+    except GatewayError:
+        _give_up(row.id, new)
+        raise
+    server = None
+    try:
+        with errors.translated():
+            server = client.write(write)
+    except errors.OutcomeUnknown as lost:
+        applied = await_recorded_outcome(client, record)
+        if applied is None:  # what is pending is found out by a sweep, and so is the record's outcome
+            log.complete(record.id, outcome="unknown", code=lost.code)
+            raise
+        if not applied:
+            log.complete(record.id, outcome="failed", code=errors.Unavailable.code)
+            _give_up(row.id, new)
+            raise errors.Unavailable from None
+    except GatewayError as refusal:
+        log.complete(record.id, outcome="failed", code=refusal.code)
+        _give_up(row.id, new)
+        raise explain_refusal(policy, refusal, hint=find_minimum_age_hint(policy, entry)) from refusal.__cause__
+    _take_over(row.id, new)
+    log.complete(record.id, outcome="succeeded", server=server)
+
+
+def settle_interrupted() -> None:
+    """Find out what became of rotations whose process was killed, and forget old passwords that no server knows."""
+    now = timezone.now()
+    for row in DirectoryConnection.objects.filter(pending_since__lt=now - INTERRUPTED_AFTER):
+        try:
+            _settle(row)
+        except (GatewayError, LdapError) as error:
+            _logger.info("rotation cannot be settled yet", connection=str(row.id), reason=type(error).__name__)
+    for row in DirectoryConnection.objects.filter(rotated_at__lt=now - PREVIOUS_PASSWORD_FOR):
+        if row.previous_bind_password:
+            same = DirectoryConnection.objects.filter(pk=row.pk, rotated_at=row.rotated_at)
+            same.update(previous_bind_password="")
+
+
+def _find_own_account(client: Client, bind_name: str) -> Entry:
+    """The account by its bind name: distinguished, userPrincipalName, or sAMAccountName with its domain."""
+    try:
+        found = client.find(str(DistinguishedName.parse(bind_name)), PASSWORD_ATTRIBUTES)
+    except InvalidValue:
+        account = bind_name.rpartition("\\")[2].partition("@")[0]
+        wanted = Or(Equals("userPrincipalName", bind_name), Equals("sAMAccountName", account))
+        rows = client.search(client.default_naming_context, Scope.SUBTREE, wanted, PASSWORD_ATTRIBUTES, limit=2)
+        entries = list(rows)
+        found = entries[0] if len(entries) == 1 else None
+    if found is None:
+        raise errors.ObjectNotFound("The gateway's own account cannot be found by its bind name.")
+    return found
+
+
+def _intent(client: Client, entry: Entry, write: Modify) -> log.Intent:
+    kind = str(kind_of(entry.object_classes))
+    return log.Intent(
+        operation="directories.rotate-password",
+        target=log.TargetRef(id=entry.guid, kind=kind, distinguished_name=entry.dn),
+        changes=[{"attribute": "unicodePwd", "before": [SECRET], "after": [SECRET]}],
+        evidence=evidence_of(write, entry=entry, schema=client.schema),
+    )
+
+
+def _begin(row: DirectoryConnection, new: str) -> bool:
+    """Keep the pending password, unless the connection has changed or is being rotated; the revision tells all."""
+    untouched = DirectoryConnection.objects.filter(pk=row.pk, revision=row.revision, pending_since=None)
+    return bool(untouched.update(pending_bind_password=new, pending_since=timezone.now(), revision=F("revision") + 1))
+
+
+def _settle(row: DirectoryConnection) -> None:
+    """Find out which password the account has since a rotation was interrupted. Raises Conflict for one under way."""
+    if row.pending_since is None or timezone.now() - row.pending_since < INTERRUPTED_AFTER:
+        raise Conflict("The password of this connection is being rotated.")
+    with errors.translated():
+        client = get_client(row.id)
+        is_new = client.authenticate(row.bind_dn, row.pending_bind_password) is not BindResult.WRONG
+        is_old = not is_new and client.authenticate(row.bind_dn, row.bind_password) is not BindResult.WRONG
+    if is_new:
+        _take_over(row.id, row.pending_bind_password)
+    elif is_old:
+        _give_up(row.id, row.pending_bind_password)
+    else:
+        raise errors.Unavailable("Neither the old nor the new password of the gateway's account is accepted.")
+    row.refresh_from_db()
+
+
+def _lock(connection_id: UUID, pending: str) -> DirectoryConnection | None:
+    """The connection, if this is still the password that is pending and nobody has meddled with the servers."""
+    row = DirectoryConnection.objects.select_for_update().filter(pk=connection_id).first()
+    is_meant = row is not None and row.pending_bind_password == pending and row.is_bind_password_sealed
+    return row if is_meant else None
+
+
+def _take_over(connection_id: UUID, new: str) -> None:
+    """The pending password is the account's now; the old one is tried for a while where it is not known yet."""
+    with transaction.atomic():
+        if (row := _lock(connection_id, new)) is not None:
+            row.previous_bind_password, row.bind_password = row.bind_password, new
+            row.pending_bind_password, row.pending_since, row.rotated_at = "", None, timezone.now()
+            row.save()
+
+
+def _give_up(connection_id: UUID, new: str) -> None:
+    """The directory did not take the pending password."""
+    with transaction.atomic():
+        if (row := _lock(connection_id, new)) is not None:
+            row.pending_bind_password, row.pending_since = "", None
+            row.save()

@@ -1,0 +1,252 @@
+"""Proposals to create an object: one Add that holds everything, the password of an account included."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from directory import errors
+from directory.changes.passwords import explain_refusal, require_acceptable
+from directory.changes.prechecks import (
+    refuse_primary_group_of_new,
+    require_attributes_of,
+    require_free,
+    require_possible_parent,
+)
+from directory.changes.references import parent_of, require_new_members_allowed, resolve_references
+from directory.changes.update import permissions_for_attributes
+from directory.ldap import Add, Entry, Schema, quoted_password
+from directory.ldap.codecs import datetime_to_filetime, decode
+from directory.ldap.dn import DistinguishedName
+from directory.ldap.flags import GroupType, UserAccountControl
+from directory.lookup.access import Reference, client_of, find_parent
+from directory.outcomes.evidence import evidence_of
+from directory.policies.password_policy import PolicyReader
+from directory.protection.rules import protects_its_content, require_may_write
+from directory.queries.reading import read_created
+from directory.shapes.account import AccountPart, GroupCategory, GroupScope
+from directory.shapes.attribute_updates import Bags, pointer
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind, kind_of, permission_for
+from directory.shapes.modifications import Step, read_bags, refusal, require_sense, values_of_new
+from directory.shapes.proposal import SECRET, AttributeChange, Proposal, Target, shown_values
+from directory.shapes.record import PROTECTION_ATTRIBUTES
+from directory.shapes.value_rules import (
+    ACCOUNT_TYPE_OF_KIND,
+    GROUP_SCOPE_BITS,
+    refuse_account_name,
+    refuse_name,
+    replace_bad_characters,
+)
+from gateway.core.call import Call
+from gateway.core.errors import InvalidRequest
+from gateway.core.operation import Risk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewAccount:
+    """What a new user or computer has besides its bags."""
+
+    sam_account_name: str | None = None
+    user_principal_name: str | None = None
+    password: str | None = field(default=None, repr=False)
+    enabled: bool = False
+    options: AccountPart | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewGroup:
+    """What a new group has besides its bags. `sent` are those members that the caller gave, and not their defaults."""
+
+    sam_account_name: str | None = None
+    scope: GroupScope = "global"
+    category: GroupCategory = "security"
+    sent: Collection[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Attributes:
+    """The attributes of the object to be made, and the members of the body they come from by lower-case name."""
+
+    values: dict[str, tuple[bytes, ...]]
+    where: dict[str, str]
+
+    @classmethod
+    def from_steps(cls, steps: Sequence[Step], kind: Kind) -> "_Attributes":
+        """Those of the bags; an empty list gives a new object nothing, so that its name counts as not given."""
+        return cls(
+            {attribute.name: encoded for attribute, encoded in values_of_new(steps, kind=kind)},
+            {step.name: step.where for step in steps if step.values},
+        )
+
+    def __contains__(self, attribute: str) -> bool:
+        return attribute.lower() in self.where
+
+    def set(self, attribute: str, value: bytes, *member: str) -> None:
+        """Give it what a member of the body stands for. Raises AttributesConflict when a bag gives it a value too."""
+        where = pointer(*member)
+        if attribute in self:
+            raise refusal(errors.AttributesConflict, where, f"{attribute} is also in a bag")
+        self.values[attribute] = (value,)
+        self.where[attribute.lower()] = where
+
+
+# What the parts of a creation write: it needs no more than the permission to create, and is no change of anything. The
+# same in a bag is what a change of it would be.
+_OF_CREATIONS = frozenset(
+    {"sAMAccountName", "userPrincipalName", "userAccountControl", "unicodePwd", "groupType"}
+    | {"pwdLastSet", "accountExpires"}
+)
+
+
+def propose_create(
+    call: Call,
+    *,
+    object_class: str,
+    name: str,
+    parent: Reference,
+    bags: Bags,
+    account: NewAccount | None = None,
+    group: NewGroup | None = None,
+) -> Proposal:
+    """The Add of an object of a structural class below a parent.
+
+    Raises InvalidRequest for a class, a name or an expiry that cannot be, AttributesConflict, PasswordRequired,
+    ObjectNotFound for the parent, AlreadyExists when the name or an identifier is taken, PasswordPolicyViolation, and
+    DirectoryRejected for a parent that holds no such class and for attributes that it does not have.
+    """
+    client = client_of(call)
+    schema = client.schema
+    classes, rdn_attribute = _class_of_new(schema, object_class)
+    kind = kind_of(classes)
+    if complaint := refuse_name(name):
+        raise refusal(InvalidRequest, "#/name", complaint)
+    steps = read_bags(bags, schema, kind=kind)
+    require_sense(steps, kind=kind, entry=None)
+    new = _Attributes.from_steps(steps, kind)
+    named = frozenset(new.values)
+    if account is not None:
+        _add_account(new, kind, name, account)
+    if group is not None:
+        _add_group(new, name, group)
+    why_risky = _risk_of_account(new, kind, account)
+
+    container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
+    protected = require_may_write(call, protected=protects_its_content(client, container))
+    identities = resolve_references(call, steps, _changes_of_values(schema, new.values))
+    require_new_members_allowed(call, new.values, identities)
+    dn = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
+    require_possible_parent(schema, classes, container, "#/parent")
+    require_attributes_of(schema, classes, steps)
+    refuse_primary_group_of_new(steps)
+    if client.find(str(dn), ("objectGUID",)) is not None:
+        raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
+    require_free(client, new.values, new.where)
+    policy = None
+    if account is not None and account.password is not None:
+        policy = PolicyReader(client).of_domain()
+        planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})
+        require_acceptable(policy, planned, account.password, pointer="#/password")
+
+    write = Add(str(dn), {"objectClass": (classes[-1].encode(),), **new.values})
+    written = named | (new.values.keys() - _OF_CREATIONS)
+    return Proposal(
+        target=Target(id=None, kind=kind, distinguished_name=str(dn)),
+        changes=(AttributeChange("distinguishedName", (), (write.dn,)), *_changes_of_values(schema, write.attributes)),
+        write=write,
+        answer=lambda: read_created(call, str(dn)),
+        requires=permissions_for_attributes(frozenset(map(str.lower, written))) | {permission_for("create", kind)},
+        attributes=written,
+        protected=protected,
+        risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
+        risk_reason=why_risky,
+        evidence=evidence_of(write),
+        identities={**identities, parent_of(write.dn): container.guid},
+        explain=partial(explain_refusal, policy),
+    )
+
+
+def _class_of_new(schema: Schema, object_class: str) -> tuple[list[str], str]:
+    """The classes from `top` to a structural one, and its naming attribute.
+
+    Raises InvalidRequest unless objects can be made of it.
+    """
+    known = schema.object_class(object_class)
+    if known is None or not known.structural:
+        raise refusal(InvalidRequest, "#/objectClass", f"{object_class!r} is no structural class of the schema")
+    inherited = schema.superclasses(known.name)
+    rdn_attribute = next(
+        (found.rdn_attribute for found in map(schema.object_class, inherited) if found and found.rdn_attribute), None
+    )
+    return inherited[::-1], rdn_attribute or "cn"
+
+
+def _add_account(new: _Attributes, kind: Kind, name: str, account: NewAccount) -> None:
+    """Add what makes it an account. Raises InvalidRequest and AttributesConflict."""
+    options = account.options or AccountPart()
+    sent = options.model_fields_set
+    _set_account_name(new, kind, name, account.sam_account_name)
+    if account.user_principal_name is not None:
+        new.set("userPrincipalName", account.user_principal_name.encode(), "userPrincipalName")
+    if "userAccountControl" not in new or account.enabled or "password_never_expires" in sent:
+        control = ACCOUNT_TYPE_OF_KIND[kind]
+        if not account.enabled:
+            control |= UserAccountControl.ACCOUNTDISABLE
+        if options.password_never_expires:
+            control |= UserAccountControl.DONT_EXPIRE_PASSWD
+        new.set("userAccountControl", str(control.value).encode(), "enabled" if account.enabled else "account")
+    if options.expires_at is not None:
+        new.set("accountExpires", str(datetime_to_filetime(options.expires_at)).encode(), "account")
+    if options.must_change_password:
+        new.set("pwdLastSet", b"0", "account")
+    if account.password is not None:
+        if not account.password:
+            raise refusal(InvalidRequest, "#/password", "must not be empty")
+        new.values["unicodePwd"] = (quoted_password(account.password),)
+
+
+def _risk_of_account(new: _Attributes, kind: Kind, account: NewAccount | None) -> str | None:
+    """Why what becomes of it as an account is a security change, if it is.
+
+    Raises PasswordRequired for an enabled account without a password, whichever path it is made by: without
+    userAccountControl the directory makes a disabled one.
+    """
+    if kind not in ACCOUNT_KINDS or "userAccountControl" not in new:
+        return None
+    control = UserAccountControl(int(new.values["userAccountControl"][0]))
+    if not control & UserAccountControl.ACCOUNTDISABLE:
+        if "unicodePwd" not in new.values:
+            where = new.where["useraccountcontrol"] if account is None else "#/password"
+            raise refusal(errors.PasswordRequired, where, "an enabled account needs a password")
+        return "it creates an enabled account"
+    never_expires = bool(control & UserAccountControl.DONT_EXPIRE_PASSWD)
+    return "it creates an account whose password never expires" if never_expires else None
+
+
+def _set_account_name(new: _Attributes, kind: Kind, name: str, given: str | None) -> None:
+    """The sAMAccountName: as given, else the object's name (as New-ADUser does); a computer's ends with `$`."""
+    if given is None and "sAMAccountName" in new:
+        return
+    chosen = name if given is None else given
+    if kind is Kind.COMPUTER and not chosen.endswith("$"):
+        chosen += "$"
+    if complaint := refuse_account_name(chosen, kind):
+        raise refusal(InvalidRequest, "#/samAccountName", complaint)
+    new.set("sAMAccountName", chosen.encode(), "samAccountName")
+
+
+def _add_group(new: _Attributes, name: str, group: NewGroup) -> None:
+    """Add what makes it a group. Raises AttributesConflict."""
+    if "groupType" not in new or group.sent:
+        bits = GROUP_SCOPE_BITS[group.scope]
+        if group.category == "security":
+            bits |= GroupType.SECURITY_ENABLED
+        new.set("groupType", str(bits.signed).encode(), "type" if "scope" not in group.sent else "scope")
+    if group.sam_account_name is not None:
+        _set_account_name(new, Kind.GROUP, name, group.sam_account_name)
+    elif "sAMAccountName" not in new:
+        new.set("sAMAccountName", replace_bad_characters(name).encode(), "name")
+
+
+def _changes_of_values(schema: Schema, values: Mapping[str, Sequence[bytes]]) -> Iterable[AttributeChange]:
+    for name, encoded in values.items():
+        attribute, secret = schema.attribute(name), name == "unicodePwd"
+        yield AttributeChange(name, (), (SECRET,) if secret else shown_values(attribute, decode(attribute, encoded)))

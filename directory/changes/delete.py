@@ -1,0 +1,138 @@
+"""Proposals to delete an object, alone or with everything below it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from uuid import UUID
+
+from directory import errors
+from directory.changes.deletion_protection import require_deletable
+from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.groups.nesting import require_nobodys_primary_group
+from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope
+from directory.ldap.codecs import decode, is_credential
+from directory.lookup.access import client_of, find_object
+from directory.lookup.visibility import sight_of
+from directory.outcomes.evidence import evidence_of
+from directory.protection.rules import is_protected, protected_among, require_may_write
+from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.proposal import AttributeChange, Proposal
+from directory.shapes.record import PROTECTION_ATTRIBUTES
+from gateway.core.call import Call
+from gateway.core.operation import Risk
+
+# What an administrator needs to know of a deleted object, or a restore to refill it, although nobody can write it.
+_WORTH_KEEPING = frozenset({"objectclass", "objectsid", "memberof", "admincount", "pwdlastset", "lastlogontimestamp"})
+_NOT_WORTH_KEEPING = frozenset(
+    {"name", "cn", "ou", "distinguishedname", "objectcategory", "dscorepropagationdata", "lastlogon", "logoncount"}
+    | {"badpwdcount", "badpasswordtime", "lastlogoff", "codepage", "countrycode", "ntsecuritydescriptor"}
+)
+
+_NAMES_SHOWN = 20
+_KIND_IN_WORDS = {
+    Kind.ORGANIZATIONAL_UNIT: "organizational unit",
+    Kind.SERVICE_ACCOUNT: "service account",
+    Kind.OBJECT: "other object",
+}
+
+
+def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Proposal:
+    """The end of an object. With `recursive` everything below is checked first, and refused whole.
+
+    Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`;
+    DirectoryDenied when the gateway's account may not read what decides about one of them; PrimaryGroup for a
+    group that is the primary one of an account.
+    """
+    client = client_of(call)
+    find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
+    # All readable attributes: the record of the deletion is what a restore is refilled from.
+    entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
+    protected = require_may_write(call, protected=is_protected(client, entry))
+    below = _below(client, entry.dn)
+    if recursive:
+        for descendant in below:
+            _require_judgeable(descendant)
+    judgeable = [descendant for descendant in below if "objectGUID" in descendant]
+    protected = require_may_write(call, protected=protected or bool(protected_among(client, judgeable)))
+    require_deletable(entry)
+    if below and not recursive:
+        raise errors.NotEmpty(objectsBelow=len(below))
+    for descendant in below:
+        require_deletable(descendant)
+    require_nobodys_primary_group(client, (entry, *below), tell=lambda name: sight_of(call).tell(name))
+    write = Delete(entry.dn, tree=bool(below))
+    names = tuple(descendant.dn for descendant in below)
+    return Proposal(
+        target=target_of(entry),
+        changes=(AttributeChange("distinguishedName", (entry.dn, *names), ()), *_before_image(client.schema, entry)),
+        write=write,
+        answer=lambda: None,
+        requires=frozenset(permission_for("delete", kind_of(each.object_classes)) for each in (entry, *below)),
+        protected=protected,
+        risk=Risk.DESTRUCTIVE,
+        warnings=_warnings(client, sight_of(call).confined(entry), below) if call.dry_run else (),
+        evidence=evidence_of(write, entry=entry),
+        identities={**entry.identities, **{each.dn: each.guid for each in (entry, *below)}},
+    )
+
+
+def _below(client: Client, dn: str) -> list[Entry]:
+    """Everything below an object, each with what decides whether it may go."""
+    rows = client.search(dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True)
+    return [entry for entry in rows if entry.dn.lower() != dn.lower()]
+
+
+def _require_judgeable(entry: Entry) -> None:
+    """Refuse what cannot be read, for whoever may read it may be an administrator. Raises DirectoryDenied.
+
+    What is below such an object may not even be listed, but goes with it all the same.
+    """
+    if not all(name in entry for name in ("objectGUID", "objectClass", "nTSecurityDescriptor")):
+        raise errors.DirectoryDenied(
+            f"The gateway's own account may not read {entry.dn}: what would be deleted with it cannot be judged."
+        )
+
+
+def _before_image(schema: Schema, entry: Entry) -> Iterator[AttributeChange]:
+    for name in sorted(entry):
+        attribute = schema.attribute(name)
+        if attribute is None or is_credential(name) or name.lower() in _NOT_WORTH_KEEPING:
+            continue
+        if attribute.confidential:  # kept nowhere but in the directory, as passwords are
+            continue
+        maintained = attribute.system_only or attribute.constructed or attribute.back_link
+        if not maintained or name.lower() in _WORTH_KEEPING:
+            yield AttributeChange(attribute.name, tuple(decode(attribute, entry.values(name))), ())
+
+
+def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str, ...]:
+    """What goes, and what a restore could bring back."""
+    warnings = []
+    if below:
+        told = "1 object below it is" if len(below) == 1 else f"{len(below)} objects below it are"
+        warnings.append(f"{told} deleted too: {_kinds(below)}.")
+    if groups := entry.texts("memberOf"):
+        warnings.append(f"It is a member of {len(groups)} groups: {_shown(groups)}.")
+    if members := entry.values("member"):
+        warnings.append(f"Its {len(members)} members lose the membership.")
+    if not client.is_recycle_bin_enabled():
+        warnings.append(
+            "The recycle bin is not enabled. A restored object keeps its objectGUID, SID, sAMAccountName and access "
+            "control list. Its other attributes and memberships are lost to the directory and given back from the "
+            "operations log; its password is lost."
+        )
+        if below:
+            warnings.append(f"Of the {len(below)} objects below it the operations log keeps no attributes.")
+    return tuple(warnings)
+
+
+def _kinds(entries: Sequence[Entry]) -> str:
+    """How many of each kind, the most frequent first: "9 users, 2 groups"."""
+    counts = Counter(kind_of(entry.object_classes) for entry in entries)
+    return ", ".join(
+        f"{count} {_KIND_IN_WORDS.get(kind, kind)}{'' if count == 1 else 's'}" for kind, count in counts.most_common()
+    )
+
+
+def _shown(names: Sequence[str]) -> str:
+    values = [DistinguishedName.parse(name).rdn_value for name in names[:_NAMES_SHOWN]]
+    return ", ".join(sorted(values)) + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

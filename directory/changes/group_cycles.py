@@ -1,0 +1,62 @@
+"""Groups nested into each other by changes at the same moment, none of which could see the other one coming.
+
+LDAP has no guard over two objects, and a lock would bind only the gateway's own changes. So whoever nests a group looks
+again when it is done: of all changes that close a cycle the last one sees it, and takes itself back. Of two that see it
+both do. Groups alone are looked at: a change of other members costs nothing more.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from uuid import UUID
+
+from directory.errors import GroupCycle
+from directory.groups.ancestry import NESTING_ATTRIBUTES
+from directory.groups.nesting import is_group, require_no_cycle
+from directory.ldap import Client, Entry, Modification, Modify
+from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
+from directory.shapes.proposal import AttributeChange, FollowUp, TakenBack, Target
+
+
+def look_for_cycle(
+    client: Client,
+    target: Target,
+    added: Collection[Entry],
+    write: Modify | None,
+    changes: Sequence[AttributeChange],
+    *,
+    identities: Mapping[str, UUID],
+) -> Callable[[], TakenBack | None] | None:
+    """The look back of a change that adds members to a group (`Proposal.look_back`); None where it needs none."""
+    nested = [member for member in added if is_group(member)]
+    if target.id is None or write is None or not nested:
+        return None
+    guid = target.id
+
+    def look() -> TakenBack | None:
+        group = client.find(guid, (*NESTING_ATTRIBUTES, *EVIDENCE_ATTRIBUTES))
+        if group is None:
+            return None
+        try:
+            require_no_cycle(client, group, nested)
+        except GroupCycle as refusal:
+            undoing = _undoing(write)
+            change = FollowUp(
+                operation="groups.update",
+                target=target,
+                changes=tuple(AttributeChange(each.attribute, each.after, each.before) for each in changes),
+                write=undoing,
+                evidence=evidence_of(undoing, entry=group, schema=client.schema, identities=identities),
+                identities=identities,
+            )
+            return TakenBack(change, refusal)
+        return None
+
+    return look
+
+
+def _undoing(write: Modify) -> Modify:
+    """The modify that undoes all of another one, which removed and added single values, and guarded like it."""
+    steps = tuple(
+        Modification("add" if step.op == "delete" else "delete", step.attribute, step.values)
+        for step in reversed(write.modifications)
+    )
+    return Modify(write.dn, steps, guarded=True)

@@ -1,0 +1,103 @@
+"""The objects that changes refer to, kept by objectGUID beside the names: in the log, and in a change that waits.
+
+A name that was kept means whatever has it by then. What is done later with a change (approving it, reverting it) goes
+by the identities kept with it; how names are resolved in the first place is `references`'.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from audit.deletions import CLOCKS_DIFFER_BY
+from audit.models import OperationRecord
+from audit.redact import ReferenceJson
+from directory.changes.references import parsed, references_of
+from directory.ldap import Client, DistinguishedName, Schema
+from directory.outcomes.evidence import ATTID_OF_NAME
+from directory.shapes.kinds import kind_of
+from directory.shapes.proposal import AttributeChange
+
+RECORDED = "references"
+"""The member of a record's evidence that holds them: by attribute, in the order of `references_of`, null if unknown."""
+_DESCRIBED_BY = ("objectGUID", "objectClass", "sAMAccountName")
+
+
+def changes_of(record: OperationRecord) -> list[AttributeChange]:
+    """What a record says was changed."""
+    return [
+        AttributeChange(change["attribute"], tuple(change["before"]), tuple(change["after"]))
+        for change in record.changes
+    ]
+
+
+def recorded(
+    schema: Schema, changes: Iterable[AttributeChange], identities: Mapping[str, UUID]
+) -> dict[str, list[str | None]]:
+    """What the evidence of a record keeps of the objects its changes refer to."""
+    kept = {}
+    for change in changes:
+        known = [identities.get(name) for name in references_of(schema, change)]
+        if any(known):
+            kept[change.attribute] = [None if guid is None else guid.hex for guid in known]
+    return kept
+
+
+def read_recorded(schema: Schema, evidence: Mapping[str, Any] | None, change: AttributeChange) -> dict[str, UUID]:
+    """The objects that a recorded change referred to, by name, as far as its record has kept them."""
+    kept = (evidence or {}).get(RECORDED, {}).get(change.attribute, ())
+    names = references_of(schema, change)
+    if len(names) != len(kept):
+        return {}
+    return {name: UUID(guid) for name, guid in zip(names, kept, strict=True) if guid is not None}
+
+
+def resolve_as_of(client: Client, names: Iterable[str], moment: datetime) -> dict[str, UUID]:
+    """The objects that have these names now and had them at a moment already, for names kept without identities.
+
+    Every rename and every move is a change of `name`, of the object or of one above it ([MS-ADTS] 3.1.1.5.4.2), and the
+    directory keeps when that was changed last. What cannot be read, or may have been renamed since, is left out.
+    """
+    before = moment - CLOCKS_DIFFER_BY
+    stable: dict[DistinguishedName, UUID | None] = {}
+
+    def find_stable(name: DistinguishedName) -> UUID | None:
+        if name not in stable:
+            entry = client.find(str(name), ("objectGUID", "replPropertyMetaData"))
+            named_at = None if entry is None else entry.changed_at(ATTID_OF_NAME)
+            stable[name] = entry.guid if entry is not None and named_at is not None and named_at <= before else None
+        return stable[name]
+
+    roots = [DistinguishedName.parse(name) for name in client.naming_contexts]
+    found = {}
+    for text in names:
+        name = parsed(text)
+        place = name
+        while name is not None and place is not None and place not in roots and find_stable(place) is not None:
+            place = place.parent
+        if name is not None and name not in roots and place in roots:
+            found[text] = stable[name]
+    return {text: guid for text, guid in found.items() if guid is not None}
+
+
+def described(
+    client: Client, changes: Sequence[AttributeChange], identities: Mapping[str, UUID]
+) -> list[list[ReferenceJson]]:
+    """For people: of each change the objects it refers to, by name, with the account names they have now."""
+    of_each = [
+        {name: identities[name] for name in references_of(client.schema, change) if name in identities}
+        for change in changes
+    ]
+    found = client.read_many({guid for known in of_each for guid in known.values()}, _DESCRIBED_BY)
+    return [
+        [
+            {
+                "name": name,
+                "id": str(guid),
+                "kind": kind_of(found[guid].object_classes).value if guid in found else None,
+                "accountName": found[guid].text("sAMAccountName") if guid in found else None,
+            }
+            for name, guid in known.items()
+        ]
+        for known in of_each
+    ]

@@ -1,0 +1,138 @@
+"""The proposal to add members to a group and to remove others from it, all in one atomic modify."""
+
+from collections.abc import Sequence
+from typing import Literal
+from uuid import UUID
+
+from typing_extensions import TypedDict
+
+from directory import errors
+from directory.changes.group_cycles import look_for_cycle
+from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.groups.ancestry import NESTING_ATTRIBUTES
+from directory.groups.nesting import (
+    MEMBER_ATTRIBUTES,
+    complaint_about_scopes,
+    require_no_cycle,
+    those_with_primary_group,
+)
+from directory.ldap import Entry, Modification, Modify, guid_reference
+from directory.lookup.access import client_of, find_object, find_objects
+from directory.outcomes.evidence import evidence_of
+from directory.protection.rules import is_protected, require_may_write
+from directory.shapes.attribute_updates import MAX_VALUES
+from directory.shapes.inputs import ChangeMembers
+from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.modifications import refusal
+from directory.shapes.proposal import AttributeChange, Proposal
+from gateway.core.call import Call
+from gateway.core.errors import FieldError, InvalidRequest
+from gateway.core.operation import Risk
+
+_GROUP_ATTRIBUTES = (*TARGET_ATTRIBUTES, *NESTING_ATTRIBUTES, "member")
+
+
+class MembersChanged(TypedDict):
+    """How many members came and went, and how many were as asked already."""
+
+    added: int
+    removed: int
+    unchanged: int
+
+
+def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
+    """Add and remove what really changes. Its values guard the modify: a membership changed meanwhile is a lost race.
+
+    Raises TooManyValues, InvalidRequest for an object in both lists, ObjectNotFound naming the one that does not exist,
+    Forbidden when one is outside the caller's scopes, PrimaryGroup, GroupCycle, and DirectoryRejected when the scopes
+    of groups forbid a member.
+    """
+    adding, removing = _read(body)
+    client = client_of(call)
+    group = find_object(call, id, kinds=KINDS_OF_NOUN["groups"], attributes=_GROUP_ATTRIBUTES)
+    protected = require_may_write(call, protected=is_protected(client, group))
+    found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
+    for guid, where in (adding | removing).items():
+        if guid not in found:
+            raise refusal(errors.ObjectNotFound, where, f"there is no object {guid}")
+
+    fixed = those_with_primary_group(group, found.values())
+    for guid in fixed & removing.keys():
+        raise refusal(errors.PrimaryGroup, removing[guid], f"it is the primary group of {found[guid].dn}")
+    listed = frozenset(group.values("member"))  # the directory spells a name in one way wherever it occurs
+    members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed}
+    added = [found[guid] for guid in adding if guid not in members]
+    removed = [found[guid] for guid in removing if guid in members]
+    if complaint := complaint_about_scopes(group, added):
+        member, reason = complaint
+        raise refusal(errors.DirectoryRejected, adding[member.guid], reason)
+    require_no_cycle(client, group, added)
+
+    write = _write(group, added, removed)
+    changes = _change(added, removed)
+    risk, why_risky = _risk(added, removed)
+    answer: MembersChanged = {
+        "added": len(added),
+        "removed": len(removed),
+        "unchanged": len(found) - len(added) - len(removed),
+    }
+    target = target_of(group)
+    identities = {entry.dn: entry.guid for entry in (*added, *removed)}
+    return Proposal(
+        target=target,
+        changes=changes,
+        write=write,
+        answer=lambda: answer,
+        protected=protected,
+        risk=risk,
+        risk_reason=why_risky,
+        evidence=evidence_of(write, entry=group, schema=client.schema, identities=identities) if write else {},
+        identities=identities,
+        look_back=look_for_cycle(client, target, added, write, changes, identities=identities),
+    )
+
+
+def _read(body: ChangeMembers) -> tuple[dict[UUID, str], dict[UUID, str]]:
+    """Whom to add and whom to remove, each once, with the pointer to where the body says so first."""
+    for name, guids in (("add", body.add), ("remove", body.remove)):
+        if len(guids) > MAX_VALUES:
+            detail = f"more than {MAX_VALUES} members"
+            raise errors.TooManyValues(
+                f"{name}: {detail}",
+                errors=[FieldError(errors.TooManyValues.code, detail, pointer=f"#/{name}")],
+                maxValues=MAX_VALUES,
+            )
+    adding, removing = _pointers("add", body.add), _pointers("remove", body.remove)
+    for guid, where in removing.items():
+        if guid in adding:
+            raise refusal(InvalidRequest, where, f"{guid} is also in the list to add")
+    return adding, removing
+
+
+def _pointers(name: str, guids: Sequence[UUID]) -> dict[UUID, str]:
+    found: dict[UUID, str] = {}
+    for index, guid in enumerate(guids):
+        found.setdefault(guid, f"#/{name}/{index}")
+    return found
+
+
+def _write(group: Entry, added: Sequence[Entry], removed: Sequence[Entry]) -> Modify | None:
+    steps: tuple[tuple[Literal["delete", "add"], Sequence[Entry]], ...] = (("delete", removed), ("add", added))
+    modifications = tuple(
+        Modification(op, "member", tuple(member.dn.encode() for member in members)) for op, members in steps if members
+    )
+    return Modify(guid_reference(group.guid), modifications, guarded=True) if modifications else None
+
+
+def _change(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[AttributeChange, ...]:
+    """A membership is recorded as what was added and removed (contract section 8)."""
+    if not added and not removed:
+        return ()
+    names = [tuple(member.dn for member in members) for members in (removed, added)]
+    return (AttributeChange("member", *names),)
+
+
+def _risk(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[Risk, str | None]:
+    if added:
+        return Risk.SECURITY, "it adds members to the group"
+    return (Risk.DESTRUCTIVE, "it removes members from the group") if removed else (Risk.ORDINARY, None)

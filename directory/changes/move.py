@@ -1,0 +1,200 @@
+"""Proposals to move an object to another parent and to give it another name: one modifyDN each.
+
+AD takes distinguished names only for this write (`directory.ldap.Rename`), so a name is resolved by objectGUID right
+before, and the answer is compared with it afterwards.
+"""
+
+import re
+from collections.abc import Collection
+from uuid import UUID
+
+from directory import errors
+from directory.changes.deletion_protection import require_deletable
+from directory.changes.prechecks import require_possible_parent
+from directory.changes.references import parent_of
+from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Rename, Scope, make_rdn
+from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
+from directory.lookup.visibility import sight_of
+from directory.outcomes.evidence import evidence_of
+from directory.policies.group_policy import inheritance_warnings
+from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
+from directory.queries.reading import read_changed
+from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.modifications import refusal
+from directory.shapes.proposal import AttributeChange, Proposal
+from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
+from directory.shapes.value_rules import refuse_name
+from gateway.core.call import Call
+from gateway.core.errors import InvalidRequest
+from gateway.core.operation import Risk
+
+_FIRST_COMPONENT = re.compile(r"(?:[^\\,]|\\.)+")
+_COUNTED_BELOW = 10_000
+"""Objects below are counted up to so many: more is a number nobody needs exactly."""
+
+
+def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Proposal:
+    """Another parent, the same name.
+
+    Raises ObjectNotFound for the object and the parent, Forbidden when either or the present parent is outside the
+    scopes, DeletionProtected (a move needs the right to delete, [MS-ADTS] 3.1.1.5.4.1.1), MoveBelowItself,
+    AlreadyExists, and DirectoryRejected for a parent that holds no such class.
+    """
+    client = client_of(call)
+    entry, protected = _find(call, id, noun, descriptor=True)
+    container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
+    stays = container.guid.bytes_le in entry.values("parentGUID")
+    protected = require_may_write(call, protected=protected or (not stays and protects_its_content(client, container)))
+    old = DistinguishedName.parse(entry.dn)
+    if DistinguishedName.parse(container.dn).is_within(old):
+        raise errors.MoveBelowItself
+    rdn = _spelled_rdn(entry.dn)
+    write = None
+    if not stays:
+        require_deletable(entry)
+        require_possible_parent(client.schema, entry.object_classes, container, "#/parent")
+        write = Rename(entry.dn, rdn, container.dn)
+    kind = kind_of(entry.object_classes)
+    warnings: tuple[str, ...] = ()
+    if call.dry_run and write is not None:
+        warnings = (*_below_warnings(client, entry), *inheritance_warnings(client, entry, container.dn, sight_of(call)))
+    return _propose(
+        call,
+        entry,
+        write,
+        new_dn=f"{rdn},{container.dn}",
+        protected=protected,
+        new_parent=container.guid,
+        risk_reason="it moves an organizational unit" if kind is Kind.ORGANIZATIONAL_UNIT else None,
+        warnings=warnings,
+    )
+
+
+def propose_rename(call: Call, *, noun: str, id: UUID, name: str) -> Proposal:
+    """Another name, the same parent; one that differs in case only is another.
+
+    Raises InvalidRequest for a name that cannot be, ObjectNotFound, Forbidden and AlreadyExists.
+    """
+    if complaint := refuse_name(name):
+        raise refusal(InvalidRequest, "#/name", complaint)
+    client = client_of(call)
+    entry, protected = _find(call, id, noun)
+    old = DistinguishedName.parse(entry.dn)
+    rdn = make_rdn(old.rdn_attribute, name)
+    write = None if name == entry.text("name") else Rename(entry.dn, rdn)
+    kind = kind_of(entry.object_classes)
+    warnings: tuple[str, ...] = ()
+    if call.dry_run and write is not None:
+        warnings = (*_below_warnings(client, entry), *_names_that_stay(kind))
+    return _propose(
+        call,
+        entry,
+        write,
+        new_dn=f"{rdn},{old.parent}",
+        protected=protected,
+        requires=frozenset({permission_for("update", kind)}),
+        warnings=warnings,
+    )
+
+
+def _find(call: Call, id: UUID, noun: str, *, descriptor: bool = False) -> tuple[Entry, bool]:
+    """The object, with its present parent inside the scopes: the base of a scope stays where and what it is.
+
+    And whether it is protected, or holds an object that is; Forbidden when the caller may not write such.
+    """
+    find_object(call, id, kinds=KINDS_OF_NOUN[noun])
+    wanted = (*TARGET_ATTRIBUTES, "parentGUID", "gPOptions", "instanceType")
+    client = client_of(call)
+    entry = client.read(id, wanted, descriptor=descriptor)
+    require_inside_scopes(call, entry.dn, str(DistinguishedName.parse(entry.dn).parent))
+    protected = is_protected(client, entry) or (_has_children(client, entry) and holds_protected(client, entry.dn))
+    require_may_write(call, protected=protected)
+    if (entry.integer("instanceType") or 0) & InstanceType.HEAD_OF_NAMING_CONTEXT:
+        raise errors.DirectoryRejected("The root of a naming context has no other place and no other name.")
+    return entry, protected
+
+
+def _spelled_rdn(dn: str) -> str:
+    """The first component as the directory spells it; servers differ in what they escape."""
+    found = _FIRST_COMPONENT.match(dn)
+    return found[0] if found else DistinguishedName.parse(dn).rdn
+
+
+def _propose(
+    call: Call,
+    entry: Entry,
+    write: Rename | None,
+    *,
+    new_dn: str,
+    protected: bool,
+    new_parent: UUID | None = None,
+    requires: Collection[str] = (),
+    risk_reason: str | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Proposal:
+    client = client_of(call)
+    if write is not None:
+        _require_free(client, entry, new_dn)
+    return Proposal(
+        target=target_of(entry),
+        changes=(AttributeChange("distinguishedName", (entry.dn,), (new_dn,)),) if write else (),
+        write=write,
+        answer=lambda: _read_at(call, entry.guid, new_dn if write else None),
+        requires=frozenset(requires),
+        protected=protected,
+        risk=Risk.DESTRUCTIVE if risk_reason else Risk.ORDINARY,
+        risk_reason=risk_reason,
+        warnings=warnings,
+        evidence=evidence_of(write, entry=entry, schema=client.schema) if write else {},
+        identities=_parents(entry, new_dn, new_parent) if write else {},
+    )
+
+
+def _parents(entry: Entry, new_dn: str, new_parent: UUID | None) -> dict[str, UUID]:
+    """The objectGUIDs of the parents before and after, by name; without a new one it stays where it is."""
+    computed = entry.values("parentGUID")
+    parents = {} if new_parent is None else {parent_of(new_dn): new_parent}
+    return {parent_of(entry.dn): UUID(bytes_le=computed[0]), **parents} if computed else parents
+
+
+def _require_free(client: Client, entry: Entry, new_dn: str) -> None:
+    """Refuse early what the directory would refuse; an object may take its own name in another spelling."""
+    other = client.find(new_dn, ("objectGUID",))
+    if other is not None and other.guid != entry.guid:
+        name = DistinguishedName.parse(new_dn).rdn_value
+        raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
+
+
+def _read_at(call: Call, guid: UUID, expected: str | None) -> DirectoryObject:
+    """The record after the write. Elsewhere than expected: the name stood for another object when it was sent."""
+    record = read_changed(call, guid)
+    if expected is not None and DistinguishedName.parse(record["distinguishedName"]) != DistinguishedName.parse(
+        expected
+    ):
+        raise errors.VersionMismatch
+    return record
+
+
+def _has_children(client: Client, entry: Entry) -> bool:
+    return any(True for _ in client.search(entry.dn, Scope.ONE_LEVEL, attributes=("objectGUID",), limit=1))
+
+
+def _below_warnings(client: Client, entry: Entry) -> tuple[str, ...]:
+    rows = client.search(entry.dn, Scope.SUBTREE, attributes=("objectGUID",), limit=_COUNTED_BELOW + 2)
+    below = sum(1 for _ in rows) - 1
+    if below <= 0:
+        return ()
+    count = f"More than {_COUNTED_BELOW}" if below > _COUNTED_BELOW else str(below)
+    return (f"{count} objects below it get another distinguished name.",)
+
+
+_STAYING_NAMES = {
+    **dict.fromkeys(ACCOUNT_KINDS, "its sAMAccountName, userPrincipalName and displayName stay."),
+    Kind.COMPUTER: "its sAMAccountName, dNSHostName and service principal names stay, and the machine keeps its name.",
+    Kind.GROUP: "its sAMAccountName stays.",
+}
+
+
+def _names_that_stay(kind: Kind) -> tuple[str, ...]:
+    return (f"Only the object is renamed: {_STAYING_NAMES[kind]}",) if kind in _STAYING_NAMES else ()

@@ -1,0 +1,200 @@
+"""Proposals to set an account's password (a reset) and to change it knowing the present one.
+
+Every connection to a directory is over TLS (`directory.ldap` opens no other), as Active Directory demands for these
+writes. A password that was just replaced may still open the account for an hour: the directory's doing, not ours.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from uuid import UUID
+
+from directory import errors
+from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
+from directory.ldap import Entry, LdapError, Modification, Modify, filetime_to_datetime, quoted_password
+from directory.ldap.dn import guid_reference
+from directory.ldap.flags import UserAccountControl
+from directory.lookup.access import client_of, find_object
+from directory.outcomes.evidence import evidence_of
+from directory.policies.password_generator import generate_password
+from directory.policies.password_policy import (
+    RESULTANT_POLICY,
+    PasswordPolicy,
+    contains_name,
+    find_violation,
+    is_exempt,
+    policy_for,
+    policy_of,
+)
+from directory.protection.rules import is_protected, require_may_write
+from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.modifications import Delta
+from directory.shapes.passwords import PasswordReset
+from directory.shapes.proposal import SECRET, AttributeChange, Proposal
+from gateway.core.call import Call
+from gateway.core.errors import FieldError, GatewayError
+from gateway.core.rate_limits import count_password_change
+from gateway.core.shapes import render_timestamp
+
+_COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
+PASSWORD_ATTRIBUTES = (
+    *TARGET_ATTRIBUTES,
+    *(RESULTANT_POLICY, _COMPUTED_CONTROL, "sAMAccountName", "displayName", "pwdLastSet", "lockoutTime"),
+)
+"""What an account must have been read with to have its password set or changed."""
+_NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))
+_ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
+
+
+def propose_reset(
+    call: Call, *, noun: str, id: UUID, new_password: str | None, must_change: bool, unlock: bool
+) -> Proposal:
+    """Replace the password, and pwdLastSet and lockoutTime as asked, in one modify; None lets one be generated.
+
+    Neither the history nor the minimum age holds for a reset ([MS-SAMR] 3.1.1.7.1). There is no old value that could
+    guard the modify: If-Match is compared before the write, not by it. Raises PasswordPolicyViolation for what the
+    policy certainly refuses.
+    """
+    client = client_of(call)
+    schema = client.schema
+    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=PASSWORD_ATTRIBUTES)
+    protected = require_may_write(call, protected=is_protected(client, entry))
+    generated = None
+    if new_password is None:
+        policy = policy_of(client, entry)
+        new_password = generated = generate_password(
+            policy, account_name=entry.text("sAMAccountName"), display_name=entry.text("displayName")
+        )
+    else:
+        policy = policy_for(client, entry, new_password)
+        require_acceptable(policy, entry, new_password)
+    setting = Modification("replace", "unicodePwd", (quoted_password(new_password),))
+    delta = Delta([setting], [_NEW_PASSWORD])
+    if must_change:
+        change_integer(delta, schema, entry, "pwdLastSet", 0)
+        if entry.integer("pwdLastSet") == 0:  # it would become the present time, as with every new password
+            delta.modifications.append(Modification("replace", "pwdLastSet", (b"0",)))
+    if unlock and entry.integer("lockoutTime"):
+        change_integer(delta, schema, entry, "lockoutTime", 0)
+    target = guid_reference(entry.guid)
+    answer: PasswordReset = {"generatedPassword": generated}
+    return Proposal(
+        target=target_of(entry),
+        changes=tuple(delta.changes),
+        write=Modify(target, tuple(delta.modifications)),
+        answer=lambda: answer,
+        requires=frozenset({"directory.unlock_account"}) if unlock else frozenset(),
+        protected=protected,
+        warnings=(
+            *_warnings(policy, entry, None if generated else new_password),
+            *_warnings_of_reset(entry, must_change=must_change, unlock=unlock),
+        ),
+        # The password alone tells: its version grows with every new one, that of a 0 written over a 0 does not.
+        evidence=evidence_of(Modify(target, (setting,)), entry=entry, schema=schema),
+        secret=generated,
+        explain=partial(explain_refusal, policy),
+    )
+
+
+def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, new: str) -> Proposal:
+    """Delete the present password and add the new one in one modify, as Active Directory has it for a change.
+
+    History and minimum age hold. A wrong present password counts towards the account's lock-out (badPwdCount grows by
+    one for each, measured on Samba 4.17), and this must be no way to guess either: so each try is counted for the
+    account, however it was named, and over the limit (three in five minutes by default) the directory does not hear
+    of it.
+    A disabled or expired account may change its password, one that is locked out may not.
+    Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
+    """
+    client = client_of(call)
+    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=PASSWORD_ATTRIBUTES)
+    protected = require_may_write(call, protected=is_protected(client, entry))
+    # A dry run tries nothing, and an approved change was counted when it was asked for.
+    if call.directory is not None and call.change_request_id is None and not call.dry_run:
+        count_password_change(entry.guid)
+    policy = policy_of(client, entry)
+    require_acceptable(policy, entry, new)
+    write = Modify(
+        guid_reference(entry.guid),
+        (
+            Modification("delete", "unicodePwd", (quoted_password(current),)),
+            Modification("add", "unicodePwd", (quoted_password(new),)),
+        ),
+    )
+    too_early = find_minimum_age_hint(policy, entry)
+    return Proposal(
+        target=target_of(entry),
+        changes=(_NEW_PASSWORD,),
+        write=write,
+        answer=lambda: None,
+        protected=protected,
+        warnings=(*_warnings(policy, entry, new), *([too_early] if too_early else [])),
+        evidence=evidence_of(write, entry=entry, schema=client.schema),
+        explain=partial(explain_refusal, policy, hint=too_early),
+    )
+
+
+def require_acceptable(
+    policy: PasswordPolicy | None, entry: Entry, password: str, *, pointer: str = "#/newPassword"
+) -> None:
+    """Raise PasswordPolicyViolation for what the policy certainly refuses; the directory decides about the rest."""
+    if policy is None or is_exempt(entry):
+        return
+    if violation := find_violation(policy, password):
+        detail = f"The password does not meet the policy: {violation}."
+        named = FieldError(errors.PasswordPolicyViolation.code, detail, pointer=pointer)
+        raise errors.PasswordPolicyViolation(detail, errors=[named], policy=policy.as_json())
+
+
+def _warnings(policy: PasswordPolicy | None, entry: Entry, given: str | None) -> Iterator[str]:
+    """What the directory may make of it, which only it can tell."""
+    yield "The password that is replaced may still open the account for up to an hour."
+    if policy is None:
+        yield "The gateway's account may not read the password policy that applies here: the directory decides by it."
+    names = {"account_name": entry.text("sAMAccountName"), "display_name": entry.text("displayName")}
+    if given is not None and not is_exempt(entry) and contains_name(given, **names):
+        yield "The password contains a part of the account's names, which Windows refuses."
+    if _is_locked_out(entry):
+        yield "The account is locked out."
+
+
+def _warnings_of_reset(entry: Entry, *, must_change: bool, unlock: bool) -> Iterator[str]:
+    control = UserAccountControl(entry.integer("userAccountControl") or 0)
+    if _is_locked_out(entry) and not unlock:
+        yield "A new password does not unlock it."
+    if control & UserAccountControl.ACCOUNTDISABLE:
+        yield "The account is disabled, and a new password does not enable it."
+    if control & UserAccountControl.SMARTCARD_REQUIRED:
+        yield "The account signs in with a smart card; no password opens it."
+    if must_change and control & UserAccountControl.DONT_EXPIRE_PASSWD:
+        yield "The account's password never expires, so nobody will be asked to change it."
+    if not must_change and entry.integer("pwdLastSet") == 0:
+        yield "The password had to be changed at the next sign-in; without mustChange it no longer has to be."
+
+
+def _is_locked_out(entry: Entry) -> bool:
+    return bool((entry.integer(_COMPUTED_CONTROL) or 0) & UserAccountControl.LOCKOUT)
+
+
+def find_minimum_age_hint(policy: PasswordPolicy | None, entry: Entry) -> str | None:
+    """Until when the minimum age stands in the way of a change, as a sentence. It does not where one is due (0)."""
+    last = filetime_to_datetime(entry.integer("pwdLastSet") or 0)
+    if policy is None or last is None or last + policy.minimum_age <= datetime.now(UTC):
+        return None
+    until = render_timestamp((last + policy.minimum_age + timedelta(seconds=1)).replace(microsecond=0))
+    return f"The password was changed less than the minimum age ago and cannot be changed again before {until}."
+
+
+def explain_refusal(policy: PasswordPolicy | None, refusal: GatewayError, *, hint: str | None = None) -> GatewayError:
+    """What the directory's refusal of a write with a password means for this account, with the policy."""
+    if isinstance(refusal, errors.PasswordPolicyViolation):
+        asked = f" It asks for {policy.describe()}." if policy else ""
+        detail = f"{refusal.title}.{asked}{f' {hint}' if hint else ''}"
+        return errors.PasswordPolicyViolation(detail, policy=policy.as_json() if policy else None)
+    cause = refusal.__cause__
+    if isinstance(cause, LdapError) and cause.hex_code == _ACCOUNT_LOCKED_OUT:
+        return errors.DirectoryRejected(
+            "The account is locked out: its password cannot be changed before it is unlocked, only reset.",
+            directoryMessage=cause.message,
+        )
+    return refusal

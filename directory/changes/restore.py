@@ -1,0 +1,202 @@
+"""Proposals to restore a deleted object: one reanimating modify, refilled from the operations log where AD lost values.
+
+What comes back depends on the recycle bin: an object in it has kept everything; a tombstone keeps its identity (GUID,
+SID, sAMAccountName, access control list) and loses most else, the password and all memberships included.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from audit.deletions import last_deletion
+from directory import errors
+from directory.changes.prechecks import require_possible_parent
+from directory.changes.references import parent_of
+from directory.changes.restore_from_log import Image, Refill, image_of, refill_from
+from directory.changes.restored_links import Returning, find_returning
+from directory.changes.update import TARGET_ATTRIBUTES
+from directory.ldap import (
+    Client,
+    DistinguishedName,
+    Entry,
+    Equals,
+    Modification,
+    Modify,
+    Scope,
+    decode,
+    guid_reference,
+    make_rdn,
+)
+from directory.ldap.writes.reanimation import reanimate
+from directory.lookup.access import Reference, client_of, find_object, find_parent
+from directory.outcomes.evidence import evidence_of
+from directory.protection.governing import places_of
+from directory.protection.rules import is_protected, protects_its_content, require_may_write
+from directory.queries.deleted_objects import (
+    deleted_at,
+    deleted_objects_container,
+    find_deleted,
+    former_parent,
+    is_recyclable,
+    last_known_rdn,
+)
+from directory.queries.reading import read_record
+from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
+from directory.shapes.modifications import refusal
+from directory.shapes.proposal import AttributeChange, FollowUp, Proposal, Target
+from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
+from directory.shapes.value_rules import refuse_name
+from gateway.core.call import Call
+from gateway.core.errors import GatewayError, InvalidRequest
+from gateway.core.operation import Risk
+
+_UPDATE_OF_KIND = {Kind.USER: "users.update", Kind.COMPUTER: "computers.update"}
+
+
+def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str | None) -> Proposal:
+    """The modify that makes a deleted object live again, where it was or below `parent`, as it was called or as `name`.
+
+    Raises InvalidRequest for a name that cannot be, ObjectNotFound for the object and the parent, Forbidden for what is
+    outside the scopes, ParentDeleted without `parent` when the last known one is gone, AlreadyExists when the name, the
+    sAMAccountName or the userPrincipalName is in use by now, DirectoryRejected for a parent that holds no such class.
+    """
+    if name is not None and (complaint := refuse_name(name)):
+        raise refusal(InvalidRequest, "#/name", complaint)
+    client = client_of(call)
+    entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES, *sorted(client.schema.linked)), identities=True)
+    was_governing = places_of(client).govern_below(former_parent(client, entry) or "")
+    protected = require_may_write(call, protected=was_governing or is_protected(client, entry))
+    if parent is None:
+        container = _last_parent(call, client, entry)
+    else:
+        container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
+    protected = require_may_write(call, protected=protected or protects_its_content(client, container))
+    require_possible_parent(client.schema, entry.object_classes, container, None if parent is None else "#/parent")
+    rdn = last_known_rdn(entry)
+    if name is not None:
+        rdn = make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, name)
+    new_dn = f"{rdn},{container.dn}"
+    is_whole = is_recyclable(entry, recycle_bin=client.is_recycle_bin_enabled())
+    image = None if is_whole else _image(call, client, entry)
+    _require_free(client, entry, new_dn, {} if image is None else image.values)
+    returning = find_returning(call, client, entry) if is_whole else Returning()
+    refill = Refill() if image is None else refill_from(call, image, entry, new_dn)
+    write = reanimate(entry.dn, new_dn, refill.steps)
+    kind = kind_of(entry.object_classes)
+    target = Target(id=entry.guid, kind=kind, distinguished_name=new_dn, version=version_of(entry))
+    password_kept = _password_kept(client, entry, target) if is_whole else None
+    warnings: tuple[str, ...] = ()
+    if call.dry_run:
+        warnings = (
+            *_what_comes_back(kind, refill, is_whole=is_whole, image=image),
+            *(() if password_kept is None else ("Its password counts as set at the moment of the restore.",)),
+            *_left_below(client, entry),
+        )
+    return Proposal(
+        target=target,
+        changes=(
+            AttributeChange("distinguishedName", (entry.dn,), (new_dn,)),
+            AttributeChange("isDeleted", ("TRUE",), ()),
+            *refill.changes,
+            *returning.changes,
+        ),
+        write=write,
+        # With the memberships: they come back one by one, and the answer shows which did.
+        answer=lambda: read_record(
+            call, entry.guid, kinds=frozenset(Kind), attributes=sorted(DEFAULT_ATTRIBUTES[kind] | {"memberOf"})
+        ),
+        requires=returning.requires,
+        protected=protected or returning.joins_protected or refill.joins_protected,
+        risk=Risk.SECURITY,
+        warnings=warnings,
+        evidence=evidence_of(write, entry=entry),
+        identities={**refill.identities, **returning.identities, parent_of(new_dn): container.guid},
+        explain=lambda refusal: _explained(client, entry, refusal),
+        follow_ups=tuple(refill.follow_ups) if password_kept is None else (password_kept,),
+    )
+
+
+def _password_kept(client: Client, entry: Entry, target: Target) -> FollowUp | None:
+    """What lets the account sign in with the password it has kept, where the restore makes it change that first.
+
+    Samba does (see `reworded`). The time of the last change is lost with that: only the present one can be written.
+    """
+    attribute = client.schema.attribute("pwdLastSet")
+    if attribute is None or attribute.attid is None or not entry.integer("pwdLastSet") or not client.is_samba():
+        return None
+    steps = (Modification("delete", attribute.name, (b"0",)), Modification("add", attribute.name, (b"-1",)))
+    write = Modify(guid_reference(entry.guid), steps, guarded=True)
+    before, after = (decode(attribute, step.values)[0] for step in steps)
+    evidence = evidence_of(write, entry=entry, schema=client.schema)
+    evidence["versions"][str(attribute.attid)] += 1  # the restore itself is the first to change it
+    return FollowUp(
+        operation=_UPDATE_OF_KIND.get(Kind(target.kind), "objects.update"),
+        target=target,
+        changes=(AttributeChange(attribute.name, (before,), (after,)),),
+        write=write,
+        evidence=evidence,
+    )
+
+
+def _explained(client: Client, entry: Entry, refusal: GatewayError) -> GatewayError:
+    """Samba has no words for an object that is no longer deleted: somebody else restored it meanwhile."""
+    if isinstance(refusal, errors.DirectoryFailed):
+        with errors.translated():
+            if client.find(entry.guid, ("objectGUID",)) is not None:
+                return errors.VersionMismatch()
+    return refusal
+
+
+def _last_parent(call: Call, client: Client, entry: Entry) -> Entry:
+    known = entry.identities.get(entry.text("lastKnownParent") or "")
+    parent = None if known is None else client.find(known, ("objectGUID",))
+    if parent is None:
+        raise errors.ParentDeleted("The container the object was in is deleted: name another parent.")
+    return find_object(call, parent.guid, attributes=PROTECTION_ATTRIBUTES)
+
+
+def _image(call: Call, client: Client, entry: Entry) -> Image | None:
+    """What the log knows of the object from the record of this deletion."""
+    moment = deleted_at(entry, client.schema)
+    if moment is None or call.directory is None:
+        return None
+    deletion = last_deletion(call.directory.id, entry.guid, deleted_at=datetime.fromisoformat(moment))
+    return None if deletion is None else image_of(client, deletion)
+
+
+def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str, Sequence[str]]) -> None:
+    """Refuse early what the directory would refuse, or what it would not notice: names that others have by now."""
+    if client.find(new_dn, ("objectGUID",)) is not None:
+        taken = DistinguishedName.parse(new_dn).rdn_value
+        raise errors.AlreadyExists(
+            f"There is an object with the name {taken!r} in this container already: restore it under another name."
+        )
+    for attribute in ("sAMAccountName", "userPrincipalName"):
+        text = entry.text(attribute) or next(iter(image.get(attribute, ())), None)
+        if text is None:
+            continue
+        rows = client.search(client.default_naming_context, Scope.SUBTREE, Equals(attribute, text), (), limit=1)
+        if any(True for _ in rows):
+            raise errors.AlreadyExists(f"The {attribute} {text!r} is in use by another object.")
+
+
+def _what_comes_back(kind: Kind, refill: Refill, *, is_whole: bool, image: Image | None) -> Sequence[str]:
+    if is_whole:
+        return ("The recycle bin has kept the object's attributes and memberships: they come back with it.",)
+    warnings = ["It is a tombstone: the directory has lost most of its attributes and all memberships."]
+    if image is None:
+        warnings.append("The operations log holds no record of this deletion: they stay lost.")
+    elif refill.steps or refill.follow_ups:
+        warnings.append("What the operations log holds of them is given back, as the changes show.")
+    if kind in ACCOUNT_KINDS:
+        warnings.append("The password is lost: nobody can sign in with the account before it has a new one.")
+    return (*warnings, *refill.warnings)
+
+
+def _left_below(client: Client, entry: Entry) -> tuple[str, ...]:
+    """What was in the object when it was deleted does not come back with it."""
+    container = deleted_objects_container(client)
+    in_it = Equals("lastKnownParent", entry.dn)
+    rows = client.search(container.dn, Scope.ONE_LEVEL, in_it, ("objectGUID",), deleted=True)
+    count = sum(1 for _ in rows)
+    return (f"{count} objects directly below it stay deleted: restore them afterwards.",) if count else ()

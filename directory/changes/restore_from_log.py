@@ -1,0 +1,231 @@
+"""What the operations log can give back to a deleted object: attributes in the restoring write, memberships after it.
+
+A tombstone keeps its identity and little else ([MS-ADTS] 3.1.1.5.5.1); the record of the deletion holds the rest.
+Never a password, and nothing that the directory maintains itself. Pure but for looking at what values refer to.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from audit.models import OperationRecord
+from audit.redact import SECRET
+from directory.changes.identities import changes_of, read_recorded, resolve_as_of
+from directory.changes.references import references_of
+from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.groups.nesting import is_group
+from directory.ldap import (
+    Client,
+    Entry,
+    Equals,
+    Modification,
+    Modify,
+    Scope,
+    decode,
+    encode,
+    guid_reference,
+    may_refer,
+    names_in,
+    with_names,
+)
+from directory.ldap.codecs import is_credential
+from directory.ldap.dn import DistinguishedName
+from directory.ldap.errors import InvalidValue
+from directory.ldap.schema import AttributeType
+from directory.lookup.access import client_of, is_within_any, scope_bases
+from directory.outcomes.evidence import evidence_of
+from directory.protection.rules import protected_among
+from directory.shapes.proposal import AttributeChange, FollowUp, shown_values
+from directory.shapes.value_rules import MAINTAINED_BY_DIRECTORY, NAMING
+from gateway.core.call import Call
+
+# What a tombstone keeps, and what the directory gives a restored account anew: an account without a password has to
+# set one, and a primary group must be one that it is a member of.
+_NOT_REFILLED = (
+    MAINTAINED_BY_DIRECTORY
+    | NAMING
+    | {"useraccountcontrol", "samaccountname", "grouptype", "primarygroupid", "pwdlastset", "lockouttime"}
+)
+# Rights over others and second identities: given back to nobody who did not ask for them. (Windows lets only a
+# privilege of its own write the first, and nobody the last.)
+_TO_BE_GIVEN_ANEW = frozenset(
+    {
+        *("msds-allowedtodelegateto", "msds-allowedtoactonbehalfofotheridentity", "msds-keycredentiallink"),
+        *("altsecurityidentities", "sidhistory"),
+    }
+)
+# Domain Users, Guests, Computers ([MS-DTYP] 2.4.2.4)
+_DEFAULT_PRIMARY_GROUPS = frozenset({"513", "514", "515"})
+_SHOWN = 20
+
+
+@dataclass(slots=True)
+class Refill:
+    """`steps` belong into the restoring modify, `follow_ups` come after it; `warnings` say what is left out and why.
+
+    `joins_protected` is whether one of the groups that the object joins again is protected. `identities` are the
+    objects that the changes refer to, by name.
+    """
+
+    steps: list[Modification] = field(default_factory=list)
+    changes: list[AttributeChange] = field(default_factory=list)
+    follow_ups: list[FollowUp] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    joins_protected: bool = False
+    identities: dict[str, UUID] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What an object was like when it was deleted, by the record of that: its values, by attribute.
+
+    `present` are the objects that these values name, by name as it was, as far as they are known and there (again).
+    """
+
+    values: Mapping[str, Sequence[str]]
+    present: Mapping[str, Entry]
+
+
+def image_of(client: Client, deletion: OperationRecord) -> Image:
+    """The image that the record of a deletion holds. An older one kept names alone, which may be others' by now."""
+    changes = [change for change in changes_of(deletion) if SECRET not in change.before]
+    identities: dict[str, UUID] = {}
+    names: set[str] = set()
+    for change in changes:
+        if change.attribute.lower() != "distinguishedname":
+            identities |= read_recorded(client.schema, deletion.evidence, change)
+            names.update(references_of(client.schema, change))
+    identities |= resolve_as_of(client, names - identities.keys(), deletion.at)
+    found = client.read_many(identities.values(), TARGET_ATTRIBUTES)
+    return Image(
+        values={change.attribute: change.before for change in changes},
+        present={name: found[guid] for name, guid in identities.items() if guid in found},
+    )
+
+
+def refill_from(call: Call, image: Image, entry: Entry, new_dn: str) -> Refill:
+    """What an image from the log gives back to a tombstone that is to live again as `new_dn`."""
+    client = client_of(call)
+    refill = Refill()
+    refill.identities.update((found.dn, found.guid) for found in image.present.values())
+    left_out = []
+    named_by = DistinguishedName.parse(new_dn).rdn_attribute.lower()
+    for name, texts in sorted(image.values.items()):
+        attribute = client.schema.attribute(name)
+        if attribute is None or not texts or name in entry or name.lower() == named_by:
+            continue
+        if _is_left_out(name, texts):
+            left_out.append(attribute.name)
+        elif _is_refilled(attribute):
+            _refill_attribute(call, refill, attribute, texts, image)
+    if left_out:
+        refill.warnings.append(f"Not given back, to be given anew where it is wanted: {', '.join(left_out)}.")
+    if "memberOf" in image.values:
+        _refill_memberships(call, refill, image, entry.guid, new_dn)
+    return refill
+
+
+def _is_left_out(name: str, texts: Sequence[str]) -> bool:
+    if name.lower() == "primarygroupid":
+        return not _DEFAULT_PRIMARY_GROUPS.issuperset(texts)
+    return name.lower() in _TO_BE_GIVEN_ANEW
+
+
+def _is_refilled(attribute: AttributeType) -> bool:
+    maintained = attribute.system_only or attribute.constructed or attribute.back_link
+    return not (maintained or is_credential(attribute.name) or attribute.name.lower() in _NOT_REFILLED)
+
+
+def _refill_attribute(call: Call, refill: Refill, attribute: AttributeType, texts: Sequence[str], image: Image) -> None:
+    try:
+        values = encode(attribute, _renamed(attribute, texts, image.present))
+    except InvalidValue:  # the log shows what it cannot store, such as NUL, by a sign for it
+        refill.warnings.append(f"{attribute.name} cannot be given back: the log does not hold it as it was.")
+        return
+    kept = _usable(call, client_of(call), attribute, values)
+    if len(kept) < len(texts):
+        refill.warnings.append(
+            f"{attribute.name}: {len(texts) - len(kept)} of {len(texts)} values cannot be given back: {_REASONS}."
+        )
+    if kept:
+        refill.steps.append(Modification("replace", attribute.name, tuple(kept)))
+        refill.changes.append(AttributeChange(attribute.name, (), shown_values(attribute, decode(attribute, kept))))
+
+
+_REASONS = "what they name is gone or in use elsewhere, or the caller may not do it"
+
+
+def _usable(call: Call, client: Client, attribute: AttributeType, values: Sequence[bytes]) -> list[bytes]:
+    """The values that can be written now: one that cannot would make the whole restore fail."""
+    name = attribute.name.lower()
+    if name == "serviceprincipalname":  # unique in the forest
+        return [value for value in values if not _is_in_use(client, attribute.name, value)]
+    if name != "member":
+        return list(values)
+    if not call.may("directory.manage_membership"):
+        return []
+    bases = scope_bases(call)
+    return [value for value in values if bases is None or is_within_any(value.decode(), bases)]
+
+
+def _renamed(attribute: AttributeType, texts: Sequence[str], present: Mapping[str, Entry]) -> list[str]:
+    """The values with the names that the objects they refer to have now, without those whose objects are not there."""
+    if not may_refer(attribute):
+        return list(texts)
+    return [
+        with_names(attribute, text, lambda name: present[name].dn)
+        for text in texts
+        if all(name in present for name in names_in(attribute, text))
+    ]
+
+
+def _is_in_use(client: Client, name: str, value: bytes) -> bool:
+    rows = client.search(client.default_naming_context, Scope.SUBTREE, Equals(name, value), ("objectGUID",), limit=1)
+    return any(True for _ in rows)
+
+
+def _refill_memberships(call: Call, refill: Refill, image: Image, guid: UUID, new_dn: str) -> None:
+    """One change of each group the object was a member of, as far as the caller may make it."""
+    client, names = client_of(call), image.values["memberOf"]
+    if not call.may("directory.manage_membership"):
+        refill.warnings.append(f"Its memberships stay lost, the caller may not change members: {_shown(names)}.")
+        return
+    bases = scope_bases(call)
+    groups = {name: image.present[name] for name in names if name in image.present and is_group(image.present[name])}
+    protected = protected_among(client, groups.values())
+    may_join = {
+        name: group
+        for name, group in groups.items()
+        if bases is None or is_within_any(group.dn, bases)
+        if group.guid not in protected or call.may("directory.manage_protected")
+    }
+    for group in may_join.values():
+        refill.follow_ups.append(_membership(client, group, guid, new_dn))
+        refill.joins_protected |= group.guid in protected
+    refused = [name for name in names if name not in may_join]
+    if refused:
+        refill.warnings.append(f"Memberships that stay lost, as {_GROUP_REASONS}: {_shown(refused)}.")
+    if refill.follow_ups:
+        joined = tuple(follow_up.target.distinguished_name for follow_up in refill.follow_ups)
+        refill.changes.append(AttributeChange("memberOf", (), joined))
+
+
+_GROUP_REASONS = "the group is gone or the caller may not change it"
+
+
+def _membership(client: Client, group: Entry, guid: UUID, new_dn: str) -> FollowUp:
+    write = Modify(guid_reference(group.guid), (Modification("add", "member", (new_dn.encode(),)),), guarded=True)
+    identities = {new_dn: guid}
+    return FollowUp(
+        operation="groups.update",
+        target=target_of(group),
+        changes=(AttributeChange("member", (), (new_dn,)),),
+        write=write,
+        evidence=evidence_of(write, entry=group, schema=client.schema, identities=identities),
+        identities=identities,
+    )
+
+
+def _shown(names: Sequence[str]) -> str:
+    listed = "; ".join(names[:_SHOWN])
+    return listed if len(names) <= _SHOWN else f"{listed}; and {len(names) - _SHOWN} more"

@@ -1,0 +1,62 @@
+"""Which changes can be reverted, and what of them: one rule for what the log says and for what a revert does.
+
+How a revert is made is `reverting`'s. Pure: nothing here looks at a directory.
+"""
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from audit.models import Reversible
+from audit.redact import SECRET, is_credential
+from directory.shapes.proposal import AttributeChange
+
+INVERSES: Final[Mapping[str, str | None]] = MappingProxyType(
+    {
+        "create": "delete",
+        "delete": "restore",
+        "restore": "delete",
+        "update": "update",
+        "enable": "disable",
+        "disable": "enable",
+        "enable-accounts": "disable",  # a run is recorded account by account, and so reverted
+        "disable-accounts": "enable",
+        "move": "move",
+        "rename": "rename",
+        "change-members": "change-members",
+        # Nobody knows the password that was, and a lock-out is the directory's own judgement.
+        "reset-password": None,
+        "change-password": None,
+        "unlock": None,
+    }
+)
+"""By the verb of a change of the directory the verb of its inverse; None where there is none."""
+
+_NOT_PUT_BACK: Final = frozenset({"pwdlastset", "lockouttime"})
+"""Moments that only the directory sets: others can write 0, or make it the present one, but not what it was."""
+_NUL_SIGNS: Final = ("\x00", "\N{SYMBOL FOR NULL}")
+"""The log cannot hold the one and shows the other for it."""
+
+
+def reversible_as(operation: str, changes: Collection[AttributeChange]) -> Reversible:
+    """How far a change of this name (`users.update`) can be reverted, by what the log keeps of it."""
+    verb = operation.partition(".")[2]
+    if INVERSES.get(verb) is None or not changes:
+        return Reversible.NONE
+    if verb == "delete":
+        return Reversible.PARTIAL  # never the password, nor what was below
+    if verb != "update":
+        return Reversible.FULL
+    kept = [can_be_put_back(change) for change in changes]
+    if all(kept):
+        return Reversible.FULL
+    return Reversible.PARTIAL if any(kept) else Reversible.NONE
+
+
+def can_be_put_back(change: AttributeChange) -> bool:
+    """Whether the log knows what one attribute of an update was before, and somebody may write it."""
+    if change.attribute.lower() in _NOT_PUT_BACK or is_credential(change.attribute):
+        return False
+    if SECRET in (*change.before, *change.after):
+        return False
+    return not any(sign in value for sign in _NUL_SIGNS for value in change.before)

@@ -1,0 +1,1 @@
+"""Connections to domain controllers: how they are opened, pooled and authenticated."""

@@ -1,0 +1,190 @@
+"""The connections of one process to one directory: bounded, reused, failing over between servers.
+
+What is sent over them, and whether a failed operation may be repeated, is the client's decision.
+"""
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+
+import ldap
+
+from directory.ldap.connections.connection import Connection, open_connection
+from directory.ldap.connections.settings import ServerSettings
+from directory.ldap.errors import BadCredentials, LdapError, TlsError, Unavailable
+
+Opener = Callable[[str, ServerSettings, float], Connection]
+
+PENALTY_SECONDS = 15.0  # how long a server that failed is asked last
+CREDENTIALS_SECONDS = 30.0  # how long refused credentials are not tried again: a domain locks accounts out
+HEALTH_SECONDS = 2.0  # for a server to answer a health check, or to take connections back
+
+
+class Pool:
+    """Connections are opened on demand, the last one used is the next one handed out."""
+
+    def __init__(self, settings: ServerSettings, opener: Opener = open_connection) -> None:
+        self._settings = settings
+        self._opener = opener
+        self._reset()
+        _POOLS.add(self)
+
+    def _reset(self) -> None:
+        self._changed = threading.Condition()
+        self._idle: list[Connection] = []
+        self._open = 0
+        self._closed = False
+        self._penalties: dict[str, float] = {}
+        self._credentials_refused: tuple[float, str] | None = None
+        self._connecting = threading.Lock()
+
+    def acquire(self, deadline: float) -> Connection:
+        """A working connection, the caller's until `release` or `discard`; ``Unavailable`` if there is none in time."""
+        with self._changed:
+            while not self._idle and self._open >= self._settings.pool_size:
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise Unavailable("All connections to the directory are in use")
+            if self._idle:
+                connection = self._idle.pop()
+            else:
+                self._open += 1
+                connection = None
+        try:
+            if connection is not None and not self._is_usable(connection):
+                connection.abort()
+                connection = None
+            if connection is None:
+                return self._connect(deadline)
+            return self._prefer_first_server(connection)
+        except BaseException:
+            self._forget()
+            raise
+
+    def release(self, connection: Connection) -> None:
+        """Take back a connection in order."""
+        connection.last_used = time.monotonic()
+        with self._changed:
+            if not self._closed:
+                self._idle.append(connection)
+                self._changed.notify()
+                return
+        connection.close()
+        self._forget()
+
+    def discard(self, connection: Connection, *, server_failed: bool = False) -> None:
+        """Take back a connection that must not be used again; with a failed server its idle ones go too."""
+        stale: list[Connection] = []
+        with self._changed:
+            if server_failed:
+                self._penalties[connection.url] = time.monotonic() + PENALTY_SECONDS
+                stale = [idle for idle in self._idle if idle.url == connection.url]
+                for idle in stale:
+                    self._idle.remove(idle)
+                self._open -= len(stale)
+            self._open -= 1
+            self._changed.notify_all()
+        for broken in (connection, *stale):
+            broken.abort()
+
+    def close(self) -> None:
+        """Close what is idle now and what is in use when it comes back."""
+        with self._changed:
+            self._closed = True
+            closing = self._idle.copy()
+            self._idle.clear()
+            self._open -= len(closing)
+        for connection in closing:
+            connection.close()
+
+    def after_fork(self) -> None:
+        """In the child: start empty. The parent's connections stay the parent's."""
+        for connection in self._idle:
+            connection.detach()
+        self._reset()
+
+    def _forget(self) -> None:
+        with self._changed:
+            self._open -= 1
+            self._changed.notify()
+
+    def _is_usable(self, connection: Connection) -> bool:
+        if connection.has_unexpected_input() and not connection.abandoned:
+            return False
+        if not connection.abandoned and time.monotonic() - connection.last_used < self._settings.idle_seconds:
+            return True
+        connection.abandoned = False
+        try:  # a firewall may have dropped it without telling; and libldap skips what is left of an abandoned search
+            connection.ldap.search_ext_s("", ldap.SCOPE_BASE, attrlist=["1.1"], timeout=HEALTH_SECONDS)
+        except ldap.LDAPError:
+            return False
+        return True
+
+    def _prefer_first_server(self, connection: Connection) -> Connection:
+        """Exchange a connection to a later server when an earlier one may be back; one attempt per penalty."""
+        now = time.monotonic()
+        for url in self._settings.urls:
+            if url == connection.url:
+                return connection
+            with self._changed:
+                if self._penalties.get(url, 0) > now:
+                    continue
+                self._penalties[url] = now + PENALTY_SECONDS  # others go on meanwhile
+            try:
+                preferred = self._opener(url, self._settings, HEALTH_SECONDS)
+            except LdapError:
+                continue
+            self._penalties.pop(url, None)
+            connection.close()
+            return preferred
+        return connection
+
+    def _connect(self, deadline: float) -> Connection:
+        """Open a connection, one at a time: many threads with a wrong password would lock the account out."""
+        if not self._connecting.acquire(timeout=max(0.0, deadline - time.monotonic())):
+            raise Unavailable("No domain controller answers in time")
+        try:
+            self._require_credentials_not_refused()
+            return self._connect_to_any(deadline)
+        finally:
+            self._connecting.release()
+
+    def _connect_to_any(self, deadline: float) -> Connection:
+        problem: Unavailable | None = None
+        now = time.monotonic()
+        # A stable sort: the configured order among those in good standing, then those that failed lately.
+        for url in sorted(self._settings.urls, key=lambda url: self._penalties.get(url, 0) > now):
+            seconds = min(self._settings.connect_seconds, deadline - time.monotonic())
+            if seconds <= 0:
+                break
+            try:
+                connection = self._opener(url, self._settings, seconds)
+            except BadCredentials as error:
+                self._credentials_refused = (time.monotonic() + CREDENTIALS_SECONDS, error.message)
+                raise
+            except Unavailable as error:
+                self._penalties[url] = time.monotonic() + PENALTY_SECONDS
+                # An untrusted certificate is somebody's to mend; that a server is down may be known already.
+                problem = error if problem is None or isinstance(error, TlsError) else problem
+            else:
+                self._penalties.pop(url, None)
+                return connection
+        raise problem or Unavailable("No domain controller answers in time")
+
+    def _require_credentials_not_refused(self) -> None:
+        if self._credentials_refused is not None:
+            until, message = self._credentials_refused
+            if time.monotonic() < until:
+                raise BadCredentials(message, result_code=49)
+
+
+_POOLS: "weakref.WeakSet[Pool]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for pool in list(_POOLS):
+        pool.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,1 @@
+"""Writes as values, and how they are sent, singly or many on their way at a time."""

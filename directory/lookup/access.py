@@ -1,0 +1,182 @@
+"""From a reference (objectGUID or distinguished name) to an entry inside the caller's scopes, or a refusal.
+
+Absent, forbidden and unreachable are three different answers: ObjectNotFound, Forbidden, Unavailable.
+"""
+
+from collections.abc import Collection, Iterable
+from uuid import UUID
+
+from django.db.models import Q
+
+from directory import errors
+from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
+from directory.lookup.connection import get_client
+from directory.lookup.prefetch import current_look
+from directory.protection.state import show_nothing_before
+from directory.shapes.kinds import Kind, kind_of
+from gateway.core.call import Call
+from gateway.core.errors import FieldError, Forbidden, InvalidRequest
+from gateway.core.shapes import parse_guid
+
+Reference = UUID | DistinguishedName
+"""How a caller names an object."""
+
+_FOR_THE_CHECK = ("objectGUID", "objectClass")
+
+
+def client_of(call: Call) -> Client:
+    """The client of the call's directory, which the pipeline has made sure of."""
+    if call.directory is None:
+        raise Forbidden
+    client = get_client(call.directory.id)
+    show_nothing_before(client, call.directory.protection_changes)
+    return client
+
+
+def parse_reference(text: str, *, pointer: str | None = None, parameter: str | None = None) -> Reference:
+    """A UUID or distinguished name; raises InvalidRequest naming the member of the body or the parameter."""
+    guid = parse_guid(text)
+    if guid is not None:
+        return guid
+    try:
+        name = DistinguishedName.parse(text)
+    except InvalidValue:
+        name = None
+    if name is None or not name.rdns:
+        detail = "must be a UUID or a distinguished name"
+        raise InvalidRequest(
+            detail, errors=[FieldError(InvalidRequest.code, detail, pointer=pointer, parameter=parameter)]
+        )
+    return name
+
+
+def find_object(
+    call: Call, reference: Reference, *, kinds: Collection[Kind] | None = None, attributes: Collection[str] = ()
+) -> Entry:
+    """The entry a caller names, with the attributes asked for.
+
+    Raises ObjectNotFound when there is none, or one of another kind than `kinds`; Forbidden when it is outside the
+    caller's scopes.
+    """
+    client = client_of(call)
+    name = reference if isinstance(reference, UUID) else str(reference)
+    try:
+        entry = _read(client, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
+    except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
+        raise errors.ObjectNotFound from None
+    # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
+    if not _is_within_directory(client, entry):
+        raise errors.ObjectNotFound
+    if kinds is not None and kind_of(entry.object_classes) not in kinds:
+        raise errors.ObjectNotFound
+    require_inside_scopes(call, entry.dn)
+    return entry
+
+
+def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[str] = ()) -> dict[UUID, Entry]:
+    """Those of many objects of the domain that exist, by objectGUID, and nothing of the forest's configuration.
+
+    Forbidden when one of them is outside the caller's scopes.
+    """
+    client = client_of(call)
+    wanted = tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes)))
+    found = client.read_many(guids, wanted, of_domain=True)
+    entries = {guid: entry for guid, entry in found.items() if _is_within_directory(client, entry)}
+    require_inside_scopes(call, *(entry.dn for entry in entries.values()))
+    return entries
+
+
+def _read(client: Client, name: UUID | str, attributes: Collection[str]) -> Entry:
+    look = current_look()
+    ahead = look.find(client, name, attributes) if look is not None and isinstance(name, UUID) else None
+    return ahead if ahead is not None else client.read(name, tuple(attributes))
+
+
+def _is_within_directory(client: Client, entry: Entry) -> bool:
+    return is_within_any(entry.dn, (client.settings.base_dn,))
+
+
+def find_parent(call: Call, reference: Reference, *, attributes: Collection[str] = ()) -> Entry:
+    """The container that `parent` of the body names, raised for as by `find_object`; AD decides what may hold what."""
+    try:
+        return find_object(call, reference, attributes=attributes)
+    except errors.ObjectNotFound:
+        raise _absent(reference, pointer="#/parent") from None
+
+
+def find_base(call: Call, reference: Reference, *, pointer: str | None = None, parameter: str | None = None) -> Entry:
+    """The object to search below. Scopes do not matter here: a search finds nothing outside of them.
+
+    Raises ObjectNotFound naming the member of the body or the parameter.
+    """
+    try:
+        return _find_base(call, reference)
+    except errors.ObjectNotFound:
+        raise _absent(reference, pointer=pointer, parameter=parameter) from None
+
+
+def _absent(reference: Reference, *, pointer: str | None = None, parameter: str | None = None) -> errors.ObjectNotFound:
+    detail = f"There is no object {reference} in the directory."
+    return errors.ObjectNotFound(
+        detail, errors=[FieldError(errors.ObjectNotFound.code, detail, pointer=pointer, parameter=parameter)]
+    )
+
+
+def _find_base(call: Call, reference: Reference) -> Entry:
+    client = client_of(call)
+    try:
+        entry = client.read(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
+    except (NotFound, InvalidValue):
+        raise errors.ObjectNotFound from None
+    if not _is_within_directory(client, entry):
+        raise errors.ObjectNotFound
+    return entry
+
+
+def scope_bases(call: Call) -> tuple[str, ...] | None:
+    """The present names of the objects the caller is confined to; None when the caller is not confined.
+
+    A base that no longer exists holds nothing; without any left the caller is inside nothing at all.
+    """
+    if not call.scopes:
+        return None
+
+    def read() -> tuple[str, ...]:
+        return tuple(entry.dn for entry in client_of(call).read_many(call.scopes, ("objectGUID",)).values())
+
+    look = current_look()
+    return read() if look is None else look.keep(("scopes", call.scopes), read)
+
+
+def require_inside_scopes(call: Call, *names: str) -> None:
+    """Raise Forbidden unless each of these objects is inside one of the caller's scopes."""
+    bases = scope_bases(call)
+    if bases is not None and not all(is_within_any(name, bases) for name in names):
+        raise Forbidden
+
+
+def named_inside_scopes(call: Call, column: str) -> Q:
+    """The rows of a table whose `column` holds the name of an object inside the caller's scopes."""
+    nowhere = Q(pk__in=())
+    bases = scope_bases(call)
+    if bases is None:
+        return ~nowhere  # an empty condition would be lost beside another one
+    inside = nowhere
+    for base in bases:
+        # A database folds case by rules of its own, and would show what lies in `OU=ı` to those confined to `OU=I`.
+        # A comma that is escaped belongs to a name, not to the path.
+        inside |= Q((f"{column}__regex", rf"(\A|[^\\](\\\\)*,){pattern_of(base)}\Z"))
+    return inside
+
+
+def is_within_any(name: str, bases: Collection[str]) -> bool:
+    """Whether an object is one of these or below one."""
+    # Parsing costs more than the rest of a check, and is needed only where the directory spells the two differently.
+    folded = fold(name)
+    for base in bases:
+        ending = fold(base)
+        # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
+        if folded == ending or (folded.endswith(f",{ending}") and not folded.endswith(f"\\,{ending}")):
+            return True
+    parsed = DistinguishedName.parse(name)
+    return any(parsed.is_within(DistinguishedName.parse(base)) for base in bases)

@@ -1,0 +1,267 @@
+"""From a stored connection to a pooled LDAP client of this process, and the test of a connection.
+
+Whether a caller may use a connection is read by `keys` at each request; what is kept here is only how to reach it.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+from typing_extensions import TypedDict
+
+from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, ServerSettings
+from directory.models import DirectoryConnection
+from directory.protection.domain_control import unreadable_lists
+
+REVISION_SECONDS = 1.0
+"""For how long the revision of a connection is believed before it is read again."""
+
+
+@dataclass(slots=True)
+class _Known:
+    client: Client
+    revision: int
+    read_at: float
+
+
+_clients: dict[UUID, _Known] = {}
+_lock = threading.Lock()
+
+
+def get_client(connection_id: UUID) -> Client:
+    """The client of a connection: one per process and revision; raises DirectoryConnection.DoesNotExist."""
+    known = _clients.get(connection_id)
+    if known is not None and time.monotonic() - known.read_at < REVISION_SECONDS:
+        return known.client
+    row = DirectoryConnection.objects.get(pk=connection_id)
+    with _lock:
+        known = _clients.get(connection_id)
+        if known is None or known.revision != row.revision:
+            if known is not None:
+                known.client.close()
+            known = _clients[connection_id] = _Known(Client(server_settings(row)), row.revision, 0)
+        known.read_at = time.monotonic()
+    return known.client
+
+
+def server_settings(row: DirectoryConnection) -> ServerSettings:
+    """The LDAP layer's settings for a connection."""
+    limits = settings.CONFIGURATION.Directory
+    return ServerSettings(
+        urls=tuple(row.urls),
+        base_dn=row.base_dn,
+        bind_dn=row.bind_dn,
+        # Without a password nobody signs in, and nothing is sent.
+        bind_password=row.bind_password if row.is_bind_password_sealed else "",
+        other_passwords=tuple(other_passwords(row)) if row.is_bind_password_sealed else (),
+        ca_certificate=row.ca_certificate or None,
+        start_tls=row.start_tls,
+        connect_seconds=limits.ConnectSeconds,
+        operation_seconds=limits.OperationSeconds,
+        pool_size=limits.PoolSize,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BindName:
+    """With what name a connection signs in; `account` is the SID of the account it stood for when that was learnt.
+
+    `learnt_for` is the bind name it was learnt for: it may have been changed since.
+    """
+
+    connection_id: UUID
+    connection: str
+    name: str
+    account: str
+    learnt_for: str
+
+
+class _BindNames:
+    """What is known of the connections' bind names; `forget` makes the next look-up read them."""
+
+    def __init__(self) -> None:
+        self._known: tuple[tuple[BindName, ...], float] | None = None
+
+    def get(self) -> tuple[BindName, ...]:
+        known = self._known
+        if known is None or time.monotonic() - known[1] >= REVISION_SECONDS:
+            now = time.monotonic()
+            columns = ("id", "name", "bind_dn", "bind_account", "bind_account_learnt_for")
+            rows = DirectoryConnection.objects.order_by("name").values_list(*columns)
+            known = self._known = tuple(BindName(*row) for row in rows), now
+        return known[0]
+
+    def forget(self) -> None:
+        self._known = None
+
+
+_bind_names = _BindNames()
+
+
+def bind_names() -> tuple[BindName, ...]:
+    """The bind names of all connections, enabled or not, as they were at most REVISION_SECONDS ago."""
+    return _bind_names.get()
+
+
+def learn_bind_account(name: BindName, account: str) -> None:
+    """Keep the SID of the account that a bind name stands for, by which it is known when it is called otherwise."""
+    if (name.account, name.learnt_for) != (account, name.name):
+        unchanged = DirectoryConnection.objects.filter(pk=name.connection_id, bind_dn=name.name)
+        unchanged.update(bind_account=account, bind_account_learnt_for=name.name)
+        _bind_names.forget()
+
+
+def count_protection_change(connection_id: UUID) -> int:
+    """Let every process know that what it knows of who is protected is outdated; the connection's count by now.
+
+    All connections count it, for several may lead to one domain. They are locked in one order.
+    """
+    with transaction.atomic():
+        every = list(DirectoryConnection.objects.select_for_update().order_by("pk").values_list("pk", flat=True))
+        DirectoryConnection.objects.filter(pk__in=every).update(protection_changes=F("protection_changes") + 1)
+        return DirectoryConnection.objects.values_list("protection_changes", flat=True).get(pk=connection_id)
+
+
+def connection_of(client: Client) -> UUID | None:
+    """The connection that a client is that of; None for one that was not made by `get_client`."""
+    with _lock:
+        return next((id for id, known in _clients.items() if known.client is client), None)
+
+
+PREVIOUS_PASSWORD_FOR = timedelta(hours=1)
+"""How long after a rotation a domain controller may not have heard of it."""
+
+
+def other_passwords(row: DirectoryConnection) -> Iterator[str]:
+    """What the account's password may be besides: while it is being changed, and until every server knows of it."""
+    if row.pending_bind_password:
+        yield row.pending_bind_password
+    if row.previous_bind_password and row.rotated_at and timezone.now() - row.rotated_at < PREVIOUS_PASSWORD_FOR:
+        yield row.previous_bind_password
+
+
+class ServerReport(TypedDict):
+    """What came of trying one server. `problem` is null when all went well."""
+
+    url: str
+    ok: bool
+    server: str | None
+    tls: str | None
+    problem: str | None
+
+
+class SchemaReport(TypedDict):
+    attributes: int
+    classes: int
+
+
+class RightsReport(TypedDict):
+    """What the gateway's account may do on the base: kinds of objects it may create, attributes it may write."""
+
+    baseReadable: bool
+    creatableClasses: list[str]
+    writableAttributes: list[str]
+
+
+class ConnectionReport(TypedDict):
+    """What a test reached. Schema, rights and recycle bin are those of the first server that works, else null.
+
+    `warnings` say what the gateway cannot do as it should.
+    """
+
+    ok: bool
+    servers: list[ServerReport]
+    namingContexts: list[str]
+    functionalLevel: int | None
+    schema: SchemaReport | None
+    rights: RightsReport | None
+    recycleBin: bool | None
+    warnings: list[str]
+
+
+def try_connection(row: DirectoryConnection) -> ConnectionReport:
+    """Connect to each server anew, sign in and look around; says for each what stands in the way.
+
+    A refused password is not tried on the other servers: a domain counts it and locks the account.
+    """
+    everything = server_settings(row)
+    servers: list[ServerReport] = []
+    reached: ServerCheck | None = None
+    refused = False
+    warnings: list[str] = []
+    for url in everything.urls:
+        if not row.is_bind_password_sealed:
+            servers.append(_report(url, problem="Not tried: the bind password was given for other servers"))
+            continue
+        if refused:
+            servers.append(_report(url, problem="Not tried, as the bind name or password was refused"))
+            continue
+        client = Client(replace(everything, urls=(url,), pool_size=1))
+        try:
+            found = client.check()
+            warnings = warnings or _warnings(client)
+        except LdapError as error:
+            refused = isinstance(error, BadCredentials)
+            servers.append(_report(url, problem=error.message or type(error).__name__))
+        else:
+            problem = None if found.base_readable else f"{found.base_dn} does not exist or cannot be read"
+            servers.append(_report(url, found, problem=problem))
+            reached = reached or found
+        finally:
+            client.close()
+    return {
+        "ok": bool(servers) and all(server["ok"] for server in servers),
+        "servers": servers,
+        "namingContexts": list(reached.naming_contexts) if reached else [],
+        "functionalLevel": reached.functional_level if reached else None,
+        "schema": {"attributes": reached.attribute_count, "classes": reached.class_count} if reached else None,
+        "rights": _rights(reached) if reached else None,
+        "recycleBin": reached.recycle_bin if reached else None,
+        "warnings": warnings,
+    }
+
+
+def _warnings(client: Client) -> list[str]:
+    """What the gateway cannot do as it should with the rights of its account."""
+    return [
+        f"The access control list of {name} cannot be read: accounts and groups that hold the domain by it are not "
+        "known, and so not protected."
+        for name in unreadable_lists(client)
+    ]
+
+
+def _report(url: str, found: ServerCheck | None = None, *, problem: str | None = None) -> ServerReport:
+    tls = f"{found.tls_version}, {found.tls_cipher}" if found else None
+    return {
+        "url": url,
+        "ok": problem is None,
+        "server": found.server if found else None,
+        "tls": tls,
+        "problem": problem,
+    }
+
+
+def _rights(found: ServerCheck) -> RightsReport:
+    return {
+        "baseReadable": found.base_readable,
+        "creatableClasses": list(found.creatable_classes),
+        "writableAttributes": list(found.writable_attributes),
+    }
+
+
+def functional_level_name(level: int | None) -> str:
+    """A functional level with the Windows release people know it by, as far as this version knows it."""
+    if level is None:
+        return "unknown"
+    try:
+        name = FunctionalLevel(level).name.replace("_", " ").replace("WINDOWS", "Windows Server")
+    except ValueError:
+        return str(level)
+    return f"{level} ({name})"

@@ -1,0 +1,15 @@
+"""The tables of the directory app. Directory objects themselves are never stored."""
+
+from directory.models.connections import DirectoryConnection, DirectoryPermission
+from directory.models.runs import AccountResult, Plan, Run, RunLease
+from directory.models.saved_filters import SavedFilter
+
+__all__ = [
+    "AccountResult",
+    "DirectoryConnection",
+    "DirectoryPermission",
+    "Plan",
+    "Run",
+    "RunLease",
+    "SavedFilter",
+]

@@ -1,0 +1,250 @@
+"""Whose write was it? What the operations log adds to the directory's evidence when several changes began alike.
+
+`settle` sees that something changed since a record's evidence was taken. A retry that was carried out while the record
+of the killed first attempt was still open leaves the same trace, and so does anybody else's change of the attribute.
+The log tells them apart: of changes that began from the same state and exclude one another, one was applied.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from itertools import combinations
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.db import DatabaseError, InterfaceError, connection
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from directory.ldap import Client, LdapError, Schema, fold
+from directory.ldap.codecs import decode
+from directory.outcomes.evidence import await_all, find_outcome, growth
+from directory.shapes.kinds import Kind
+from directory.shapes.modifications import is_single_valued
+from directory.shapes.proposal import SECRET
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+Claim = tuple[str, ...]
+"""What of all changes that began from one state only a single one can have done. Most name a version, which never
+comes again; those of `_AGAIN` can be done again once they were undone."""
+
+_EARLIER = timedelta(hours=1)
+"""How much older than a record another one may be that was still being written: far more than any write takes."""
+
+_MOST_COMPARED = 8
+"""How many open records are weighed against one another; their sets are, so twice as many for each."""
+
+_UNDONE_BY = {"joined": "left", "left": "joined", "added": "gone", "gone": "added", "deleted": "restored"}
+_UNDONE_BY |= {"restored": "deleted"}
+
+
+def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | None:
+    """Whether a record's write was applied; None when that cannot be known (now). Never raises for the directory.
+
+    While another change from the same state is under way, that is not known.
+    """
+    shown = find_outcome(client, record.evidence or {})
+    if not shown:  # without a trace it was not applied, whoever else was at it
+        return shown
+    try:
+        return _is_its_own(client, record)
+    except LdapError:
+        return None
+    except (DatabaseError, InterfaceError):
+        _logger.warning("the log does not answer, so an outcome stays unknown", record=str(record.id))
+        connection.close_if_unusable_or_obsolete()
+        return None
+
+
+def await_recorded_outcome(client: Client, record: OperationRecord) -> bool | None:
+    """The same for a caller who still waits: the domain controller gets a moment to come back."""
+    return await_recorded_outcomes(client, [record])[0]
+
+
+def await_recorded_outcomes(client: Client, records: Sequence[OperationRecord]) -> list[bool | None]:
+    """The same for writes that were lost together: they are waited for together."""
+    return await_all([partial(find_recorded_outcome, client, record) for record in records])
+
+
+def _is_its_own(client: Client, record: OperationRecord) -> bool | None:
+    """Whether the trace that the directory shows is this record's.
+
+    Among all open records with a trace, those are taken for applied that together explain most of what the directory's
+    metadata counts and never more, beside one another and beside what is known to have succeeded.
+    """
+    schema = client.schema
+    others = list(_others_about_the_same(record))
+    succeeded = [other for other in others if other.outcome == Outcome.SUCCEEDED]
+    if not _is_unguarded(record) and _is_taken(record, _claims(record, schema), succeeded, schema):
+        return False
+    rivals = [other for other in others if other.outcome in OPEN_OUTCOMES and _may_exclude(other, record, schema)]
+    if any(_is_under_way(rival) for rival in rivals):
+        return None
+    candidates = [record, *(rival for rival in rivals if find_outcome(client, rival.evidence or {}))]
+    if len(candidates) > 1:
+        candidates.sort(key=lambda each: (not _is_shown(client, each, schema), each.id))
+        candidates = [each for place, each in enumerate(candidates) if place < _MOST_COMPARED or each is record]
+    return record in _applied_among(client, candidates, _room(client, candidates, succeeded))
+
+
+def _applied_among(
+    client: Client, candidates: Sequence[OperationRecord], room: dict[str, int]
+) -> Sequence[OperationRecord]:
+    """Those of the open records that explain most of what there is room for; of equal choices the first."""
+    schema = client.schema
+    steps = {each.id: _steps(client, each) for each in candidates}
+    claims = {each.id: frozenset() if _is_unguarded(each) else _claims(each, schema) for each in candidates}
+    chosen: Sequence[OperationRecord] = ()
+    most = (0, 0)
+    for size in range(1, len(candidates) + 1):
+        for some in combinations(candidates, size):
+            raised = Counter[str]()
+            for each in some:
+                raised.update(steps[each.id])
+            claimed = [claim for each in some for claim in claims[each.id]]
+            if len(claimed) > len(set(claimed)) or any(count > room[attid] for attid, count in raised.items()):
+                continue
+            if (raised.total(), size) > most:
+                chosen, most = some, (raised.total(), size)
+    return chosen
+
+
+def _is_unguarded(record: OperationRecord) -> bool:
+    """Whether it replaces a value whatever that is, and so excludes nobody."""
+    return bool((record.evidence or {}).get("unguarded"))
+
+
+def _versions(record: OperationRecord) -> dict[str, int]:
+    """The versions, by attid, from which a modify began."""
+    versions: dict[str, int] = (record.evidence or {}).get("versions", {})
+    return versions
+
+
+def _may_exclude(other: OperationRecord, record: OperationRecord, schema: Schema) -> bool:
+    """Whether perhaps only one of the two was applied: by what they did, or since they raised the same versions."""
+    return not _versions(record).keys().isdisjoint(_versions(other)) or bool(
+        _claims(record, schema) & _claims(other, schema)
+    )
+
+
+def _room(
+    client: Client, candidates: Sequence[OperationRecord], succeeded: Sequence[OperationRecord]
+) -> dict[str, int]:
+    """How far versions have grown, by attid, since the first candidate began, without anybody known to have done it."""
+    began: dict[str, int] = {}
+    for each in candidates:
+        for attid, version in _versions(each).items():
+            began[attid] = min(version, began.get(attid, version))
+    if not began:
+        return {}
+    room = growth(client, {**(candidates[0].evidence or {}), "versions": began})
+    for other in succeeded:
+        steps = _steps(client, other)
+        for attid, version in _versions(other).items():
+            if version >= began.get(attid, version + 1):
+                room[attid] -= steps.get(attid, 0)
+    return room
+
+
+def _steps(client: Client, record: OperationRecord) -> dict[str, int]:
+    """By how much a modify raises the version of each attribute, by attid.
+
+    One for each step on Samba (seen with 4.17), one in all on Windows ([MS-ADTS] 3.1.1.1.9).
+    """
+    evidence = record.evidence or {}
+    steps: dict[str, int] = evidence.get("steps") or dict.fromkeys(evidence.get("versions", {}), 1)
+    return steps if client.is_samba() else dict.fromkeys(steps, 1)
+
+
+def _others_about_the_same(record: OperationRecord) -> QuerySet[OperationRecord]:
+    evidence = record.evidence or {}
+    others = OperationRecord.objects.filter(
+        outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES), evidence__isnull=False, at__gte=record.at - _EARLIER
+    ).exclude(id=record.id)
+    if evidence.get("write") == "add":
+        return others.filter(target_dn__iexact=evidence["dn"])
+    return others.filter(target_id=record.target_id)
+
+
+def _is_under_way(record: OperationRecord) -> bool:
+    """Whether its writer may still be at it; one that gave up has noted that it does not know."""
+    return record.outcome == Outcome.PENDING and record.settle_at is not None and record.settle_at > timezone.now()
+
+
+def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
+    """See `Claim`."""
+    evidence = record.evidence or {}
+    match evidence.get("write"):
+        case "modify":
+            return frozenset(_claims_of_modify(record, evidence, schema))
+        case "rename" if evidence["nameVersion"] is not None:
+            return frozenset({("renamed", str(evidence["nameVersion"]))})
+        case "add":
+            return frozenset({("added", fold(evidence["dn"]))})
+        case "delete":
+            return frozenset({("deleted", evidence["id"]), ("gone", fold(record.target_dn or ""))})
+        case "restore":
+            return frozenset({("restored", evidence["id"])})
+    return frozenset()
+
+
+def _claims_of_modify(record: OperationRecord, evidence: dict[str, Any], schema: Schema) -> Iterator[Claim]:
+    """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
+    for verb, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
+        ids = evidence.get("ids", {})
+        yield from ((verb, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
+    kind = Kind(record.target_kind) if record.target_kind else Kind.OBJECT
+    for change in record.changes:
+        attribute = schema.attribute(change["attribute"])
+        version = evidence["versions"].get(str(attribute.attid)) if attribute else None
+        if attribute is None or version is None:
+            continue
+        state = (attribute.name, str(version))
+        if is_single_valued(attribute, kind):
+            yield ("changed", *state)
+        before, after = set(change["before"]), set(change["after"])
+        yield from (("removed", *state, value) for value in before - after)
+        yield from (("appended", *state, value) for value in after - before)
+
+
+def _is_taken(
+    record: OperationRecord, claims: frozenset[Claim], succeeded: Sequence[OperationRecord], schema: Schema
+) -> bool:
+    """Whether another record succeeded with what only one can have done."""
+    for claim in claims:
+        verb, *what = claim
+        undoing = (_UNDONE_BY.get(verb, ""), *what)
+        done = []
+        for other in succeeded:
+            others_claims = _claims(other, schema)
+            if claim in others_claims:
+                done.append((other.at, True))
+            elif undoing in others_claims:
+                done.append((other.at, False))
+        # What was last done before this record began, and next: if it is the same, it was not undone in between.
+        before = max((each for each in done if each[0] < record.at), default=None)
+        after = min((each for each in done if each[0] >= record.at), default=None)
+        if any(each is not None and each[1] for each in (before, after)):
+            return True
+    return False
+
+
+def _is_shown(client: Client, record: OperationRecord, schema: Schema) -> bool:
+    """Whether the directory holds the values that a modify led to; secrets and other writes count as shown."""
+    evidence = record.evidence or {}
+    changes = [
+        (attribute, change["after"])
+        for change in record.changes
+        if (attribute := schema.attribute(change["attribute"])) is not None and SECRET not in change["after"]
+        if str(attribute.attid) in evidence.get("versions", {})
+    ]
+    if not changes:
+        return True
+    entry = client.find(UUID(evidence["id"]), [attribute.name for attribute, _ in changes])
+    return entry is not None and all(
+        sorted(decode(attribute, entry.values(attribute.name))) == sorted(after) for attribute, after in changes
+    )

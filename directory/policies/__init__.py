@@ -1,0 +1,1 @@
+"""The policies of a domain that decide about an object: for passwords and lock-out, and inherited group policies."""

@@ -1,0 +1,79 @@
+"""Why an object is protected, in words for people. Whether it is, `policy` decides."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+from directory.ldap import Client, DistinguishedName, Entry
+from directory.ldap.flags import SystemFlags, UserAccountControl
+from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
+from directory.protection.domain_control import holders
+from directory.protection.governing import places_of, why_governing
+from directory.protection.rules import find_protected_below, path_to_holders, path_to_unreadable_group
+from directory.protection.state import administrative_accounts, administrative_groups
+from directory.shapes.record import PROTECTION_ATTRIBUTES
+
+_CONTROLLER_BITS = UserAccountControl.SERVER_TRUST_ACCOUNT | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
+
+
+def why_protected(client: Client, guid: UUID) -> str | None:
+    """What protects an object, such as "member of Domain Admins through Helpdesk"; None when nothing does (any more).
+
+    Of an object that only holds a protected one below it: which, and what protects that.
+    """
+    entry = client.find(guid, PROTECTION_ATTRIBUTES)
+    if entry is None:
+        return None
+    if own := _own_reason(client, entry):
+        return own
+    below = find_protected_below(client, entry.dn)
+    if below is None:
+        return None
+    if "objectGUID" not in below:
+        return f"it holds {_name(below.dn)}, which the gateway's account may not read"
+    return f"it holds {_name(below.dn)}, {_own_reason(client, below) or 'which is protected'}"
+
+
+def _own_reason(client: Client, entry: Entry) -> str | None:
+    """The most telling of the reasons. The marks come last: they are traces of the others, and can be left over."""
+    return next(_reasons(client, entry), None)
+
+
+def _reasons(client: Client, entry: Entry) -> Iterator[str]:
+    domain_sid = places_of(client).domain_sid
+    sid = next(iter(entry.values("objectSid")), None)
+    if sid in administrative_accounts(domain_sid):
+        yield "a built-in administrative account"
+    if sid in administrative_groups(domain_sid):
+        yield "a built-in administrative group"
+    if sid is not None and (connection := bind_accounts(client).get(sid)) is not None:
+        yield "the account that the gateway signs in with" + (f" (connection {connection})" if connection else "")
+    path, right = path_to_holders(client, entry)
+    if path:
+        *between, group = (_name(dn) for dn in path)
+        through = f" through {' and '.join(between)}" if between else ""
+        yield f"member of {group}{through}" + (f", which {right}" if right else "")
+    if sid is not None and sid in (by_access := holders(client)):
+        yield f"one that {by_access[sid]}"
+    if path := path_to_unreadable_group(client, entry):
+        yield f"member of {path[-1]}, which the gateway's account may not read"
+    if sid is not None and "primaryGroupID" not in entry and sid in groups_of_bind_accounts(client):
+        yield "a group that gives the gateway's own account its rights"
+    if (entry.integer("userAccountControl") or 0) & _CONTROLLER_BITS:
+        yield "a domain controller"
+    if place := why_governing(client, entry.dn):
+        yield place
+    yield from (words for is_so, words in _marks(entry) if is_so)
+
+
+def _marks(entry: Entry) -> tuple[tuple[bool, str], ...]:
+    control, flags = entry.integer("userAccountControl") or 0, entry.integer("systemFlags") or 0
+    return (
+        (bool(control & UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT), "the account of a trust between domains"),
+        (entry.boolean("isCriticalSystemObject"), "marked as a critical system object"),
+        (entry.integer("adminCount") == 1, "marked as an administrator's: its adminCount is 1"),
+        (bool(flags & SystemFlags.DISALLOW_DELETE), "marked as not to be deleted"),
+    )
+
+
+def _name(dn: str) -> str:
+    return DistinguishedName.parse(dn).rdn_value

@@ -1,0 +1,199 @@
+"""Which objects are protected: whoever holds the domain, what it rests on, and the gateway's own accounts (contract
+section 2).
+
+Decided by what the directory computes (SIDs, nested membership, access control, flags, places), never by a name: names
+can be chosen. A group that the gateway's account may not read could be an administrative one, so it protects whatever
+is below it. Whether a caller may write a protected object is the pipeline's business.
+"""
+
+from collections.abc import Collection, Iterable
+from uuid import UUID
+
+from directory.groups.ancestry import (
+    Above,
+    Alongside,
+    Key,
+    Unreadable,
+    doubtful_groups,
+    group_keys,
+    groups_above,
+    ways_up,
+)
+from directory.ldap import Client, Entry, Scope, sid_to_text
+from directory.lookup.prefetch import current_look
+from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
+from directory.protection.domain_control import STATE_ATTRIBUTES, holders, watched
+from directory.protection.governing import is_for_everybody, places_of
+from directory.protection.state import (
+    administrative_accounts,
+    administrative_groups,
+    compare_with_state,
+    is_administrative_somewhere,
+    is_protected_by_itself,
+    protection_state,
+)
+from directory.shapes.record import PROTECTION_ATTRIBUTES
+from gateway.core.call import Call
+from gateway.core.errors import Forbidden
+
+
+def require_may_write(call: Call, *, protected: bool) -> bool:
+    """Give back whether a target is protected; raises Forbidden when it is and the caller may not write such.
+
+    Every proposal asks this before anything else is told of the target.
+    """
+    if protected and not call.may("directory.manage_protected"):
+        raise Forbidden
+    return protected
+
+
+def is_protected(client: Client, entry: Entry, *, max_age: float = 0) -> bool:
+    """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected."""
+    if max_age:
+        return protection_state(client, max_age=max_age).protect(entry)
+    if current_look() is not None:
+        return bool(protected_among(client, [entry]))
+    protected = _is_protected_now(client, entry)
+    compare_with_state(client, entry, protected=protected)
+    return protected
+
+
+def _is_protected_now(client: Client, entry: Entry) -> bool:
+    """The same for a single entry, from its own groups upwards instead of from those who hold the domain down.
+
+    Every write of the domain, a sign-in too, makes what is known of all groups old; reading them anew takes nine times
+    as long as the one or two searches that lead from an account to the end of its groups.
+    """
+    places = places_of(client)
+    sids = frozenset(entry.values("objectSid"))
+    if is_protected_by_itself(entry) or places.govern(entry.dn):
+        return True
+    administrative = administrative_groups(places.domain_sid)
+    if not sids.isdisjoint(administrative | administrative_accounts(places.domain_sid)):
+        return True
+    if not sids.isdisjoint(bind_accounts(client)):
+        return True
+    alongside = Alongside(watched(client), STATE_ATTRIBUTES)
+    steps = list(ways_up(client, entry, alongside=alongside))
+    wanted = administrative.union(holders(client, alongside.entries or ()))
+    if not sids.isdisjoint(wanted) or _is_protected_by_groups(client, entry, steps, wanted):
+        return True
+    # Only a security group gives rights, and only of accounts the directory computes to which they belong.
+    return _may_have_members(entry) and not sids.isdisjoint(groups_of_bind_accounts(client))
+
+
+def _is_protected_by_groups(
+    client: Client, entry: Entry, steps: Iterable[Above | Unreadable], wanted: frozenset[bytes]
+) -> bool:
+    is_doubtful = False
+    for step in steps:
+        if not isinstance(step, Unreadable):
+            if not wanted.isdisjoint(step.group.values("objectSid")):
+                return True
+        elif step.elsewhere:
+            is_doubtful = True
+        else:
+            return True
+    if "objectSid" not in entry:
+        return is_doubtful
+    if computed := _token_groups(client, entry):
+        return any(sid in wanted or is_administrative_somewhere(sid) for sid in computed)
+    return is_doubtful or protection_state(client).protect(entry)
+
+
+def _may_have_members(entry: Entry) -> bool:
+    """Whether an entry with a SID may be a group: it has no primary group, as every account has."""
+    return "objectSid" in entry and "primaryGroupID" not in entry
+
+
+def _token_groups(client: Client, entry: Entry) -> list[bytes]:
+    """The SIDs of all security groups above, as the domain controller computes them whatever the gateway may read.
+
+    So they also tell of groups of other domains, and of those above one whose `memberOf` cannot be read. Samba computes
+    them for accounts only; none of a search but of a single object ([MS-ADTS] 3.1.1.4.5.19).
+    """
+    found = client.find(entry.guid, ("tokenGroups",))
+    return [] if found is None else found.values("tokenGroups")
+
+
+def protected_among(client: Client, entries: Iterable[Entry]) -> set[UUID]:
+    """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected."""
+    protected: set[UUID] = set()
+    others: list[Entry] = []
+    state = None
+    for entry in entries:
+        state = state or protection_state(client)
+        if state.protect(entry):
+            protected.add(entry.guid)
+        else:
+            others.append(entry)
+    doubtful = _doubtful_groups(client, {key for entry in others for key in group_keys(entry)})
+    in_doubt = (entry for entry in others if not doubtful.isdisjoint(group_keys(entry)))
+    return protected | {entry.guid for entry in in_doubt if _is_protected_now(client, entry)}
+
+
+def _doubtful_groups(client: Client, keys: Collection[Key]) -> set[Key]:
+    """Those of the groups that cannot be read or are below one that cannot be; each is asked about once in a look."""
+    look = current_look()
+    known: dict[Key, bool] = {} if look is None else look.keep((_doubtful_groups, client), dict)
+    if fresh := [key for key in keys if key not in known]:
+        doubtful = doubtful_groups(client, fresh)
+        known.update((key, key in doubtful) for key in fresh)
+    return {key for key in keys if known[key]}
+
+
+def holds_protected(client: Client, dn: str) -> bool:
+    """Whether the object of this name or anything below it, however deep, is protected."""
+    return places_of(client).govern(dn) or find_protected_below(client, dn) is not None
+
+
+def protects_its_content(client: Client, container: Entry) -> bool:
+    """Whether what is put into a container, read with PROTECTION_ATTRIBUTES, governs the domain or the forest.
+
+    So it is in the places that do (`governing`), and in a container that is protected by its own marks, but for those
+    that carry them only because they cannot be deleted and are there for everybody's objects.
+    """
+    if places_of(client).govern_below(container.dn):
+        return True
+    return is_protected_by_itself(container) and not is_for_everybody(client, container)
+
+
+def find_protected_below(client: Client, dn: str) -> Entry | None:
+    """One protected object of those that are this one or below it, if there is any.
+
+    All are looked at, and one that cannot be read counts as protected: no filter finds those ([MS-ADTS] 3.1.1.3.1.3.1).
+    """
+    state = protection_state(client)
+    keys: set[Key] = set()
+    for entry in client.search(dn, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES):
+        if "objectGUID" not in entry or state.protect(entry):
+            return entry
+        keys.update(group_keys(entry))
+    doubtful = _doubtful_groups(client, keys)
+    if not doubtful:
+        return None
+    rows = client.search(dn, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES)
+    in_doubt = [entry for entry in rows if not doubtful.isdisjoint(group_keys(entry))]
+    return next((entry for entry in in_doubt if _is_protected_now(client, entry)), None)
+
+
+def path_to_holders(client: Client, entry: Entry) -> tuple[list[str], str | None]:
+    """The groups by which an entry, read with PROTECTION_ATTRIBUTES, belongs to a group that protects its members.
+
+    From the entry's own group to that one, one of the shortest ways; empty when there is none. With them what that one
+    may do by access control, None for a built-in administrative group.
+    """
+    administrative, by_access = administrative_groups(places_of(client).domain_sid), holders(client)
+    for group, way in groups_above(client, entry):
+        for sid in group.values("objectSid"):
+            if sid in administrative or sid in by_access:
+                return [*way, group.dn], None if sid in administrative else by_access[sid]
+    return [], None
+
+
+def path_to_unreadable_group(client: Client, entry: Entry) -> list[str]:
+    """The same to the nearest group that the gateway's account may not read, which may be called by its SID."""
+    for step in ways_up(client, entry):
+        if isinstance(step, Unreadable):
+            return [*step.way, step.key if isinstance(step.key, str) else sid_to_text(step.key)]
+    return []

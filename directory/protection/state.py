@@ -1,0 +1,249 @@
+"""Who is protected, as of one state of one domain controller: found from those who hold the domain downwards.
+
+For many objects at once. Of a single one `policy` finds it from the object upwards; both ways agree.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+from time import monotonic
+from weakref import WeakKeyDictionary
+
+from directory.groups.ancestry import is_deleted, primary_group_of
+from directory.ldap import Add, Client, Entry, Modify, Scope, Write
+from directory.ldap.codecs import sid_to_text, text_to_sid
+from directory.ldap.filters.tree import And, Equals, Filter, Or
+from directory.ldap.flags import (
+    BUILTIN_DOMAIN_SID,
+    PROTECTED_ACCOUNT_RIDS,
+    PROTECTED_BUILTIN_RIDS,
+    PROTECTED_DOMAIN_RIDS,
+    SystemFlags,
+    UserAccountControl,
+)
+from directory.lookup.prefetch import current_look
+from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
+from directory.protection.domain_control import holders
+from directory.protection.governing import Places, places_of
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind
+
+_NAMES_IN_ONE_FILTER = 100
+_IS_GROUP = Equals("objectClass", "group")  # Samba has an index for it, but none for memberOf
+_DOMAINS_OWN = (
+    UserAccountControl.SERVER_TRUST_ACCOUNT
+    | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
+    | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT
+)
+_IMMOVABLE = SystemFlags.DISALLOW_DELETE
+_HOLDS_NOBODY = frozenset({*ACCOUNT_KINDS, Kind.CONTACT})
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectionState:
+    """The groups whose members are protected: the built-in administrative ones, those that hold the domain by access
+    control, and every group nested in one of them, however deep.
+
+    Members of one that cannot be read, or whose `memberOf` cannot be, are among the names: they may be groups.
+    """
+
+    names: frozenset[str]
+    """Distinguished names as the directory spells them, in `memberOf` of their members too."""
+    sids: frozenset[bytes]
+    by_themselves: frozenset[bytes]
+    """The SIDs of those protected whose members are not for that: accounts, and groups that give the gateway rights."""
+    places: Places
+
+    def protect(self, entry: Entry) -> bool:
+        """Whether the entry is protected by what it is, by what it belongs to, or by its own marks."""
+        if is_protected_by_itself(entry):
+            return True
+        sids = entry.values("objectSid")
+        if sids and (sids[0] in self.sids or sids[0] in self.by_themselves):
+            return True
+        groups = entry.values("memberOf")
+        if groups and any(name.decode("utf-8", "replace") in self.names for name in groups):
+            return True
+        if primary_group_of(entry) in self.sids:
+            return True
+        return entry.dn in self.names or self.places.govern(entry.dn)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known as of one state of one domain controller, whose number grows with every write it makes."""
+
+    state: tuple[object, ...]
+    checked_at: float
+    changes: int
+    """How many changes of it the gateway itself had made by then."""
+    protection: ProtectionState
+
+
+class _Cache:
+    """What is kept is exact when it is checked against the domain controller's state, as every write does."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
+        self._changes: WeakKeyDictionary[Client, int] = WeakKeyDictionary()
+
+    def expect(self, client: Client, changes: int) -> None:
+        if changes > self._changes.get(client, 0):
+            with self._lock:
+                self._changes[client] = max(changes, self._changes.get(client, 0))
+
+    def get(self, client: Client, max_age: float) -> ProtectionState:
+        with self._lock:
+            known = self._known.get(client)
+            changes = self._changes.get(client, 0)
+        now = monotonic()
+        if known is not None and known.changes >= changes and now - known.checked_at < max_age:
+            return known.protection
+        root = client.read("", ("dsServiceName", "highestCommittedUSN"))
+        accounts = bind_accounts(client)
+        state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), frozenset(accounts))
+        protection = known.protection if known is not None and known.state == state else _read(client, accounts)
+        with self._lock:
+            self._known[client] = _Known(state, now, changes, protection)
+        return protection
+
+    def compare(self, client: Client, entry: Entry, *, protected: bool) -> None:
+        """Forget what is kept when it says otherwise of an entry than was just found, so that nobody is shown it."""
+        with self._lock:
+            known = self._known.get(client)
+            if known is not None and known.protection.protect(entry) != protected:
+                del self._known[client]
+
+
+_cache = _Cache()
+
+SHOWN_AGE = 2.0
+"""How many seconds old the state may be that a *shown* `protected` comes from. A write never relies on it."""
+
+
+def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
+    """The state as it is now, or was at most `max_age` seconds ago, or since a look began."""
+    look = current_look()
+    return _cache.get(client, max_age if look is None else max(max_age, look.age))
+
+
+def show_nothing_before(client: Client, changes: int) -> None:
+    """Let no state be shown that is older than that many changes of it by the gateway itself."""
+    _cache.expect(client, changes)
+
+
+def may_change_protection(write: Write, kind: str) -> bool:
+    """Whether a write to an object of this kind may change which others are protected.
+
+    Others are by the groups they are in, which are known by name too. What is an account or a contact holds nobody.
+    """
+    if isinstance(write, Modify) and not write.deleted:
+        return any(step.attribute.lower() == "member" for step in write.modifications)
+    return not isinstance(write, Add) and kind not in _HOLDS_NOBODY
+
+
+def compare_with_state(client: Client, entry: Entry, *, protected: bool) -> None:
+    """Take note of whether an entry was just found to be protected: a state that says otherwise is shown no more."""
+    _cache.compare(client, entry, protected=protected)
+
+
+def is_protected_by_itself(entry: Entry) -> bool:
+    """Whether an entry's own marks protect it.
+
+    adminCount stays when somebody leaves an administrative group, and is not set on joining until the domain controller
+    gets to it (hourly): it protects, but its absence says nothing.
+    """
+    return (
+        entry.boolean("isCriticalSystemObject")
+        or entry.integer("adminCount") == 1
+        or bool((entry.integer("systemFlags") or 0) & _IMMOVABLE.value)
+        or bool((entry.integer("userAccountControl") or 0) & _DOMAINS_OWN.value)
+    )
+
+
+@lru_cache(maxsize=64)
+def administrative_groups(domain_sid: bytes) -> frozenset[bytes]:
+    """The SIDs of the built-in administrative groups themselves."""
+    return _BUILTIN_SIDS | {_child(domain_sid, rid) for rid in PROTECTED_DOMAIN_RIDS}
+
+
+@lru_cache(maxsize=64)
+def administrative_accounts(domain_sid: bytes) -> frozenset[bytes]:
+    """The SIDs of the built-in administrator and the key of all tickets."""
+    return frozenset(_child(domain_sid, rid) for rid in PROTECTED_ACCOUNT_RIDS)
+
+
+def is_administrative_somewhere(sid: bytes) -> bool:
+    """Whether it is the SID of a built-in administrative group of whichever domain of the forest."""
+    return sid in _BUILTIN_SIDS or (sid.startswith(_OF_A_DOMAIN) and _relative_id(sid) in PROTECTED_DOMAIN_RIDS)
+
+
+def _read(client: Client, accounts: Iterable[bytes]) -> ProtectionState:
+    places = places_of(client)
+    wanted = sorted(administrative_groups(places.domain_sid).union(holders(client)))
+    names: set[str] = set()
+    sids: set[bytes] = set(wanted)
+    found = _find(client, [Equals("objectSid", sid) for sid in wanted])
+    level = {each.dn: each.texts("member") for each in found}  # accounts too, which nobody is a member of
+    for sid in sids.difference(*(each.values("objectSid") for each in found)):
+        # No filter finds a group that cannot be read, but its name may be had.
+        if (hidden := client.find(f"<SID={sid_to_text(sid)}>", ())) is not None:
+            level[hidden.dn] = []
+    while level:
+        names.update(level)
+        groups = _find(client, [Equals("memberOf", name) for name in level], _IS_GROUP)
+        sids.update(*(group.values("objectSid") for group in groups))
+        inner = {group.dn: group.texts("member") for group in groups}
+        listed = {name for members in level.values() for name in members if name not in inner}
+        inner |= {name: [] for name in _not_seen_as_members(client, listed)}
+        level = {name: members for name, members in inner.items() if name not in names}
+    return ProtectionState(
+        names=frozenset(names),
+        sids=frozenset(sids),
+        by_themselves=administrative_accounts(places.domain_sid).union(accounts, groups_of_bind_accounts(client)),
+        places=places,
+    )
+
+
+def _find(client: Client, conditions: Sequence[Filter], *always: Filter) -> list[Entry]:
+    """What fulfils one of the conditions, and those that hold for all."""
+    return [
+        entry
+        for some in _chunks(conditions)
+        for entry in client.search(
+            client.default_naming_context, Scope.SUBTREE, And(*always, Or(*some)), ("objectSid", "member")
+        )
+    ]
+
+
+def _not_seen_as_members(client: Client, names: Iterable[str]) -> set[str]:
+    """Those of the members of groups whose `memberOf` cannot be read, or nothing at all."""
+    alive = {name for name in names if not is_deleted(client, name)}
+    seen = {
+        entry.dn
+        for some in _chunks([Equals("distinguishedName", name) for name in alive])
+        for entry in client.search(client.default_naming_context, Scope.SUBTREE, Or(*some), ("memberOf",))
+        if "memberOf" in entry
+    }
+    return alive - seen
+
+
+def _chunks(filters: Sequence[Filter]) -> Iterator[Sequence[Filter]]:
+    for start in range(0, len(filters), _NAMES_IN_ONE_FILTER):
+        yield filters[start : start + _NAMES_IN_ONE_FILTER]
+
+
+def _child(domain_sid: bytes, relative_id: int) -> bytes:
+    """The SID of an account of a domain ([MS-DTYP] 2.4.2: the count of parts is its second byte)."""
+    return bytes([domain_sid[0], domain_sid[1] + 1]) + domain_sid[2:] + struct.pack("<I", relative_id)
+
+
+def _relative_id(sid: bytes) -> int:
+    relative_id: int = struct.unpack("<I", sid[-4:])[0]
+    return relative_id
+
+
+_BUILTIN_SIDS = frozenset(_child(text_to_sid(BUILTIN_DOMAIN_SID), rid) for rid in PROTECTED_BUILTIN_RIDS)
+_OF_A_DOMAIN = text_to_sid("S-1-5-21-0-0-0-0")[:12]

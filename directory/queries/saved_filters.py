@@ -1,0 +1,123 @@
+"""Saved filters: what one may hold, who may see one, and the search it stands for.
+
+The table is in `saved_filter_models`, how a search is run in `search`.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Literal
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+
+from directory.ldap import Entry
+from directory.lookup.access import client_of, find_base, parse_reference
+from directory.lookup.visibility import may_see_confidential, sight_of
+from directory.models.saved_filters import SavedFilter
+from directory.queries.searches.definitions import SEARCHES, Search
+from directory.queries.searches.filter_input import read_filter
+from directory.queries.searches.filter_scoping import scope_filter
+from directory.queries.searches.search import SearchQuery
+from directory.shapes.attribute_updates import pointer
+from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.record import select
+from gateway.core.call import Call
+from gateway.core.errors import GatewayError, NotFound
+from gateway.core.paging import PageQuery
+
+SearchedKind = Literal[
+    "users", "groups", "computers", "organization-units", "objects",
+    "user", "group", "computer", "organizationalUnit", "object",
+]  # fmt: skip
+"""What is searched, as a path calls it or as a record's `kind` does. `object` is any class, as `objects` is."""
+
+_NOUN_OF_KIND = {
+    "user": "users",
+    "group": "groups",
+    "computer": "computers",
+    "organizationalUnit": "organization-units",
+    "object": "objects",
+}
+
+
+def visible_filters(call: Call) -> QuerySet[SavedFilter]:
+    """The filters of the call's directory that the person owns or that are shared."""
+    assert call.directory is not None
+    return SavedFilter.objects.filter(
+        Q(owner_id=call.person.id) | Q(shared=True), connection_id=call.directory.id
+    ).select_related("owner")
+
+
+def find_filter(call: Call, id: UUID) -> SavedFilter:
+    """A filter the person may see; raises NotFound."""
+    row = visible_filters(call).filter(id=id).first()
+    if row is None:
+        raise NotFound
+    return row
+
+
+def noun_of(kind: str) -> str:
+    """The path whose search finds objects of this kind."""
+    return _NOUN_OF_KIND.get(kind, kind)
+
+
+def require_filter(call: Call, text: str) -> None:
+    """Refuse a filter that the caller could not run now.
+
+    Raises FilterMalformed, FilterUnsupported, FilterTooCostly or AttributeNotReadable.
+    """
+    with _naming("filter"):
+        sight = sight_of(call)
+        condition, _ = read_filter(text, sight.schema, confidential=sight.confidential)
+        scope_filter(condition, sight)
+
+
+def require_attributes(call: Call, names: Sequence[str]) -> None:
+    """Refuse attributes that the caller could not see. Raises AttributeUnknown or AttributeNotReadable."""
+    with _naming("attributes"):
+        confidential = may_see_confidential(call)
+        select(client_of(call).schema, names, KINDS_OF_NOUN["objects"], confidential=confidential)
+
+
+def find_given_base(call: Call, text: str) -> Entry:
+    """The object to search below, as the body names it; raises InvalidRequest or ObjectNotFound."""
+    return find_base(call, parse_reference(text, pointer=pointer("base")), pointer=pointer("base"))
+
+
+def names_of_bases(call: Call, rows: Iterable[SavedFilter]) -> dict[UUID, str]:
+    """What the filters' bases are called now; those that are gone have the name last seen."""
+    last_seen = {row.base_guid: row.base_dn for row in rows if row.base_guid is not None}
+    if not last_seen:
+        return {}
+    return last_seen | {guid: entry.dn for guid, entry in client_of(call).read_many(last_seen, ("objectGUID",)).items()}
+
+
+def search_of(row: SavedFilter) -> Search:
+    """The search of the filter's kind. Its name is the revision's own, and so are the cursors made by it."""
+    return replace(SEARCHES[noun_of(row.kind)], name=f"saved filter {row.id} revision {row.revision}")
+
+
+def query_of(row: SavedFilter, page: PageQuery, *, sort: str | None) -> SearchQuery:
+    """What a caller would send to run the same search by hand."""
+    return SearchQuery.model_validate(
+        {
+            "filter": row.filter,
+            "base": None if row.base_guid is None else str(row.base_guid),
+            "scope": row.scope,
+            "attributes": row.attributes or None,
+            "sort": sort,
+            "pageSize": page.page_size,
+            "cursor": page.cursor,
+        }
+    )
+
+
+@contextmanager
+def _naming(member: str) -> Iterator[None]:
+    """Refusals of a search's parameter name the member of the body instead."""
+    try:
+        yield
+    except GatewayError as refusal:
+        refusal.errors = tuple(replace(error, parameter=None, pointer=pointer(member)) for error in refusal.errors)
+        raise

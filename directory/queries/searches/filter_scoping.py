@@ -1,0 +1,89 @@
+"""What the filter of a caller may ask under a role with scopes: of other objects only those inside them.
+
+A comparison with the name of an object outside matches nothing, and its negation matches nothing either: it counts as
+unknown (RFC 4511 4.5.1.7), as if the gateway could not read the value. Whether there is any value at all is asked of
+the values that the caller may see, which no filter can say: `present` tells what has to be looked at.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from directory import errors
+from directory.ldap import ANYTHING, And, Entry, Equals, Extensible, Filter, Not, Or, Present
+from directory.lookup.visibility import Sight
+from gateway.core.errors import FieldError
+
+_NOTHING = Not(ANYTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedFilter:
+    """A filter that says nothing of what the caller may not see, and by attribute whether visible values are wanted."""
+
+    condition: Filter
+    present: Mapping[str, bool] = field(default_factory=dict)
+
+    def acceptor(self, sight: Sight) -> Callable[[Entry], bool] | None:
+        """What tells the matches, read with the attributes of `present`, among those found; None when all are."""
+        if not self.present:
+            return None
+        wanted = self.present.items()
+        return lambda entry: all((name in sight.confined(entry)) is is_wanted for name, is_wanted in wanted)
+
+
+def scope_filter(condition: Filter, sight: Sight) -> ScopedFilter:
+    """The filter as it may be asked; raises FilterUnsupported for a presence that is not one of the conditions all of
+    which have to hold.
+    """
+    if not sight.is_confined:
+        return ScopedFilter(condition)
+    kept: list[Filter] = []
+    present: dict[str, bool] = {}
+    for part in _conjuncts(condition):
+        is_wanted = not isinstance(part, Not)
+        asked = part.filter if isinstance(part, Not) else part
+        if isinstance(asked, Present) and sight.refers(asked.attribute):
+            name = asked.attribute.lower()
+            if present.setdefault(name, is_wanted) is not is_wanted:
+                kept.append(_NOTHING)
+            if is_wanted:
+                kept.append(asked)  # who has no value at all has none that may be seen
+        else:
+            kept.append(_rewritten(part, sight, is_negated=False))
+    return ScopedFilter(And(*kept) if kept else ANYTHING, present)
+
+
+def _conjuncts(condition: Filter) -> list[Filter]:
+    if isinstance(condition, And):
+        return [part for inner in condition.filters for part in _conjuncts(inner)]
+    return [condition]
+
+
+def _rewritten(condition: Filter, sight: Sight, *, is_negated: bool) -> Filter:
+    match condition:
+        case And():
+            return And(*(_rewritten(inner, sight, is_negated=is_negated) for inner in condition.filters))
+        case Or():
+            return Or(*(_rewritten(inner, sight, is_negated=is_negated) for inner in condition.filters))
+        case Not():
+            return Not(_rewritten(condition.filter, sight, is_negated=not is_negated))
+        case _:
+            if not any(map(sight.refers, condition.attributes())):
+                return condition
+    if isinstance(condition, Present):
+        detail = (
+            f"{condition}: under a role with scopes it can be asked only beside conditions that all have to hold,"
+            " whether there is any value"
+        )
+        raise errors.FilterUnsupported(
+            detail, errors=[FieldError(errors.FilterUnsupported.code, detail, parameter="filter")]
+        )
+    if isinstance(condition, Equals | Extensible) and _is_seen(condition, sight):
+        return condition
+    return ANYTHING if is_negated else _NOTHING
+
+
+def _is_seen(condition: Equals | Extensible, sight: Sight) -> bool:
+    name, value = condition.attribute or "", condition.value
+    # Group policies are linked in one text, which names others besides those compared with.
+    return isinstance(value, str) and name.lower() != "gplink" and sight.sees(name, value)

@@ -1,0 +1,131 @@
+"""From found entries to records, many at a time. Which entries, and in which order, is the search's business.
+
+Two things of a record are computed by the domain controller for each entry: the parent's objectGUID, and whether an
+account is locked out or its password expired. Samba takes 60 µs an entry for these two, and 90 for the other 37
+attributes. So a parent is asked for once, and only those accounts are asked about that could be locked out or have an
+expired password.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+from uuid import UUID
+
+from directory.ldap import Client, Entry, datetime_to_filetime
+from directory.ldap.codecs import guid_to_text
+from directory.ldap.flags import KEEPS_PASSWORD
+from directory.lookup.visibility import Sight, parent_of
+from directory.policies.password_policy import maximum_ages
+from directory.protection.state import SHOWN_AGE, protection_state
+from directory.queries.searches.definitions import Search
+from directory.shapes.kinds import ACCOUNT_KINDS
+from directory.shapes.record import (
+    COMPUTED_CONTROL,
+    PARENT_ID,
+    DirectoryObject,
+    Renderer,
+    Selection,
+    set_computed_control,
+)
+
+_COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
+_LOCKED_AT = "lockoutTime"
+_KEEPS_PASSWORD = KEEPS_PASSWORD.value
+_ASKED_WITHOUT_AGES = 50
+"""So many accounts are asked about at once: up to then it costs more to find out who need not be."""
+_CLOCKS_DIFFER = timedelta(days=1)
+
+
+class RecordMaker:
+    """Makes the records of one search; what entries must be read with is `to_read`."""
+
+    def __init__(
+        self, client: Client, search: Search, selection: Selection, sight: Sight, *, needs: Iterable[str] = ()
+    ) -> None:
+        self._client = client
+        self._sight = sight
+        self._search = search
+        self._renderer = Renderer(client.schema, selection)
+        shown = {*(selection.shown or ()), *search.needs}
+        names = [name for name in selection.to_read if name not in _COMPUTED or name in shown]
+        of_accounts = (_LOCKED_AT,) if ACCOUNT_KINDS & search.kinds else ()
+        self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs)))
+        self._parents: dict[str, str | None] = {}
+
+    def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
+        """The records of entries, in their order. Asks the directory itself only when the last entry was taken."""
+        state = protection_state(self._client, max_age=SHOWN_AGE)
+        render, extend, confined = self._renderer.render, self._search.extend, self._sight.confined
+        was_computed = COMPUTED_CONTROL in self.to_read
+        records: list[DirectoryObject] = []
+        doubts: list[_Doubt] = []
+        # Each is rendered as it comes, while its values are still in the processor's cache.
+        for entry in entries:
+            control = entry.integer(COMPUTED_CONTROL) if was_computed else None
+            seen = confined(entry)
+            record = render(seen, protected=state.protect(entry), parent_id=None, computed_control=control or 0)
+            if control is None and (password_set := _doubtful_since(entry)) is not None:
+                doubts.append(_Doubt(record, password_set))
+            if extend is not None:
+                record.update(extend(entry, seen))  # type: ignore[typeddict-item]  # what a search adds is its own
+            records.append(record)
+        self._complete(records, doubts)
+        if self._search.complete is not None:
+            self._search.complete(records)
+        return records
+
+    def _complete(self, records: Sequence[DirectoryObject], doubts: list["_Doubt"]) -> None:
+        """Add what the domain controller computes, in one look-up for all."""
+        parents = [parent_of(record["distinguishedName"]) for record in records]
+        children = {
+            parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
+        }
+        if len(doubts) > _ASKED_WITHOUT_AGES and (since := self._may_be_expired_since) is not None:
+            doubts = [doubt for doubt in doubts if doubt.password_set <= since]
+        asked = {UUID(record["id"]) for record in (*children.values(), *(doubt.record for doubt in doubts))}
+        deleted = self._search.show_deleted
+        found = self._client.read_many(asked, tuple(_COMPUTED), deleted=deleted) if asked else {}
+        for entry in found.values():
+            values = entry.values(PARENT_ID)
+            self._parents[parent_of(entry.dn)] = guid_to_text(values[0]) if values else None
+        for parent in children.keys() - self._parents.keys():  # the child was moved or deleted in between
+            there = self._client.find(parent, ("objectGUID",), deleted=deleted)
+            self._parents[parent] = None if there is None or "objectGUID" not in there else str(there.guid)
+        for parent, record in zip(parents, records, strict=True):
+            record["parentId"] = self._parents[parent] if self._sight.holds(parent) else None
+        for doubt in doubts:
+            asked_about, account = found.get(UUID(doubt.record["id"])), doubt.record["account"]
+            if asked_about is not None and account is not None:
+                set_computed_control(account, asked_about.integer(COMPUTED_CONTROL) or 0)
+
+    @cached_property
+    def _may_be_expired_since(self) -> int | None:
+        """A password set after this FILETIME is not expired under any policy; None when not all of them can be read."""
+        ages = maximum_ages(self._client)
+        if ages is None:
+            return None
+        return datetime_to_filetime(datetime.now(UTC) + _CLOCKS_DIFFER) - min(ages) if ages else 0
+
+
+class _Doubt(NamedTuple):
+    """An account to be asked about unless its password is young: the FILETIME it was set at, 0 in any case."""
+
+    record: DirectoryObject
+    password_set: int
+
+
+def _doubtful_since(entry: Entry) -> int | None:
+    """Since when an account may be locked out or have an expired password (see `_Doubt`); None if it is neither."""
+    values = entry.attributes.get
+    control, locked_at, password_set = values("userAccountControl"), values(_LOCKED_AT), values("pwdLastSet")
+    if not control:
+        return None
+    if locked_at and locked_at[0] != b"0":
+        return 0
+    if int(control[0]) & _KEEPS_PASSWORD:
+        return None
+    if not password_set:
+        return 0
+    # pwdLastSet 0: it must be changed, and is shown as that.
+    return int(password_set[0]) or None

@@ -1,0 +1,223 @@
+"""Doing one run: each change recorded before it is sent, done once, and its outcome found out whatever happens.
+
+The worker may be killed at any moment, and the directory or the database may go away. So nothing rests on memory: an
+account without a result is still to be done; one with an open intent in the operations log is looked up in the
+directory first, and written under that same intent only when it was not. Results are noted before the log's records
+are closed, and the run ends after both: what a killed worker left open can always be closed from the result.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, cast
+from uuid import UUID
+
+from django.utils import timezone
+
+from audit import log
+from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from directory import errors
+from directory.changes.reversibility import reversible_as
+from directory.ldap import Client
+from directory.lookup.connection import get_client
+from directory.models.runs import AccountResult, AccountStatus, Run, RunState
+from directory.outcomes.attribution import find_recorded_outcome
+from directory.outcomes.evidence import evidence_of
+from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named, change_of, write_of
+from gateway.core.call import Call
+from gateway.core.errors import GatewayError
+
+CHUNK = 50
+"""Accounts recorded and written at once: few enough to show progress, many enough to hide what the log costs."""
+
+MAX_ROUNDS = 3
+"""How often accounts are assessed anew because somebody else changed them between the look and the write."""
+
+INTENT_LIFE = timedelta(days=1)
+"""How long an intent is the run's own to settle. The run will know better than the log's settler, who would close the
+record of an account that is still to be done."""
+
+
+class RunExecution:
+    """One run in the hands of one worker: which accounts are left, and which of them have an open intent."""
+
+    def __init__(self, run: Run, *, before_each_step: Callable[[], None], is_new: bool) -> None:
+        self._run = run
+        self._action = cast(Action, run.action)
+        self._before_each_step = before_each_step
+        self._positions = {UUID(account): position for position, account in enumerate(run.accounts)}
+        self._left = dict.fromkeys(self._positions)  # an ordered set
+        self._intents: dict[UUID, OperationRecord] = {}
+        if not is_new:
+            self._remember()
+
+    def _remember(self) -> None:
+        """Go on from what an earlier worker left: results, and intents that it did not come to close."""
+        results = {result.account: result for result in self._run.results.all()}
+        records = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=OPEN_OUTCOMES)
+        self._intents = {record.target_id: record for record in records if record.target_id is not None}
+        self._left = dict.fromkeys(account for account in self._positions if account not in results)
+        self._close_intents(list(results.values()), {})
+
+    def look_up_open_intents(self) -> None:
+        """Find out what became of changes whose outcome is not known; raises Unavailable."""
+        settled = []
+        for account, record in list(self._intents.items()):
+            outcome = find_recorded_outcome(self._client, record) if record.evidence else False
+            if outcome is None:
+                self._client.find(account, ("objectGUID",))  # raises when the directory is away
+                outcome = find_recorded_outcome(self._client, record)  # it may have been, and have come back since
+            if outcome is None:
+                unknown = errors.OutcomeUnknown()
+                settled.append(self._result(account, AccountStatus.FAILED, record.target_dn, unknown))
+            elif outcome:
+                settled.append(self._result(account, AccountStatus.SUCCEEDED, record.target_dn))
+            elif not record.may_be_written():  # the log's settler may be at it: the next try gets its own record
+                log.complete(record.id, outcome=Outcome.FAILED, code=log.NOT_APPLIED)
+                del self._intents[account]
+        self._finish(settled)
+
+    def carry_out(self, call: Call, *, people_above: PeopleAbove) -> None:
+        """Do the accounts that are left and end the run; raises Unavailable."""
+        for _ in range(MAX_ROUNDS):
+            if not self._left:
+                break
+            accounts = assess_named(self._client, self._run.unit, self._left, self._action, people_above=people_above)
+            self._finish(
+                [
+                    self._result(account.id, AccountStatus.UNCHANGED, account.distinguished_name)
+                    for account in accounts
+                    if account.effect is Effect.NONE
+                ]
+            )
+            others = (account for account in accounts if account.effect is not Effect.NONE)
+            while chunk := list(islice(others, CHUNK)):
+                self._before_each_step()
+                self._record_intents(call, chunk)
+                self._change(chunk)
+            self.look_up_open_intents()
+        self.fail_rest(errors.VersionMismatch("Others kept changing this account."))
+
+    def fail_rest(self, refusal: GatewayError) -> None:
+        """End the run; what is left failed for this reason. Open intents must have been looked up before."""
+        self._end(dict.fromkeys(self._left, refusal))
+
+    def give_up(self) -> None:
+        """End the run although the directory is away; what became of open intents is left to the log's settler."""
+        unknown, unavailable = errors.OutcomeUnknown(), errors.Unavailable()
+        self._end({account: unknown if account in self._intents else unavailable for account in self._left})
+
+    def _end(self, refusals: Mapping[UUID, GatewayError]) -> None:
+        failed = AccountStatus.FAILED
+        self._finish([self._result(account, failed, self._known_dn(account), why) for account, why in refusals.items()])
+        Run.objects.filter(id=self._run.id).update(state=RunState.COMPLETED, completed_at=timezone.now())
+
+    @property
+    def _client(self) -> Client:
+        return get_client(self._run.connection_id)
+
+    def _record_intents(self, call: Call, accounts: Sequence[Account]) -> None:
+        """One intent for each account, in one commit; one that has an open intent keeps it."""
+        new = [account for account in accounts if account.id not in self._intents]
+        intents = [self._intent(account) for account in new]
+        records = log.record_intents(call, intents, seconds_until_write=INTENT_LIFE.total_seconds())
+        self._intents |= {account.id: record for account, record in zip(new, records, strict=True)}
+
+    def _intent(self, account: Account) -> log.Intent:
+        """The intent of a change, with the evidence for a later look-up; of a refusal, which is recorded alike."""
+        is_change = account.entry is not None and account.refusal is None
+        changes = [change_of(account, self._action)] if is_change else []
+        return log.Intent(
+            operation=self._run.operation,
+            target=log.TargetRef(account.id, account.kind, account.distinguished_name or ""),
+            changes=[dict(change.as_json()) for change in changes],
+            evidence=self._evidence(account) if is_change else None,
+            run_id=self._run.id,
+            reversible=reversible_as(self._run.operation, changes),
+            approved_by=self._run.approved_by,
+        )
+
+    def _evidence(self, account: Account) -> dict[str, Any]:
+        write = write_of(account, self._action)
+        return evidence_of(write, entry=account.entry, schema=self._client.schema)
+
+    def _change(self, accounts: Sequence[Account]) -> None:
+        """Send the writes together and note what is known of their outcomes; what is not stays an open intent."""
+        failed = AccountStatus.FAILED
+        servers: dict[UUID, str] = {}
+        results = [
+            self._result(account.id, failed, account.distinguished_name, account.refusal)
+            for account in accounts
+            if account.refusal
+        ]
+        to_write = [account for account in accounts if account.refusal is None]
+        conflicts = []
+        for index, error, server in self._client.write_many([write_of(account, self._action) for account in to_write]):
+            account = to_write[index]
+            refusal = errors.from_ldap(error) if error else None
+            if refusal is None:
+                results.append(self._result(account.id, AccountStatus.SUCCEEDED, account.distinguished_name))
+                servers[account.id] = server
+            elif isinstance(refusal, errors.VersionMismatch):
+                conflicts.append(self._intents.pop(account.id))
+            elif not isinstance(refusal, errors.Unavailable | errors.OutcomeUnknown):
+                results.append(self._result(account.id, failed, account.distinguished_name, refusal))
+        self._finish(results, servers)
+        # These were not applied, for certain. The next round looks at their accounts anew, with records of their own.
+        lost_races = [
+            log.Completion(record_id=record.id, outcome=Outcome.FAILED, code=errors.VersionMismatch.code)
+            for record in conflicts
+        ]
+        if lost_races:
+            log.complete_many(lost_races)
+
+    def _result(
+        self, account: UUID, status: AccountStatus, dn: str | None, refusal: GatewayError | None = None
+    ) -> AccountResult:
+        return AccountResult(
+            run=self._run,
+            position=self._positions[account],
+            account=account,
+            distinguished_name=dn,
+            status=status,
+            problem=refusal.as_problem() if refusal else None,
+        )
+
+    def _known_dn(self, account: UUID) -> str | None:
+        return self._intents[account].target_dn if account in self._intents else None
+
+    def _finish(self, results: Sequence[AccountResult], servers: Mapping[UUID, str] = MappingProxyType({})) -> None:
+        """Note the results, then close the records of these accounts; `servers` tells who changed them, if known."""
+        if not results:
+            return
+        # Another worker may have been at it while this one was held up: the first result stands.
+        AccountResult.objects.bulk_create(results, ignore_conflicts=True)
+        self._close_intents(results, servers)
+        for result in results:
+            self._left.pop(result.account, None)
+
+    def _close_intents(self, results: Sequence[AccountResult], servers: Mapping[UUID, str]) -> None:
+        closed = [
+            _completion(self._intents.pop(result.account), result, servers.get(result.account))
+            for result in results
+            if result.account in self._intents
+        ]
+        if closed:
+            log.complete_many(closed)
+
+
+def _completion(record: OperationRecord, result: AccountResult, server: str | None) -> log.Completion:
+    """The log's outcome for an account's result."""
+    if result.status != AccountStatus.FAILED:
+        # An open intent whose account turned out to be as wanted already was never written.
+        is_applied = result.status == AccountStatus.SUCCEEDED
+        return log.Completion(
+            record_id=record.id,
+            outcome=Outcome.SUCCEEDED if is_applied else Outcome.FAILED,
+            code=None if is_applied else log.NOT_APPLIED,
+            server=server,
+        )
+    code = (result.problem or {}).get("code")
+    is_unknown = code == errors.OutcomeUnknown.code
+    return log.Completion(record_id=record.id, outcome=Outcome.UNKNOWN if is_unknown else Outcome.FAILED, code=code)

@@ -1,0 +1,185 @@
+"""Runs over an organizational unit's accounts as seen by those who ask for them: start one, wait for it, show it.
+
+Doing the run is `run_worker`'s, in a Celery worker; what an account's run would mean is `run_assessment`'s.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+from uuid import UUID, uuid4
+
+from celery import current_app
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+from redis.exceptions import RedisError
+from typing_extensions import TypedDict
+
+from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunState
+from directory.shapes.proposal import AccountsRun, Proposal
+from gateway.core.call import Call
+from gateway.core.errors import ServiceUnavailable
+from gateway.core.problem_shapes import KEPT_PROBLEM
+from gateway.core.shapes import Id
+
+EXECUTE_RUN = "directory.tasks.execute_run"
+
+# A connection kept from before the broker's restart fails once; a broker that is away fails twice, and soon.
+_PUBLISH_RETRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
+
+POLL_SECONDS = (0.005, 0.25)
+"""How long a waiting request sleeps between two looks, at first and at most: most runs are over in no time."""
+
+
+PLAN_LIFE = timedelta(hours=1)
+"""How long a plan can be run."""
+
+
+class RunsUnavailable(ServiceUnavailable):
+    """No broker takes the run, so no worker would hear of it. Nothing was changed, nothing is left to be done."""
+
+    code, title = "Runs.Unavailable", "No run can be started now"
+
+
+class AccountResultJson(TypedDict):
+    id: Id
+    distinguishedName: str | None
+    status: Literal["succeeded", "unchanged", "failed"]
+    problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
+
+
+class RunResult(TypedDict):
+    """A run and the results it has so far."""
+
+    runId: Id
+    action: Literal["enable", "disable"]
+    state: Literal["queued", "running", "completed"]
+    total: int
+    succeeded: int
+    unchanged: int
+    failed: int
+    results: list[AccountResultJson]
+
+
+def start(
+    call: Call,
+    operation_name: str,
+    proposal: Proposal,
+    *,
+    change_request_id: UUID | None = None,
+    approved_by: str | None = None,
+) -> Run:
+    """Keep the proposed run and tell a worker of it; raises RunsUnavailable when the broker does not take it.
+
+    The run is committed before the worker hears of it, so that it is there to be found. A change request's run is
+    started once: a second time gives the first one.
+    """
+    assert proposal.run is not None
+    run = _new_run(call, operation_name, proposal.run, proposal.target.distinguished_name)
+    run.change_request_id, run.approved_by = change_request_id, approved_by
+    if change_request_id is not None:
+        run, created = Run.objects.get_or_create(
+            change_request_id=change_request_id,
+            defaults={field.attname: getattr(run, field.attname) for field in Run._meta.concrete_fields},
+        )
+        if not created:
+            return run
+    else:
+        run.save(force_insert=True)
+    try:
+        # By name: the task's module stands above this one.
+        current_app.send_task(EXECUTE_RUN, args=[str(run.id)], retry=True, retry_policy=_PUBLISH_RETRY)
+    except (OperationalError, RedisError, OSError) as error:
+        withdrawn, _ = Run.objects.filter(id=run.id, state=RunState.QUEUED).delete()
+        if withdrawn:
+            raise RunsUnavailable("The broker does not answer, so no worker can do the run.") from error
+    return run
+
+
+def record_unchanged(
+    call: Call, operation_name: str, asked: AccountsRun, *, unit_dn: str, account_dns: Sequence[str | None]
+) -> Run:
+    """A run that needs no worker, as each account is already as it should be: completed at once."""
+    run = _new_run(call, operation_name, asked, unit_dn)
+    run.state, run.started_at = RunState.COMPLETED, timezone.now()
+    run.completed_at = run.started_at
+    with transaction.atomic():
+        run.save(force_insert=True)
+        AccountResult.objects.bulk_create(
+            AccountResult(
+                run=run, position=position, account=account, distinguished_name=dn, status=AccountStatus.UNCHANGED
+            )
+            for position, (account, dn) in enumerate(zip(asked.accounts, account_dns, strict=True))
+        )
+    return run
+
+
+def _new_run(call: Call, operation_name: str, asked: AccountsRun, unit_dn: str) -> Run:
+    assert call.directory is not None
+    return Run(
+        id=uuid4(),
+        connection_id=call.directory.id,
+        operation=operation_name,
+        action=asked.action,
+        unit=asked.unit,
+        unit_dn=unit_dn,
+        accounts=[str(account) for account in asked.accounts],
+        person_id=call.person.id,
+        requester=call.person.username,
+        credential_kind=call.credential.kind,
+        credential_id=call.credential.unique_id,
+        credential_name=call.credential.name,
+        client_address=call.client_address,
+        request_id=call.request_id,
+        reason=call.reason,
+    )
+
+
+def wait_for(run_id: UUID, seconds: float) -> Run:
+    """The run as it is when completed, or when the time is over."""
+    deadline = time.monotonic() + seconds
+    pause, longest = POLL_SECONDS
+    while True:
+        run = Run.objects.get(id=run_id)
+        left = deadline - time.monotonic()
+        if run.state == RunState.COMPLETED or left <= 0:
+            return run
+        time.sleep(min(pause, left))
+        if seconds - left > 1:  # what was not done within a second is not done a few milliseconds later
+            pause = min(pause * 2, longest)
+
+
+def result(run: Run) -> RunResult:
+    """The run and the results so far, in the order of its accounts."""
+    results = list(run.results.order_by("position"))
+    counts = {status: sum(item.status == status for item in results) for status in AccountStatus}
+    return {
+        "runId": str(run.id),
+        "action": run.action,  # type: ignore[typeddict-item] # the two that the operations write
+        "state": run.state,  # type: ignore[typeddict-item]
+        "total": len(run.accounts),
+        "succeeded": counts[AccountStatus.SUCCEEDED],
+        "unchanged": counts[AccountStatus.UNCHANGED],
+        "failed": counts[AccountStatus.FAILED],
+        "results": [
+            {
+                "id": str(item.account),
+                "distinguishedName": item.distinguished_name,
+                "status": item.status,  # type: ignore[typeddict-item]
+                "problem": item.problem,
+            }
+            for item in results
+        ],
+    }
+
+
+def living_plans() -> QuerySet[Plan]:
+    """The plans that can still be run."""
+    return Plan.objects.filter(created_at__gt=timezone.now() - PLAN_LIFE)
+
+
+def delete_old_plans() -> None:
+    """Forget the plans nobody can run any more."""
+    Plan.objects.filter(created_at__lte=timezone.now() - PLAN_LIFE).delete()

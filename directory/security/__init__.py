@@ -1,0 +1,4 @@
+"""Security descriptors for people: access control, delegations and principals by name.
+
+The descriptors themselves are read and written in `directory.ldap.security`.
+"""

@@ -1,0 +1,29 @@
+"""The names of what rights are confined to, from a directory's schema and configuration, kept as long as its schema."""
+
+import threading
+from weakref import WeakKeyDictionary
+
+from directory.ldap import Client, Scope
+from directory.ldap.filters.tree import Equals
+from directory.ldap.security.rights import CONTROL_ACCESS_RIGHT_ATTRIBUTES, CONTROL_ACCESS_RIGHT_CLASS, ObjectTypes
+
+_known: WeakKeyDictionary[Client, ObjectTypes] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def object_types(client: Client) -> ObjectTypes:
+    """What object types stand for in this directory; read again when its schema was."""
+    schema = client.schema
+    with _lock:
+        known = _known.get(client)
+    if known is None or known.schema is not schema:
+        entries = client.search(
+            f"CN=Extended-Rights,{client.configuration_naming_context}",  # [MS-ADTS] 6.1.1.2.7
+            Scope.ONE_LEVEL,
+            Equals("objectClass", CONTROL_ACCESS_RIGHT_CLASS),
+            CONTROL_ACCESS_RIGHT_ATTRIBUTES,
+        )
+        known = ObjectTypes.from_entries(schema, entries)
+        with _lock:
+            _known[client] = known
+    return known

@@ -1,0 +1,64 @@
+"""Who a security identifier stands for: names and objects, looked up many at a time."""
+
+import threading
+from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary
+
+from directory.ldap import Client, Entry, Scope
+from directory.ldap.codecs import sid_to_text, text_to_sid
+from directory.ldap.errors import ProtocolError
+from directory.ldap.filters.tree import Equals, Or
+from directory.ldap.security.well_known_sids import WELL_KNOWN_SIDS
+from directory.lookup.visibility import Sight
+from directory.shapes.access_control import Principal
+
+_SIDS_IN_ONE_FILTER = 50
+_FOREIGN = "foreignSecurityPrincipal"
+
+_domain_sids: WeakKeyDictionary[Client, str] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def find_principals(client: Client, sids: Iterable[str], *, sight: Sight | None = None) -> Mapping[str, Principal]:
+    """Name and objectGUID of each, by SID.
+
+    The accounts that every Windows system knows have a name and no object. The name is None for what the domain does
+    not know: an account of another domain, or one that was deleted; and, given a caller's sight, for what lies outside
+    of it. Who may read access control is told by whom it is held, wherever they are.
+    """
+    found: dict[str, Principal] = {}
+    wanted = []
+    for sid in dict.fromkeys(sids):
+        found[sid] = {"sid": sid, "name": WELL_KNOWN_SIDS.get(sid), "id": None}
+        if sid not in WELL_KNOWN_SIDS:
+            wanted.append(sid)
+    for start in range(0, len(wanted), _SIDS_IN_ONE_FILTER):
+        condition = Or(*(Equals("objectSid", text_to_sid(sid)) for sid in wanted[start : start + _SIDS_IN_ONE_FILTER]))
+        # Accounts may be anywhere in the domain, outside the base and the caller's scopes too.
+        for entry in client.search(
+            client.default_naming_context, Scope.SUBTREE, condition, ("objectSid", "objectGUID", "objectClass", "name")
+        ):
+            if sight is not None and not sight.holds(entry.dn):
+                continue
+            sid = sid_to_text(entry.values("objectSid")[0])
+            found[sid] = {"sid": sid, "name": _name(entry), "id": str(entry.guid)}
+    return found
+
+
+def domain_sid(client: Client) -> str:
+    """The SID of the client's domain; it never changes."""
+    with _lock:
+        known = _domain_sids.get(client)
+    if known is None:
+        values = client.read(client.default_naming_context, ("objectSid",)).values("objectSid")
+        if not values:
+            raise ProtocolError("The domain's own SID cannot be read", attribute="objectSid")
+        known = sid_to_text(values[0])
+        with _lock:
+            _domain_sids[client] = known
+    return known
+
+
+def _name(entry: Entry) -> str | None:
+    # The object that stands for an account of another domain is named by the SID, which is no name.
+    return None if _FOREIGN in entry.object_classes else entry.text("name")

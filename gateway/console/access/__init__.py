@@ -1,0 +1,1 @@
+"""The pages of access: API keys, roles, people and connections."""

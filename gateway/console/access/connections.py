@@ -1,0 +1,146 @@
+"""Directory connections: how the gateway reaches each directory, a test of it, and which keys use it."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.urls import path
+
+from directory.lookup.connection import functional_level_name
+from gateway.console.page_context import Visit, page
+from gateway.console.shared.fields import lines_of
+from gateway.core.errors import GatewayError
+
+_KEYS_SHOWN = 50
+_TEXTS = ("name", "baseDn", "bindDn")
+
+
+@page(get="directories.list")
+def connections(visit: Visit) -> HttpResponseBase:
+    found = visit.perform("directories.list", query={"pageSize": "50", **visit.query})
+    return visit.render("connections.html", {"found": found})
+
+
+@page(get="directories.read")
+def connection(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+    return _page(visit, connection_id)
+
+
+def _page(visit: Visit, connection_id: UUID, **context: Any) -> HttpResponseBase:
+    found = visit.perform("directories.read", id=connection_id)
+    linked: dict[str, Any] = {"items": [], "total": 0}
+    if visit.may("api-keys.search"):
+        query = {"directory": found["id"], "state": "active", "pageSize": str(_KEYS_SHOWN)}
+        linked = visit.perform("api-keys.search", query=query)
+    problem = context.get("problem")
+    shown = {"connection": found, "keys": linked["items"], "key_count": linked["total"], **context}
+    return visit.render("connection.html", shown, status=problem.status if problem else 200)
+
+
+@page(post="directories.create")
+def new(visit: Visit) -> HttpResponseBase:
+    if visit.request.method != "POST":
+        visit.perform("directories.list", query={"pageSize": "1"})  # or refuse it to whom they are not shown
+        return _form(visit, None, {"enabled": True})
+    try:
+        made = visit.perform("directories.create", body=_body(visit))
+    except GatewayError as refusal:
+        return _form(visit, None, _sent(visit), problem=refusal)
+    messages.success(visit.request, "The connection is made. Test it before keys are linked to it.")
+    return visit.redirect("connection", connection_id=made["id"])
+
+
+@page(post="directories.update")
+def edit(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+    found = visit.perform("directories.read", id=connection_id)
+    if visit.request.method != "POST":
+        return _form(visit, found, {**found, "urls": "\n".join(found["urls"])})
+    try:
+        visit.answer("directories.update", body=_body(visit), if_match=visit.form.get("version"), id=connection_id)
+    except GatewayError as refusal:
+        return _form(visit, found, _sent(visit), problem=refusal)
+    messages.success(visit.request, "Saved. Every process uses the new settings from its next request on. Test them.")
+    return visit.redirect("connection", connection_id=connection_id)
+
+
+def _body(visit: Visit) -> dict[str, Any]:
+    """The body of `directories.create` and `directories.update`. A password that is left empty stays as it is."""
+    typed = visit.form
+    body: dict[str, Any] = {name: typed.get(name, "") for name in _TEXTS}
+    body |= {
+        "urls": lines_of(typed.get("urls", "")),
+        "caCertificate": typed.get("caCertificate", "").strip() or None,
+        "startTls": "startTls" in typed,
+        "enabled": "enabled" in typed,
+    }
+    if typed.get("bindPassword"):
+        body["bindPassword"] = typed["bindPassword"]
+    return body
+
+
+def _sent(visit: Visit) -> dict[str, Any]:
+    """The fields as they were sent, to be shown again; never the password."""
+    return {name: value for name, value in visit.form.items() if name != "bindPassword"}
+
+
+def _form(
+    visit: Visit, connection: Mapping[str, Any] | None, typed: Mapping[str, Any], problem: GatewayError | None = None
+) -> HttpResponseBase:
+    context = {"connection": connection, "typed": typed, "problem": problem}
+    return visit.render("connection_edit.html", context, status=problem.status if problem else 200)
+
+
+@page("POST")
+def test(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+    """What a test of the connection reaches."""
+    report = visit.perform("directories.test", id=connection_id)
+    context = {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
+    if visit.is_partial:
+        return visit.render("_connection_test.html", context)
+    return _page(visit, connection_id, **context)
+
+
+@page("POST")
+def enabling(visit: Visit, connection_id: UUID, enabled: bool) -> HttpResponseBase:
+    try:
+        visit.perform("directories.update", body={"enabled": enabled}, id=connection_id)
+    except GatewayError as refusal:
+        return _page(visit, connection_id, problem=refusal)
+    messages.success(visit.request, "Enabled." if enabled else "Disabled. Nobody reaches the directory through it now.")
+    return visit.redirect("connection", connection_id=connection_id)
+
+
+@page("POST")
+def rotate_password(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+    """Have the gateway give its account a password that nobody knows."""
+    try:
+        visit.perform("directories.rotate-password", id=connection_id)
+    except GatewayError as refusal:
+        return _page(visit, connection_id, problem=refusal)
+    messages.success(visit.request, "The account has a new password, which nobody knows. Test the connection.")
+    return visit.redirect("connection", connection_id=connection_id)
+
+
+@page("POST")
+def delete(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+    try:
+        visit.perform("directories.delete", id=connection_id)
+    except GatewayError as refusal:
+        return _page(visit, connection_id, problem=refusal)
+    messages.success(visit.request, "The connection is deleted.")
+    return visit.redirect("connections")
+
+
+urls = [
+    path("connections/", connections, name="connections"),
+    path("connections/new", new, name="connection-new"),
+    path("connections/<uuid:connection_id>", connection, name="connection"),
+    path("connections/<uuid:connection_id>/edit", edit, name="connection-edit"),
+    path("connections/<uuid:connection_id>/test", test, name="connection-test"),
+    path("connections/<uuid:connection_id>/enable", enabling, {"enabled": True}, name="connection-enable"),
+    path("connections/<uuid:connection_id>/disable", enabling, {"enabled": False}, name="connection-disable"),
+    path("connections/<uuid:connection_id>/rotate-password", rotate_password, name="connection-rotate-password"),
+    path("connections/<uuid:connection_id>/delete", delete, name="connection-delete"),
+]

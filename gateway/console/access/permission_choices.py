@@ -1,0 +1,47 @@
+"""Permissions to choose from or to show, in their groups and in plain words."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from gateway.console.page_context import Visit
+from keys.permissions.meanings import MEANINGS
+
+_ORDER = {name: number for number, name in enumerate(MEANINGS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A permission (`record`, as `permissions.search` answers it), whether it is chosen, and whether it can be.
+
+    Nobody gives what they do not hold: such a one is shown, but cannot be chosen.
+    """
+
+    record: dict[str, Any]
+    chosen: bool
+    held: bool
+
+
+def choices(visit: Visit, chosen: Collection[str], *, for_role: bool) -> list[tuple[str, list[Choice]]]:
+    """Every permission that a role (or, without `for_role`, a person) can be given, by group."""
+    found = [item for item in _read(visit) if item["grantable"] or not for_role]
+    rows = (Choice(item, item["name"] in chosen, item["name"] in visit.call.permissions) for item in found)
+    return [(group, list(items)) for group, items in groupby(rows, key=lambda row: row.record["group"])]
+
+
+def by_group(visit: Visit, names: Iterable[str]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The permissions of these names, by group."""
+    wanted = set(names)
+    found = [item for item in _read(visit) if item["name"] in wanted]
+    return [(group, list(items)) for group, items in groupby(found, key=lambda item: item["group"])]
+
+
+def explained(visit: Visit) -> dict[str, dict[str, Any]]:
+    """Every permission by its name."""
+    return {item["name"]: item for item in _read(visit)}
+
+
+def _read(visit: Visit) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = visit.perform("permissions.search", query={"pageSize": "1000"})["items"]
+    return sorted(found, key=lambda item: _ORDER[item["name"]])

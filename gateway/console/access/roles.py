@@ -1,0 +1,184 @@
+"""Roles: what each gives and where, which keys have it, and what a change of it means for them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponseBase, QueryDict
+from django.urls import path
+
+from gateway.console.access.permission_choices import by_group, choices, explained
+from gateway.console.page_context import Visit, page
+from gateway.console.shared.fields import lines_of, scopes_of
+from gateway.core.errors import GatewayError
+
+_KEYS_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RoleForm:
+    """What the fields of a role say. `scopes` is the text area's, one a line."""
+
+    name: str = ""
+    description: str = ""
+    permissions: list[str] = field(default_factory=list)
+    scopes: str = ""
+
+    @classmethod
+    def sent(cls, form: QueryDict) -> "RoleForm":
+        """The fields as they were sent."""
+        texts = {name: form.get(name, "") for name in ("name", "description", "scopes")}
+        return cls(**texts, permissions=form.getlist("permissions"))
+
+    @classmethod
+    def of(cls, role: Mapping[str, Any]) -> "RoleForm":
+        """The fields of a role as it is."""
+        return cls(role["name"], role["description"], role["permissions"], "\n".join(role["scopes"]))
+
+    def body(self, known: list[Mapping[str, Any]]) -> dict[str, Any]:
+        """The body of `roles.create` and `roles.update`; `known` are the scopes that the role has already."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "permissions": self.permissions,
+            "scopes": scopes_of(self.scopes, known),
+        }
+
+
+@page(get="roles.search")
+def roles(visit: Visit) -> HttpResponseBase:
+    found = visit.perform("roles.search", query={"pageSize": "50", **visit.query})
+    meanings = explained(visit)
+    for item in found["items"]:
+        item["dangers"] = [meanings[name] for name in item["permissions"] if meanings[name]["danger"]]
+    return visit.render("roles.html", {"found": found})
+
+
+@page(get="roles.read")
+def role(visit: Visit, role_id: UUID) -> HttpResponseBase:
+    return _page(visit, role_id)
+
+
+def _page(visit: Visit, role_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+    found = visit.perform("roles.read", id=role_id)
+    return visit.render(
+        "role.html",
+        {
+            "role": found,
+            "permissions": by_group(visit, found["permissions"]),
+            "keys": _keys_with(visit, found),
+            "not_held": _not_held(visit, found),
+            "problem": problem,
+        },
+        status=problem.status if problem else 200,
+    )
+
+
+def _keys_with(visit: Visit, role: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not visit.may("api-keys.search"):
+        return []
+    query = {"role": role["id"], "pageSize": str(_KEYS_SHOWN)}
+    found: list[dict[str, Any]] = visit.perform("api-keys.search", query=query)["items"]
+    return found
+
+
+def _not_held(visit: Visit, role: Mapping[str, Any]) -> list[str]:
+    """What keeps the person from changing the role: titles of permissions that it gives and they do not hold."""
+    meanings = explained(visit)
+    return [meanings[name]["title"] for name in role["permissions"] if name not in visit.call.permissions]
+
+
+@page(get="roles.read-scopes")
+def scopes(visit: Visit, role_id: UUID) -> HttpResponseBase:
+    """What the role is confined to. The names are asked of the directory, so this comes after the page."""
+    return visit.render("_scopes.html", {"scopes": visit.perform("roles.read-scopes", id=role_id)["items"]})
+
+
+@page(post="roles.create")
+def new(visit: Visit) -> HttpResponseBase:
+    if visit.request.method != "POST":
+        visit.perform("roles.search", query={"pageSize": "1"})  # or refuse it to whom roles are not shown
+        return _form(visit, None, RoleForm())
+    typed = RoleForm.sent(visit.request.POST)
+    try:
+        made = visit.perform("roles.create", body=typed.body([]))
+    except GatewayError as refusal:
+        return _form(visit, None, typed, problem=refusal)
+    messages.success(visit.request, "The role is made. Keys can be given it now.")
+    return visit.redirect("role", role_id=made["id"])
+
+
+@page(post="roles.update")
+def edit(visit: Visit, role_id: UUID) -> HttpResponseBase:
+    found = visit.perform("roles.read", id=role_id)
+    if visit.request.method != "POST":
+        return _form(visit, found, RoleForm.of(found))
+    typed = RoleForm.sent(visit.request.POST)
+    version = visit.form.get("version", "")
+    try:
+        visit.answer("roles.update", body=typed.body(found["scopeObjects"]), if_match=version, id=role_id)
+    except GatewayError as refusal:
+        return _form(visit, found, typed, problem=refusal, version=version)
+    messages.success(visit.request, "Saved. It holds for every key with this role from its next request on.")
+    return visit.redirect("role", role_id=role_id)
+
+
+def _form(
+    visit: Visit,
+    role: Mapping[str, Any] | None,
+    typed: RoleForm,
+    problem: GatewayError | None = None,
+    version: str | None = None,
+) -> HttpResponseBase:
+    context = {
+        "role": role,
+        "typed": typed,
+        "version": version or (role or {}).get("version"),
+        "choices": choices(visit, typed.permissions, for_role=True),
+        "keys": _keys_with(visit, role) if role else [],
+        "not_held": _not_held(visit, role) if role else [],
+        "problem": problem,
+    }
+    return visit.render("role_edit.html", context, status=problem.status if problem else 200)
+
+
+@page("POST")
+def preview(visit: Visit, role_id: UUID) -> HttpResponseBase:
+    """What the fields would change for the keys that have the role."""
+    found = visit.perform("roles.read", id=role_id)
+    typed = RoleForm.sent(visit.request.POST)
+    meanings = explained(visit)
+    before, after = set(found["permissions"]), set(typed.permissions)
+    return visit.render(
+        "_role_preview.html",
+        {
+            "role": found,
+            "given": [item for name, item in meanings.items() if name in after - before],
+            "taken": [item for name, item in meanings.items() if name in before - after],
+            "scopes_changed": set(lines_of(typed.scopes)) != set(found["scopes"]),
+            "keys": _keys_with(visit, found),
+        },
+    )
+
+
+@page("POST")
+def delete(visit: Visit, role_id: UUID) -> HttpResponseBase:
+    try:
+        visit.perform("roles.delete", id=role_id)
+    except GatewayError as refusal:
+        return _page(visit, role_id, problem=refusal)
+    messages.success(visit.request, "The role is deleted.")
+    return visit.redirect("roles")
+
+
+urls = [
+    path("roles/", roles, name="roles"),
+    path("roles/new", new, name="role-new"),
+    path("roles/<uuid:role_id>", role, name="role"),
+    path("roles/<uuid:role_id>/scopes", scopes, name="role-scopes"),
+    path("roles/<uuid:role_id>/edit", edit, name="role-edit"),
+    path("roles/<uuid:role_id>/preview", preview, name="role-preview"),
+    path("roles/<uuid:role_id>/delete", delete, name="role-delete"),
+]

@@ -1,0 +1,214 @@
+"""A person's own account: who they are and what they may do, how they sign in and where, and their access token.
+
+These pages call no operations: they are about the identity that operations are called with, as `/rest/session` is.
+"""
+
+import re
+from typing import Any
+from uuid import UUID
+
+import segno
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.urls import path
+
+from gateway.console.page_context import Visit, page
+from gateway.core.errors import InvalidRequest
+from keys.models import Person
+from keys.sign_in import second_factor, sessions
+from keys.sign_in.credentials import Reason, SignInRefused
+from keys.sign_in.own_password import change_own_password
+from keys.sign_in.session_store import stored_key_of
+
+_APPS = {
+    "directory": "The directory",
+    "approvals": "Approvals",
+    "audit": "The operations log",
+    "keys": "Roles, keys and people",
+}
+_MOST_SESSIONS = 100
+_WRONG_CODE = {
+    Reason.CODE_MISSING: "Type the code.",
+    Reason.CODE_WRONG: "This code is wrong, or was used already. Wait for the next one.",
+    Reason.CODES_TOO_OFTEN: "There were too many wrong codes. Try again in a quarter of an hour.",
+}
+_WRONG_PASSWORD = {
+    Reason.TOO_OFTEN: "There were too many wrong passwords. Try again in a quarter of an hour.",
+}
+# The first that is found in a User-Agent header: others claim to be Chrome and Safari too.
+_BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
+_SYSTEMS = (
+    ("Windows", "Windows"),
+    ("Android", "Android"),
+    ("iPhone", "iOS"),
+    ("iPad", "iPadOS"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
+@page()
+def account(visit: Visit) -> HttpResponseBase:
+    return _page(visit)
+
+
+def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
+    """The whole page; `told` says beside a field, by its id, what was wrong with it."""
+    person = _person(visit)
+    found = visit.perform("permissions.search", query={"pageSize": "1000"})["items"]
+    held = [item for item in found if item["name"] in visit.call.permissions]
+    own = stored_key_of(visit.request)
+    living = list(sessions.sessions_of(person.pk)[:_MOST_SESSIONS])
+    return visit.render(
+        "account.html",
+        {
+            "person": person,
+            "permissions": {
+                label: [item for item in held if item["name"].startswith(f"{app}.")] for app, label in _APPS.items()
+            },
+            "permission_count": len(held),
+            "has_second_factor": second_factor.is_on(person),
+            "recovery_codes_left": second_factor.remaining_recovery_codes(person),
+            "sessions": [
+                {"session": session, "current": session.session_key == own, "client": _client(session.user_agent)}
+                for session in sorted(living, key=lambda session: session.session_key != own)
+            ],
+            **context,
+        },
+        status=status,
+    )
+
+
+def _person(visit: Visit) -> Person:
+    person = visit.request.user
+    assert isinstance(person, Person)  # a visit is a signed-in person's
+    return person
+
+
+def _client(user_agent: str) -> str:
+    """A User-Agent header as people know their browsers ("Firefox on Linux"); else its first product."""
+    browser = next((name for token, name in _BROWSERS if f"{token}/" in user_agent), None)
+    system = next((name for token, name in _SYSTEMS if token in user_agent), None)
+    if browser is None:
+        return re.split(r"[/ ]", user_agent, maxsplit=1)[0] or "Unknown"
+    return f"{browser} on {system}" if system else browser
+
+
+# --- password
+
+
+@page("POST")
+def password(visit: Visit) -> HttpResponseBase:
+    current, new, again = (visit.form.get(name, "") for name in ("current", "new", "again"))
+    if new != again:
+        return _page(visit, status=InvalidRequest.status, told={"again": "This is not the same as the new password."})
+    try:
+        change_own_password(visit.request, visit.call, _person(visit), current=current, new=new)
+    except SignInRefused as refusal:
+        text = _WRONG_PASSWORD.get(refusal.reason, "This is not your present password.")
+        return _page(visit, status=InvalidRequest.status, told={"current": text})
+    except InvalidRequest as refusal:
+        return _page(visit, status=InvalidRequest.status, told={"new": refusal.detail})
+    messages.success(visit.request, "Your password is changed. You are signed out everywhere else.")
+    return visit.redirect("account")
+
+
+# --- second factor
+
+
+@page("POST", may_lack_second_factor=True)
+def set_up_second_factor(visit: Visit) -> HttpResponseBase:
+    second_factor.enrol(_person(visit))
+    return visit.redirect("second-factor")
+
+
+@page(may_lack_second_factor=True)
+def enrolment(visit: Visit) -> HttpResponseBase:
+    """The secret for the authenticator, for its camera and for typing, until a first code confirms that it has it."""
+    return _enrolment_page(visit)
+
+
+def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
+    found = second_factor.find_enrolment(_person(visit))
+    if found is None and second_factor.is_missing(_person(visit)):
+        return visit.render("account_second_factor_required.html")
+    if found is None:
+        return visit.redirect("account")
+    image = segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000")
+    is_required = second_factor.is_missing(_person(visit))
+    shown = {
+        "is_required": is_required,
+        "image": image,
+        "secret": re.findall(".{1,4}", found.secret),
+        "address": found.address,
+    }
+    return visit.render("account_second_factor.html", {**shown, **context}, status=status)
+
+
+@page("POST", may_lack_second_factor=True)
+def confirm_second_factor(visit: Visit) -> HttpResponseBase:
+    try:
+        codes = second_factor.confirm(visit.call, _person(visit), visit.form.get("code", ""))
+    except SignInRefused as refusal:
+        return _enrolment_page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
+    messages.success(visit.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
+    return visit.render("account_recovery_codes.html", {"codes": codes})
+
+
+@page("POST")
+def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
+    """New recovery codes, or turning it off; both take a code."""
+    call, person, code = visit.call, _person(visit), visit.form.get("code", "")
+    try:
+        if change == "replace":
+            codes = second_factor.replace_recovery_codes(call, person, code)
+            return visit.render("account_recovery_codes.html", {"codes": codes})
+        second_factor.remove(call, person, code)
+    except SignInRefused as refusal:
+        return _page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
+    messages.success(visit.request, "The second factor is off. Your password alone signs you in.")
+    return visit.redirect("account")
+
+
+# --- sessions and access token
+
+
+@page("POST")
+def end_session(visit: Visit, session_id: UUID) -> HttpResponseBase:
+    sessions.end(visit.request, visit.call.person, session_id)
+    messages.success(visit.request, "You are signed out there.")
+    return visit.redirect("account")
+
+
+@page("POST")
+def end_other_sessions(visit: Visit) -> HttpResponseBase:
+    count = sessions.end_others(visit.request, visit.call.person)
+    messages.success(visit.request, f"You are signed out everywhere else ({count} session{'' if count == 1 else 's'}).")
+    return visit.redirect("account")
+
+
+@page("POST")
+def access_token(visit: Visit) -> HttpResponseBase:
+    """Show a new platform token in this answer alone."""
+    value, expires_at = sessions.issue_access_token(visit.request, visit.call)
+    address = visit.request.build_absolute_uri("/api/me")
+    return _page(visit, access_token=value, expires_at=expires_at, example_address=address)
+
+
+urls = [
+    path("account", account, name="account"),
+    path("account/password", password, name="account-password"),
+    path("account/second-factor", enrolment, name="second-factor"),
+    path("account/second-factor/set-up", set_up_second_factor, name="second-factor-set-up"),
+    path("account/second-factor/confirm", confirm_second_factor, name="second-factor-confirm"),
+    *(
+        path(
+            f"account/second-factor/{change}", change_second_factor, {"change": change}, name=f"second-factor-{change}"
+        )
+        for change in ("replace", "remove")
+    ),
+    path("account/sessions/end-others", end_other_sessions, name="sessions-end-others"),
+    path("account/sessions/<uuid:session_id>/end", end_session, name="session-end"),
+    path("account/access-token", access_token, name="access-token"),
+]

@@ -1,0 +1,1 @@
+"""The pages of approvals: what waits, the page of a change, and the decision."""

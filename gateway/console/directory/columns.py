@@ -1,0 +1,45 @@
+"""The columns of a list of directory objects: attributes that a person chose for a kind, kept in their session."""
+
+from collections.abc import Iterable
+
+from directory.shapes.kinds import DEFAULT_ATTRIBUTES, KINDS_OF_NOUN
+from gateway.console.page_context import Visit
+
+_KEPT = "console-columns"
+_USUAL = {
+    "objects": ("description",),
+    "users": ("sAMAccountName", "title", "department", "mail"),
+    "groups": ("sAMAccountName", "description", "managedBy"),
+    "computers": ("dNSHostName", "operatingSystem", "location"),
+    "organization-units": ("description", "managedBy"),
+}
+MOST = 20
+"""A table with more columns is no table any more."""
+
+
+def usual_columns(noun: str) -> tuple[str, ...]:
+    """What is shown of the objects under a path to who has chosen nothing."""
+    return _USUAL[noun]
+
+
+def find_columns(visit: Visit, noun: str) -> tuple[str, ...]:
+    """The columns that the person has chosen for the objects under a path, else the usual ones."""
+    chosen = visit.request.session.get(_KEPT, {}).get(noun)
+    return _USUAL[noun] if chosen is None else tuple(chosen)
+
+
+def keep_columns(visit: Visit, noun: str, names: Iterable[str]) -> None:
+    """Keep what a person has chosen; nothing chosen brings the usual columns back."""
+    kept = dict(visit.request.session.get(_KEPT, {}))
+    chosen = list(dict.fromkeys(names))[:MOST]
+    if chosen:
+        kept[noun] = chosen
+    else:
+        kept.pop(noun, None)
+    visit.request.session[_KEPT] = kept
+
+
+def offered_columns(noun: str) -> list[str]:
+    """The attributes to offer for the objects under a path, by name."""
+    names = {name for kind in KINDS_OF_NOUN[noun] for name in DEFAULT_ATTRIBUTES[kind]}
+    return sorted({*names, *_USUAL[noun]}, key=str.lower)

@@ -1,0 +1,195 @@
+"""Who may do what with an object: its access control list and what was delegated, in words."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpResponse, HttpResponseBase
+from django.urls import path
+
+from directory.ldap.flags import EVERYONE_SID
+from directory.ldap.security.rights import FULL_CONTROL, right_names
+from gateway.console.directory.objects.page import find, frame_of
+from gateway.console.page_context import Visit, page
+
+Entry = Mapping[str, Any]
+
+_FULL_CONTROL: Final = frozenset(right_names(FULL_CONTROL))
+_READING: Final = frozenset({"read-property", "read-control", "list-children", "list-object"})
+_IN_WORDS: Final = {
+    "create-child": "create {}",
+    "delete-child": "delete {}",
+    "list-children": "list what is in it",
+    "self-write": "write {}, validated",
+    "read-property": "read {}",
+    "write-property": "write {}",
+    "delete-tree": "delete it with everything below",
+    "list-object": "see it in lists",
+    "control-access": "{}",
+    "delete": "delete it",
+    "read-control": "read its permissions",
+    "write-dacl": "change its permissions",
+    "write-owner": "take ownership",
+}
+_PAIRS: Final = (("read", "write"), ("create", "delete"))
+_OF_ALL: Final = {
+    "create-child": "any objects in it",
+    "delete-child": "any objects in it",
+    "self-write": "all that can be",
+    "read-property": "all attributes",
+    "write-property": "all attributes",
+    "control-access": "all extended rights",
+}
+_SUBJECT: Final = {
+    "attribute": "{}",
+    "property-set": "the attributes of {}",
+    "extended-right": "{}",
+    "validated-write": "{}",
+    "class": "{} objects in it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Entries of one principal in words: `what` they allow or deny it, one after the other, and `where`."""
+
+    principal: Mapping[str, Any]
+    denies: bool
+    where: str
+    what: list[str]
+
+
+def rows_of(entries: Iterable[Entry]) -> list[Row]:
+    """Entries by whom and what they hold for, in the order of the first of each."""
+    rows: dict[object, Row] = {}
+    for entry in entries:
+        denies, where = entry["type"] == "deny", _where(entry)
+        row = Row(entry["principal"], denies, where, [])
+        words = _in_words(entry) + (", under a condition" if "condition" in entry else "")
+        rows.setdefault((entry["principal"]["sid"], denies, where), row).what.append(words)
+    return list(rows.values())
+
+
+def _in_words(entry: Entry) -> str:
+    """The rights of an entry: "full control", "read and write title", "create and delete user objects"."""
+    words = list(_rights(entry))
+    for first, second in _PAIRS:
+        for index, text in enumerate(words):
+            verb, _, rest = text.partition(" ")
+            if verb == first and f"{second} {rest}" in words:
+                words[index] = f"{first} and {second} {rest}"
+                words.remove(f"{second} {rest}")
+    return ", ".join(words)
+
+
+def _rights(entry: Entry) -> Iterator[str]:
+    rights = list(entry["rights"])
+    if entry["appliesTo"] is None:
+        if set(rights) >= _FULL_CONTROL:
+            yield "full control"
+            return
+        if set(rights) >= _READING:
+            yield "read everything"
+            rights = [right for right in rights if right not in _READING]
+    for right in rights:
+        words = _IN_WORDS.get(right, right.replace("-", " "))
+        if right == "control-access" and _kind(entry) in ("attribute", "property-set"):
+            words = "control access to {}"  # which a confidential attribute asks for, to be read
+        yield words.format(_subject(entry, right))
+
+
+def _kind(entry: Entry) -> str | None:
+    return entry["appliesTo"]["kind"] if entry["appliesTo"] else None
+
+
+def _subject(entry: Entry, right: str) -> str:
+    applies_to = entry["appliesTo"]
+    if applies_to is None:
+        return _OF_ALL.get(right, "")
+    kind, name = applies_to["kind"], applies_to["name"]
+    if name is None:
+        name = applies_to["guid"]
+    elif kind not in ("attribute", "class"):  # the names of rights are words with hyphens
+        name = name.replace("-", " ")
+    return _SUBJECT[kind].format(name)
+
+
+def _where(entry: Entry) -> str:
+    flags, only = set(entry["flags"]), entry["inheritedObjectType"]
+    if "container-inherit" not in flags:
+        return "This object"
+    things = f"{only['name'] or only['guid']} objects" if only else "All objects"
+    below = f"{things} directly in it" if "no-propagate" in flags else f"{things} below"
+    return below if "inherit-only" in flags else f"This object and {below[:1].lower()}{below[1:]}"
+
+
+@page(get="objects.read-access-control")
+def access(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    record = find(visit, object_id)
+    control = visit.perform("objects.read-access-control", id=object_id)
+    return visit.render(
+        "object_access.html",
+        {
+            **frame_of(visit, record, "object-access"),
+            "control": control,
+            "is_deletion_protected": _denies_deletion(control),
+            "own": rows_of(entry for entry in control["entries"] if not entry["inherited"]),
+            "inherited": rows_of(entry for entry in control["entries"] if entry["inherited"]),
+        },
+    )
+
+
+@page(get="organization-units.read-delegations")
+def delegations(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    record = find(visit, object_id)
+    inherited = "true" if visit.query.get("inherited") == "true" else "false"
+    found = visit.perform("organization-units.read-delegations", id=object_id, query={"inherited": inherited})
+    items = [
+        (item["principal"], [(task, rows_of(task["entries"])) for task in item["tasks"]]) for item in found["items"]
+    ]
+    return visit.render(
+        "object_delegations.html",
+        {**frame_of(visit, record, "object-delegations"), "items": items, "inherited": inherited == "true"},
+    )
+
+
+@page(get="objects.who-can")
+def who_can(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Who can do what to the object through the gateway."""
+    record = find(visit, object_id)
+    query = {"pageSize": "50", **{name: value for name, value in visit.query.items() if value}}
+    found = visit.perform("objects.who-can", id=object_id, query=query)
+    context = {**frame_of(visit, record, "object-who-can"), "found": found, "action": query.get("action", "")}
+    return visit.render("object_who_can.html", context)
+
+
+@page(get="objects.read-access-control")
+def deletion_protection(visit: Visit, object_id: UUID) -> HttpResponse:
+    """The badge of an object that is protected from accidental deletion, which comes after the page."""
+    control = visit.perform("objects.read-access-control", id=object_id)
+    return visit.render("_object_deletion_protection.html", {"is_protected": _denies_deletion(control)})
+
+
+def _denies_deletion(control: Mapping[str, Any]) -> bool:
+    """Whether everyone is denied to delete the object: how the tools protect one from accidental deletion."""
+    return any(
+        entry["type"] == "deny"
+        and entry["principal"]["sid"] == EVERYONE_SID
+        and entry["appliesTo"] is None
+        and "inherit-only" not in entry["flags"]
+        and not {"delete", "delete-tree"}.isdisjoint(entry["rights"])
+        for entry in control["entries"]
+    )
+
+
+urls = [
+    path("directory/objects/<uuid:object_id>/access-control", access, name="object-access"),
+    path("directory/objects/<uuid:object_id>/who-can", who_can, name="object-who-can"),
+    path("directory/objects/<uuid:object_id>/delegations", delegations, name="object-delegations"),
+    path(
+        "directory/objects/<uuid:object_id>/deletion-protection",
+        deletion_protection,
+        name="object-deletion-protection",
+    ),
+]

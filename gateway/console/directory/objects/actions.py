@@ -1,0 +1,171 @@
+"""What is done with an object besides editing: enable, disable, unlock, move, rename, delete, reset the password."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseBase
+from django.urls import path, reverse
+from django.utils.html import format_html
+
+from directory.shapes.kinds import permission_for
+from gateway.console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
+from gateway.console.directory.objects.page import Record, find, frame_of, noun_of, require
+from gateway.console.page_context import Visit, page
+from gateway.core.errors import GatewayError
+
+_SAID: Final = {"enable": "{} is enabled.", "disable": "{} is disabled.", "unlock": "{} is unlocked."}
+
+
+def _address(record: Record) -> str:
+    return reverse("console:object", kwargs={"object_id": record["id"]})
+
+
+@page("GET", "POST")
+def switch(visit: Visit, object_id: UUID, verb: str) -> HttpResponseBase:
+    """Enable, disable or unlock an account."""
+    record = find(visit, object_id)
+    name = record["name"]
+    question = Question(
+        title=f"{verb.capitalize()} {name}?",
+        confirm=verb.capitalize(),
+        about=record,
+        then=_address(record),
+        said=_SAID[verb].format(name),
+        dangerous=verb == "disable",
+    )
+    return ask(visit, Change(operation=f"{noun_of(record)}.{verb}", arguments={"id": object_id}), question)
+
+
+@page("GET", "POST")
+def move(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Choose another place, see what the move means, move."""
+    require(visit, "directory.move_object")
+    record = find(visit, object_id)
+    question = Question(
+        title=f"Move {record['name']}?",
+        confirm="Move",
+        about=record,
+        then=_address(record),
+        said=f"{record['name']} is moved.",
+    )
+    return _with_field(visit, record, "move", "parent", question)
+
+
+@page("GET", "POST")
+def rename(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Type another name, see what stays as it is, rename."""
+    record = find(visit, object_id)
+    require(visit, permission_for("update", record["kind"]))
+    new = visit.form.get("name", "")
+    question = Question(
+        title=f"Rename {record['name']} to {new}?",
+        confirm="Rename",
+        about=record,
+        then=_address(record),
+        said=f"{record['name']} is now called {new}.",
+    )
+    return _with_field(visit, record, "rename", "name", question)
+
+
+def _with_field(visit: Visit, record: Record, verb: str, member: str, question: Question) -> HttpResponse:
+    """A change whose body is one field of a form, on a page of its own."""
+
+    def form(problem: GatewayError | None = None) -> HttpResponse:
+        context = {**frame_of(visit, record), "value": visit.form.get(member), "problem": problem}
+        return visit.render(f"object_{verb}.html", context, status=problem.status if problem else 200)
+
+    if visit.request.method == "GET" or visit.form.get("step") == "form":
+        return form()
+    body = {member: visit.form.get(member, "")}
+    change = Change(operation=f"{noun_of(record)}.{verb}", arguments={"id": record["id"]}, body=body)
+    return ask(visit, change, question, form=form)
+
+
+@page("GET", "POST")
+def delete(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Delete an object; with all that is below it only for who agrees to how many they are."""
+    record = find(visit, object_id)
+    parent = record["parentId"]
+    question = Question(
+        title=f"Delete {record['name']}?",
+        confirm="Delete",
+        about=record,
+        then=reverse("console:object", kwargs={"object_id": parent}) if parent else reverse("console:home"),
+        said=f"{record['name']} is deleted.",
+        dangerous=True,
+        consent=_consent_to_delete,
+    )
+    change = Change(operation=f"{noun_of(record)}.delete", arguments={"id": object_id}, query={"recursive": "true"})
+    return ask(visit, change, question)
+
+
+def _consent_to_delete(dry_run: DryRun) -> str:
+    """What has to be agreed to: the objects below, as many as there are at this moment."""
+    names = next(item["before"] for item in dry_run["changes"] if item["attribute"] == "distinguishedName")
+    below = len(names) - 1
+    if below == 0:
+        return ""
+    return "Delete the object below it too" if below == 1 else f"Delete all {below} objects below it too"
+
+
+@page(post="users.reset-password")
+def reset_password(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Set or generate a password. What a reset means for the account is shown before, by a dry run."""
+    require(visit, "directory.reset_password")
+    record = find(visit, object_id)
+    if visit.request.method != "POST":
+        return _reset_form(visit, record)
+    generate = visit.form.get("how") != "given"
+    body = {
+        **({"generate": True} if generate else {"newPassword": visit.form.get("newPassword", "")}),
+        "mustChange": "mustChange" in visit.form,
+        "unlock": "unlock" in visit.form,
+    }
+    try:
+        answer = Change(operation="users.reset-password", arguments={"id": object_id}, body=body).make(visit)
+    except GatewayError as refusal:
+        return _reset_form(visit, record, refusal)
+    said = f"The password of {record['name']} is reset."
+    if not generate:
+        return finish(visit, said=said, then=_address(record))
+    return show_password(visit, record, answer["generatedPassword"], said=said)
+
+
+def show_password(visit: Visit, record: Record, password: str, *, said: str) -> HttpResponse:
+    """Show a password that was generated for an account, this once, with what was done."""
+    messages.success(visit.request, format_html("{} {}", said, record_link(visit)))
+    return visit.render("object_password.html", {**frame_of(visit, record), "password": password})
+
+
+def _reset_form(visit: Visit, record: Record, problem: GatewayError | None = None) -> HttpResponse:
+    """The form with what a reset means; htmx asks for that anew when an option is changed."""
+    given = visit.form if visit.request.method == "POST" else visit.query
+    chosen = {name: name in given for name in ("mustChange", "unlock")}
+    if not given:
+        chosen = {"mustChange": True, "unlock": record["account"]["lockedOut"] and visit.may("users.unlock")}
+    context: dict[str, Any] = {
+        **frame_of(visit, record),
+        **chosen,
+        "how": given.get("how", "generate"),
+        "reason": given.get("reason", ""),
+        "problem": problem,
+    }
+    change = Change(operation="users.reset-password", arguments={"id": record["id"]}, body={"generate": True, **chosen})
+    try:
+        context["preview"] = change.preview(visit)
+    except GatewayError as refusal:
+        context["problem"] = problem = problem or refusal
+    return visit.render("object_reset_password.html", context, status=problem.status if problem else 200)
+
+
+urls = [
+    *(
+        path(f"directory/objects/<uuid:object_id>/{verb}", switch, {"verb": verb}, name=f"object-{verb}")
+        for verb in ("enable", "disable", "unlock")
+    ),
+    path("directory/objects/<uuid:object_id>/move", move, name="object-move"),
+    path("directory/objects/<uuid:object_id>/rename", rename, name="object-rename"),
+    path("directory/objects/<uuid:object_id>/delete", delete, name="object-delete"),
+    path("directory/objects/<uuid:object_id>/reset-password", reset_password, name="object-reset-password"),
+]

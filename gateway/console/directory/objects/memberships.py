@@ -1,0 +1,148 @@
+"""Who belongs to a group, what somebody belongs to, and changing either: always a change of the group's members."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpResponse, HttpResponseBase
+from django.urls import path, reverse
+
+from gateway.console.directory.objects.changes import Change, Question, ask
+from gateway.console.directory.objects.page import Record, find, frame_of, may_change, noun_of, require
+from gateway.console.page_context import Visit, page
+from gateway.console.shared.own_address import own_path
+from gateway.core.errors import GatewayError
+from gateway.core.shapes import parse_guid
+
+_AT_ONCE: Final = "50"
+_FOUND_AT_ONCE: Final = "25"
+_CAN_BE_MEMBERS: Final = (
+    "(|(objectClass=user)(objectClass=group)(objectClass=contact)(objectClass=foreignSecurityPrincipal))"
+)
+_GROUPS: Final = "(objectClass=group)"
+
+
+@page()
+def members(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """The page, which comes at once, or its members, which take the directory longer where they are thousands."""
+    record = find(visit, object_id)
+    is_part = visit.is_partial and visit.request.headers.get("HX-Target") == "found"
+    context = {
+        **frame_of(visit, record, "object-members"),
+        "nested": _is_nested(visit),
+        "may_edit": may_change(visit, record) and visit.may("groups.change-members"),
+        "part": "console/_object_members_found.html",
+    }
+    if is_part or "now" in visit.query:
+        context |= _members_of(visit, record)
+    return visit.render("_object_members_found.html" if is_part else "object_members.html", context)
+
+
+def _members_of(visit: Visit, record: Record) -> dict[str, Any]:
+    """A page of a group's members, each with whether the group is its primary one."""
+    found = _listed(visit, "groups.list-members", record["id"], attributes="primaryGroupID,mail,description")
+    relative_id = _relative_id(record)
+    rows = [
+        (item, relative_id is not None and relative_id in item["attributes"]["primaryGroupID"])
+        for item in found["items"]
+    ]
+    return {"found": found, "rows": rows}
+
+
+@page()
+def groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    record = find(visit, object_id)
+    found = _listed(visit, f"{noun_of(record)}.list-groups", object_id, attributes="objectSid,description")
+    primary = next(iter(record["attributes"]["primaryGroupID"]), None)
+    rows = [(item, primary is not None and _relative_id(item) == primary) for item in found["items"]]
+    return visit.render(
+        "object_groups.html",
+        {
+            **frame_of(visit, record, "object-groups"),
+            "found": found,
+            "rows": rows,
+            "nested": _is_nested(visit),
+            "may_edit": visit.may("groups.change-members"),
+        },
+    )
+
+
+def _listed(visit: Visit, operation: str, object_id: UUID | str, *, attributes: str) -> Mapping[str, Any]:
+    given: dict[str, str] = {name: visit.query[name] for name in ("q", "cursor") if name in visit.query}
+    nested = "true" if _is_nested(visit) else "false"
+    wanted: dict[str, str] = {"sort": "name", "pageSize": _AT_ONCE, "attributes": attributes, "nested": nested}
+    found: Mapping[str, Any] = visit.perform(operation, id=object_id, query={**wanted, **given})
+    return found
+
+
+def _is_nested(visit: Visit) -> bool:
+    return visit.query.get("nested") == "true"
+
+
+def _relative_id(record: Record) -> str | None:
+    """The last number of a group's SID, by which its members name it as their primary group."""
+    sids = record["attributes"]["objectSid"]
+    return str(sids[0]).rpartition("-")[2] if sids else None
+
+
+@page("POST")
+def change_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Add members (`add`) to a group and remove others (`remove`); `back` is the page to return to."""
+    record = find(visit, object_id)
+    form = visit.request.POST
+    body = {name: form.getlist(name) for name in ("add", "remove")}
+    members = reverse("console:object-members", kwargs={"object_id": object_id})
+    back = own_path(visit.request, form.get("back", "")) or members
+    question = Question(
+        title=f"Change the members of {record['name']}?",
+        confirm="Change the members",
+        about=record,
+        then=back,
+        said=f"The members of {record['name']} are changed.",
+        dangerous=bool(form.getlist("remove")),
+    )
+    change = Change(operation="groups.change-members", arguments={"id": object_id}, body=body)
+    return ask(visit, change, question)
+
+
+@page(get="objects.search")
+def add_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Look for new members of a group; what was chosen before is kept."""
+    return _look(visit, find(visit, object_id), "object_add_members.html", _CAN_BE_MEMBERS, several=True)
+
+
+@page(get="objects.search")
+def join(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Look for a group that the object shall become a member of."""
+    return _look(visit, find(visit, object_id), "object_join.html", _GROUPS, several=False)
+
+
+def _look(visit: Visit, record: Record, template: str, filter: str, *, several: bool) -> HttpResponse:
+    require(visit, "directory.manage_membership")
+    chosen = [guid for text in visit.request.GET.getlist("add") if (guid := parse_guid(text))] if several else []
+    found: Sequence[Record] = ()
+    problem = None
+    if "q" in visit.query:
+        query = {"q": visit.query["q"], "filter": filter, "sort": "name", "pageSize": _FOUND_AT_ONCE}
+        try:
+            answer = visit.perform("objects.search", query={**query, "attributes": "mail,description"})
+        except GatewayError as refusal:
+            problem = refusal
+        else:
+            found = [item for item in answer["items"] if item["id"] not in map(str, (*chosen, record["id"]))]
+    context = {
+        **frame_of(visit, record),
+        "chosen": [find(visit, guid) for guid in chosen],
+        "found": found,
+        "problem": problem,
+    }
+    return visit.render(template, context, status=problem.status if problem else 200)
+
+
+urls = [
+    path("directory/objects/<uuid:object_id>/members", members, name="object-members"),
+    path("directory/objects/<uuid:object_id>/members/change", change_members, name="object-change-members"),
+    path("directory/objects/<uuid:object_id>/members/add", add_members, name="object-add-members"),
+    path("directory/objects/<uuid:object_id>/groups", groups, name="object-groups"),
+    path("directory/objects/<uuid:object_id>/groups/join", join, name="object-join"),
+]

@@ -1,0 +1,276 @@
+"""The page of a directory object: what it is, all of its attributes, its history. What is done with it is elsewhere.
+
+`frame_of` makes what all pages of an object have: its name and place, what to know of it, what can be done, its tabs.
+"""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.http import HttpResponse, HttpResponseBase
+from django.urls import path, reverse
+from django.utils.dateparse import parse_datetime
+
+from directory.errors import ObjectNotFound
+from directory.ldap import DistinguishedName
+from directory.shapes.explained import explained
+from directory.shapes.kinds import KINDS_OF_NOUN, Kind, permission_for
+from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
+from gateway.console.page_context import Visit, page
+from gateway.core.errors import Forbidden
+
+Record = Mapping[str, Any]
+
+_NOUN_OF_KIND: Final = {kind: noun for noun, kinds in KINDS_OF_NOUN.items() if len(kinds) == 1 for kind in kinds}
+_CONTAINERS: Final = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
+_WITH_ACCOUNT: Final = frozenset({"sAMAccountName", "userPrincipalName"})
+_HISTORY_AT_ONCE: Final = "25"
+_WAITING_SHOWN: Final = "5"
+
+
+def noun_of(record: Record) -> str:
+    """What the operations on objects of its kind are called by."""
+    return _NOUN_OF_KIND.get(record["kind"], "objects")
+
+
+def find(visit: Visit, object_id: UUID) -> Record:
+    """The object with what its pages show of it; raises as `objects.read`."""
+    record: Record = visit.perform("objects.read", id=object_id, query={"attributes": READ})
+    return record
+
+
+def may_change(visit: Visit, record: Record) -> bool:
+    """Whether the object's protection lets the person change it at all."""
+    return not record["protected"] or visit.call.may("directory.manage_protected")
+
+
+def require(visit: Visit, permission: str) -> None:
+    """Refuse a form to whom its change would be refused. Raises Forbidden."""
+    if not visit.call.may(permission):
+        raise Forbidden
+
+
+def is_container(record: Record) -> bool:
+    return not _CONTAINERS.isdisjoint(record["objectClass"])
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that can be done with an object; or a tab of it, by the name of its view."""
+
+    label: str
+    address: str
+    view: str = ""
+    dangerous: bool = False
+
+
+def frame_of(visit: Visit, record: Record, tab: str = "object") -> dict[str, Any]:
+    """What every page of an object shows around its own; `tab` is the view it is."""
+    return {
+        "record": record,
+        "kind_words": _kind_words(record),
+        "path": path_to(record["distinguishedName"]),
+        "badges": list(_badges(record)),
+        "may_change": may_change(visit, record),
+        "offers": list(_offers(visit, record)) if may_change(visit, record) else [],
+        "is_container": is_container(record),
+        "tabs": list(_tabs(visit, record)),
+        "tab": tab,
+    }
+
+
+def _kind_words(record: Record) -> str:
+    if record["kind"] == Kind.ORGANIZATIONAL_UNIT:
+        return "Organizational unit"
+    if record["kind"] == Kind.OBJECT:
+        return f"Object of the class {record['objectClass'][-1]}"
+    return "Service account" if record["kind"] == Kind.SERVICE_ACCOUNT else str(record["kind"]).capitalize()
+
+
+def path_to(distinguished_name: str) -> list[tuple[str, str]]:
+    """The containers an object is in, from the domain down: what each is called, and its distinguished name."""
+    containers: list[tuple[str, str]] = []
+    name = DistinguishedName.parse(distinguished_name).parent
+    while name is not None and name.rdns:
+        if name.rdn_attribute.upper() == "DC":
+            containers.append((".".join(rdn[0][1] for rdn in name.rdns), str(name)))
+            break
+        containers.append((name.rdn_value, str(name)))
+        name = name.parent
+    return containers[::-1]
+
+
+def _badges(record: Record) -> Iterator[tuple[str, str]]:
+    """What to know of an object at once, each with the class of its badge."""
+    if record["protected"]:
+        yield "Protected", "security"
+    account, group = record["account"], record["group"]
+    if account is not None:
+        yield ("Enabled", "good") if account["enabled"] else ("Disabled", "bad")
+        if account["lockedOut"]:
+            yield "Locked out", "bad"
+        if _is_past(account["expiresAt"]):
+            yield "Account expired", "bad"
+        if account["mustChangePassword"]:
+            yield "Must change password", "warn"
+        if account["passwordExpired"]:
+            yield "Password expired", "warn"
+        if account["passwordNeverExpires"]:
+            yield "Password never expires", ""
+    if group is not None:
+        yield f"{SCOPES[group['scope']]} {group['type']} group", ""
+
+
+SCOPES: Final = {"global": "Global", "domainLocal": "Domain-local", "universal": "Universal"}
+
+
+def _is_past(moment: str | None) -> bool:
+    parsed = parse_datetime(moment) if moment else None
+    return parsed is not None and parsed < datetime.now(UTC)
+
+
+def _tabs(visit: Visit, record: Record) -> Iterator[Offer]:
+    noun = noun_of(record)
+    views = {"object": "Overview", "object-attributes": "All attributes"}
+    if noun == "groups":
+        views["object-members"] = "Members"
+    if noun in ("users", "groups", "computers"):
+        views["object-groups"] = "Member of"
+    if noun == "organization-units" and visit.may("organization-units.read-delegations"):
+        views["object-delegations"] = "Delegations"
+    if visit.may("objects.read-access-control"):
+        views["object-access"] = "Access control"
+    if all(visit.call.may(each) for each in ("keys.view_apikey", "keys.view_person")):
+        views["object-who-can"] = "Who can"
+    if visit.may("objects.history"):
+        views["object-history"] = "History"
+    for view, label in views.items():
+        yield Offer(label, _address(view, record), view=view)
+
+
+def _address(view: str, record: Record, **arguments: str) -> str:
+    return reverse(f"console:{view}", kwargs={"object_id": record["id"], **arguments})
+
+
+def _offers(visit: Visit, record: Record) -> Iterator[Offer]:
+    """What the person may do with the object, as far as can be told before it is tried."""
+    noun, kind, account = noun_of(record), record["kind"], record["account"]
+    if visit.call.may(permission_for("update", kind)):
+        yield Offer("Edit", _address("object-edit", record))
+    if noun in ("users", "computers"):
+        verb = "disable" if account["enabled"] else "enable"
+        if visit.may(f"{noun}.{verb}"):
+            yield Offer(verb.capitalize(), _address(f"object-{verb}", record))
+        if account["lockedOut"] and visit.may(f"{noun}.unlock"):
+            yield Offer("Unlock", _address("object-unlock", record))
+    if noun == "users" and visit.may("users.reset-password"):
+        yield Offer("Reset password", _address("object-reset-password", record))
+    if visit.may("objects.move"):
+        yield Offer("Move", _address("object-move", record))
+    if visit.call.may(permission_for("update", kind)):
+        yield Offer("Rename", _address("object-rename", record))
+    if noun == "organization-units" and visit.may("organization-units.plan-accounts"):
+        yield Offer("Enable or disable the accounts here", f"{reverse('console:run-new')}?unit={record['id']}")
+    if visit.call.may(permission_for("delete", kind)):
+        yield Offer("Delete", _address("object-delete", record), dangerous=True)
+
+
+@page()
+def show(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """The overview: what people ask for first, by kind."""
+    try:
+        record = find(visit, object_id)
+    except ObjectNotFound as refusal:
+        return _gone(visit, object_id, refusal)
+    sections = [(section.title, _filled(record, section.fields)) for section in SECTIONS[record["kind"]]]
+    sections.append(("Written by others", _filled(record, ONLY_SHOWN.get(record["kind"], ()))))
+    waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
+    return visit.render(
+        "object_overview.html",
+        {
+            **frame_of(visit, record),
+            "waiting": visit.perform("change-requests.search", query=waiting)["items"],
+            "sections": [(title, fields) for title, fields in sections if fields],
+            "scope": SCOPES[record["group"]["scope"]] if record["group"] else None,
+        },
+    )
+
+
+def _filled(record: Record, fields: Sequence[Field]) -> list[tuple[Field, list[str]]]:
+    """The fields that have values, but for those shown with the account."""
+    apart = _WITH_ACCOUNT if record["account"] else frozenset()
+    found = ((field, record["attributes"][field.attribute]) for field in fields if field.attribute not in apart)
+    return [(field, values) for field, values in found if values]
+
+
+def _gone(visit: Visit, object_id: UUID, refusal: ObjectNotFound) -> HttpResponse:
+    """An object that is not there (any more): what the log knows of it; raises the refusal if that is nothing."""
+    records = (
+        visit.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE})["items"]
+        if visit.may("objects.history")
+        else []
+    )
+    if not records:
+        raise refusal
+    return visit.render("object_gone.html", {"records": records}, status=404)
+
+
+@page(get="objects.read-by-dn")
+def by_name(visit: Visit) -> HttpResponseBase:
+    """The way from a distinguished name to its object's page."""
+    query = {"dn": visit.query.get("dn", ""), "attributes": "objectSid"}
+    return visit.redirect("object", object_id=visit.perform("objects.read-by-dn", query=query)["id"])
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A value of an attribute. `type` is the schema's; `size` that of a binary one, in bytes, whose base64 it is."""
+
+    text: str
+    type: str
+    size: int = 0
+
+
+@page()
+def attributes(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Everything that can be read of an object, each value by what it stands for."""
+    record = visit.perform("objects.read", id=object_id, query={"attributes": "*"})
+    described = visit.perform("schema.list-attributes")["items"]
+    types = {item["name"]: item["type"] for item in described}
+    rows = [
+        (name, [_shown(name, value, types.get(name, "text")) for value in values])
+        for name, values in sorted(record["attributes"].items(), key=lambda item: item[0].lower())
+        if values
+    ]
+    return visit.render("object_attributes.html", {**frame_of(visit, record, "object-attributes"), "rows": rows})
+
+
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
+
+
+def _shown(name: str, value: str, kind: str) -> Shown:
+    if kind == "binary":
+        return Shown(value, kind, size=len(base64.b64decode(value)))
+    if kind == "time" and not _MOMENT.fullmatch(value):  # "never"
+        return Shown(value, "text")
+    return Shown(explained(name, value), kind)
+
+
+@page()
+def history(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """What was done with the object, newest first, each change to be reverted where that can be."""
+    record = find(visit, object_id)
+    found = visit.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE, **visit.query})
+    return visit.render("object_history.html", {**frame_of(visit, record, "object-history"), "found": found})
+
+
+urls = [
+    path("directory/objects/by-dn", by_name, name="object-by-dn"),
+    path("directory/objects/<uuid:object_id>", show, name="object"),
+    path("directory/objects/<uuid:object_id>/attributes", attributes, name="object-attributes"),
+    path("directory/objects/<uuid:object_id>/history", history, name="object-history"),
+]

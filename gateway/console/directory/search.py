@@ -1,0 +1,158 @@
+"""Browsing and searching the directory: the tree at one side, the objects of a container or a search at the other."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponseBase
+from django.urls import path
+
+from gateway.console.directory.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
+from gateway.console.directory.tree import Node, find_container, open_down_to
+from gateway.console.page_context import Visit, page
+from gateway.console.shared.downloads import FORMATS, download
+from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
+from gateway.console.shared.own_address import own_path
+from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+
+NOUNS = {
+    "objects": "Objects of any kind",
+    "users": "Users",
+    "groups": "Groups",
+    "computers": "Computers",
+    "organization-units": "Organizational units",
+}
+"""What can be searched for, by the path of its search."""
+SCOPES = {"one-level": "Directly in it", "subtree": "In it and below", "base": "The container itself"}
+
+
+def noun_of(visit: Visit) -> str:
+    """What the address asks for (`kind`), as a path calls it; raises InvalidRequest."""
+    noun = visit.query.get("kind", "objects")
+    if noun not in NOUNS:
+        error = FieldError(InvalidRequest.code, "is no kind that can be sought", parameter="kind")
+        raise InvalidRequest(errors=[error])
+    return noun
+
+
+def query_of(visit: Visit, noun: str) -> dict[str, str]:
+    """The parameters of the search that the address asks for, with what is usual for those it leaves out.
+
+    Whoever seeks something means everything below the container; whoever looks into one, what is directly in it.
+    """
+    given = given_in(visit)
+    scope = "subtree" if given.keys() & {"q", "filter"} else "one-level"
+    return {**USUAL, "scope": scope, "attributes": ",".join(find_columns(visit, noun)), **given}
+
+
+def listing(found: Any, noun: str, query: dict[str, str]) -> dict[str, Any]:
+    """What the table of a search shows."""
+    return {
+        "found": found,
+        "noun": noun,
+        "columns": columns_in(query),
+        "sort": query.get("sort", ""),
+        "show_place": query["scope"] != "one-level",
+        "is_search": bool(query.keys() & {"q", "filter"}),
+    }
+
+
+def columns_in(query: dict[str, str]) -> list[str]:
+    """The columns that a query asks for."""
+    return [name.strip() for name in query["attributes"].split(",") if name.strip() not in ("", "*")][:MOST]
+
+
+@page(get="objects.search")
+def browse(visit: Visit) -> HttpResponseBase:
+    """The page, or with htmx its side with the search, or the found objects alone."""
+    part = visit.request.headers.get("HX-Target") if visit.is_partial else None
+    if part == "found":
+        return visit.render("_search_found.html", _found(visit))
+    chosen, problem = _look(visit)
+    context: dict[str, Any] = {
+        "chosen_container": chosen,
+        "chosen": chosen and chosen.id,
+        "typed": visit.query,
+        "nouns": NOUNS,
+        "scopes": SCOPES,
+        "page_sizes": PAGE_SIZES,
+        "page_size": visit.query.get("pageSize", USUAL["pageSize"]),
+        "scope": visit.query.get("scope", "subtree"),
+        "problem": problem,
+        "part": "console/_search_found.html",
+    }
+    status = 200 if problem is None else problem.status
+    if part == "search" and problem is None:
+        return visit.render("_search.html", {**context, **_found(visit)})
+    if problem is None and "now" in visit.query:
+        context = {**context, **_found(visit)}
+    return visit.render("tree.html", {**context, "root": open_down_to(visit, chosen)}, status=status)
+
+
+def _look(visit: Visit) -> tuple[Node | None, GatewayError | None]:
+    """The container to search in, and what is wrong with the search."""
+    try:
+        chosen = find_container(visit, visit.query.get("base"))
+        noun = noun_of(visit)
+    except GatewayError as refusal:
+        if refusal.status not in (400, 404):
+            raise
+        return None, refusal
+    return chosen, find_fault(visit, f"{noun}.search", query_of(visit, noun))
+
+
+def _found(visit: Visit) -> dict[str, Any]:
+    noun = noun_of(visit)
+    query = query_of(visit, noun)
+    found = visit.perform(f"{noun}.search", query=query)
+    return {**listing(found, noun, query), "offered": _offered(visit, noun)}
+
+
+def _offered(visit: Visit, noun: str) -> list[tuple[str, bool]]:
+    """The columns to choose from, and whether each is shown."""
+    shown = columns_in(query_of(visit, noun))
+    spelled = {name.lower() for name in shown}
+    others = [name for name in offered_columns(noun) if name.lower() not in spelled]
+    return [*((name, True) for name in shown), *((name, False) for name in others)]
+
+
+@page(get="objects.search")
+def result(visit: Visit, form: str) -> HttpResponseBase:
+    """All that a search finds, as a file."""
+    noun = noun_of(visit)
+    return download(visit, f"{noun}.search", form, called=noun, query=query_of(visit, noun))
+
+
+@page("POST")
+def choose_columns(visit: Visit) -> HttpResponseBase:
+    """Keep the columns chosen for a kind, after a look whether the directory knows and shows them."""
+    noun, there = visit.form.get("kind", ""), own_path(visit.request, visit.form.get("next", ""))
+    if noun not in NOUNS:
+        raise InvalidRequest
+    typed = visit.form.get("more", "").replace(",", " ").split()
+    names = [] if "usual" in visit.form else [*visit.request.POST.getlist("column"), *typed]
+    try:
+        visit.perform("objects.search", query={"scope": "base", "attributes": ",".join(names or usual_columns(noun))})
+        keep_columns(visit, noun, names)
+    except GatewayError as refusal:
+        messages.error(visit.request, refusal.detail)
+    return visit.redirect_to(there) if there else visit.redirect("tree")
+
+
+@page(get="schema.list-attributes")
+def attribute_names(visit: Visit) -> HttpResponseBase:
+    """The attributes to suggest for what is being typed into any field, those that begin with it first."""
+    typed = next(iter(visit.query.values()), "").strip().lower()
+    known = visit.perform("schema.list-attributes")["items"] if typed else []
+    found = [item for item in known if typed in item["name"].lower()]
+    found.sort(key=lambda item: not item["name"].lower().startswith(typed))
+    return visit.render("_attribute_names.html", {"found": found[:_SUGGESTED]})
+
+
+_SUGGESTED = 25
+
+urls = [
+    path("directory/", browse, name="tree"),
+    path("directory/columns", choose_columns, name="search-columns"),
+    path("directory/attribute-names", attribute_names, name="attribute-names"),
+    *(path(f"directory/result.{form}", result, {"form": form}, name=f"search-{form}") for form in FORMATS),
+]

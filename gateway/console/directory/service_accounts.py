@@ -1,0 +1,50 @@
+"""The accounts that services run under, by type, with who may use them and where."""
+
+from django.http import HttpResponseBase
+from django.urls import path
+
+from gateway.console.page_context import Visit, page
+from gateway.console.shared.downloads import FORMATS, download
+from gateway.console.shared.lists import USUAL, given_in, render_list
+
+TYPES = {
+    "managed": "Managed",
+    "group-managed": "Group-managed",
+    "delegated-managed": "Delegated managed",
+    "user-with-spn": "Users with a service principal name",
+}
+
+
+@page(get="service-accounts.search")
+def service_accounts(visit: Visit) -> HttpResponseBase:
+    query = _query_of(visit)
+    context = {"types": TYPES, "chosen_types": query["types"].split(",")}
+    return render_list(
+        visit,
+        "service_accounts.html",
+        "_service_accounts_found.html",
+        context,
+        operation="service-accounts.search",
+        query=query,
+    )
+
+
+@page(get="service-accounts.search")
+def result(visit: Visit, form: str) -> HttpResponseBase:
+    """All of them, as a file."""
+    query = {name: value for name, value in _query_of(visit).items() if name != "attributes"}
+    return download(visit, "service-accounts.search", form, called="service-accounts", query=query)
+
+
+def _query_of(visit: Visit) -> dict[str, str]:
+    types = visit.request.GET.getlist("types") or list(TYPES)
+    return {**USUAL, "attributes": "sAMAccountName", "types": ",".join(types), **given_in(visit)}
+
+
+urls = [
+    path("service-accounts/", service_accounts, name="service-accounts"),
+    *(
+        path(f"service-accounts/result.{form}", result, {"form": form}, name=f"service-accounts-{form}")
+        for form in FORMATS
+    ),
+]

@@ -1,0 +1,140 @@
+"""The tree of the directory's containers, read one level at a time: to browse by, and to choose a place in a form.
+
+`_tree_picker.html` puts it beside a form's field. What is shown of a container is the search's business.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpResponseBase
+from django.urls import path
+
+from directory.errors import ObjectNotFound
+from directory.ldap import DistinguishedName
+from gateway.console.page_context import Visit, page
+from gateway.core.errors import GatewayError
+
+_UNITS = "(objectClass=organizationalUnit)"
+_CONTAINERS = f"(|{_UNITS}(objectClass=container)(objectClass=builtinDomain)(objectClass=lostAndFound))"
+_SHOWN_AT_ONCE = 200
+
+
+@dataclass(slots=True)
+class Node:
+    """A container: its record, what it is called here, and what is in it if it is open."""
+
+    record: dict[str, Any]
+    level: "Level | None" = None
+
+    @property
+    def id(self) -> str:
+        return str(self.record["id"])
+
+    @property
+    def distinguished_name(self) -> str:
+        return str(self.record["distinguishedName"])
+
+    @property
+    def is_domain(self) -> bool:
+        return all(rdn[0][0].upper() == "DC" for rdn in DistinguishedName.parse(self.distinguished_name).rdns)
+
+    @property
+    def name(self) -> str:
+        """A domain is called by the whole of its name."""
+        name = DistinguishedName.parse(self.distinguished_name)
+        return ".".join(rdn[0][1] for rdn in name.rdns) if self.is_domain else name.rdn_value
+
+
+@dataclass(slots=True)
+class Level:
+    """The containers directly in one, by name; `more` is the cursor to further ones."""
+
+    base: str
+    nodes: list[Node]
+    more: str | None
+
+
+def find_container(visit: Visit, base: str | None) -> Node:
+    """The object a search begins at: the one named by `base` (UUID or distinguished name), else the directory's own."""
+    query = {"scope": "base", "attributes": "name", **({"base": base} if base else {})}
+    found = visit.perform("objects.search", query=query)["items"]
+    if not found:
+        raise ObjectNotFound
+    return Node(found[0])
+
+
+def read_level(visit: Visit, base: str, *, only_units: bool = False, cursor: str | None = None) -> Level:
+    """The containers directly in the one with the id `base`."""
+    query = {
+        "base": base,
+        "scope": "one-level",
+        "filter": _UNITS if only_units else _CONTAINERS,
+        "sort": "name",
+        "attributes": "name",
+        "pageSize": str(_SHOWN_AT_ONCE),
+        **({"cursor": cursor} if cursor else {}),
+    }
+    found = visit.perform("objects.search", query=query)
+    return Level(base, [Node(record) for record in found["items"]], found["nextCursor"])
+
+
+def open_down_to(visit: Visit, chosen: Node | None, *, only_units: bool = False) -> Node:
+    """The whole tree's root, open on the way down to a chosen container and the chosen one itself."""
+    root = find_container(visit, None)
+    root.level = level = read_level(visit, root.id, only_units=only_units)
+    for name in _names_between(root, chosen):
+        node = _found_in(visit, level, name)
+        node.level = level = read_level(visit, node.id, only_units=only_units)
+    return root
+
+
+def _names_between(root: Node, chosen: Node | None) -> list[DistinguishedName]:
+    """The names below the root on the way to the chosen container, from the top."""
+    name = None if chosen is None else DistinguishedName.parse(chosen.distinguished_name)
+    top = DistinguishedName.parse(root.distinguished_name)
+    names: list[DistinguishedName] = []
+    while name is not None and name != top and name.is_within(top):
+        names.insert(0, name)
+        name = name.parent
+    return names
+
+
+def _found_in(visit: Visit, level: Level, name: DistinguishedName) -> Node:
+    """The node of that name; one that the level has not shown yet, or that is no container, is put at its end."""
+    for node in level.nodes:
+        if DistinguishedName.parse(node.distinguished_name) == name:
+            return node
+    node = find_container(visit, str(name))
+    level.nodes.append(node)
+    return node
+
+
+@page(get="objects.search")
+def tree_level(visit: Visit) -> HttpResponseBase:
+    """What is in a container that is being opened."""
+    context, cursor = _choice_of(visit), visit.query.get("cursor")
+    level = read_level(visit, visit.query.get("base", ""), only_units=context["only"] == "units", cursor=cursor)
+    return visit.render("_tree_level.html", {"level": level, "continued": cursor is not None, **context})
+
+
+@page(get="objects.search")
+def tree_picker(visit: Visit) -> HttpResponseBase:
+    """The tree to choose from for a field of a form, open down to what the field says now, if that is a container."""
+    context = _choice_of(visit)
+    try:
+        chosen = find_container(visit, visit.query.get(context["field"]))
+    except GatewayError:  # half typed, or several lines
+        chosen = None
+    root = open_down_to(visit, chosen, only_units=context["only"] == "units")
+    return visit.render("_tree_root.html", {"root": root, "chosen": chosen and chosen.id, **context})
+
+
+def _choice_of(visit: Visit) -> dict[str, str]:
+    """What is chosen for: the field's id, none for browsing, and what may be chosen."""
+    return {"field": visit.query.get("field", ""), "only": visit.query.get("only", "")}
+
+
+urls = [
+    path("directory/tree", tree_level, name="tree-level"),
+    path("directory/tree-picker", tree_picker, name="tree-picker"),
+]

@@ -1,0 +1,1 @@
+"""The pages of runs over the accounts of an organizational unit."""

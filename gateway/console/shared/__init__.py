@@ -1,0 +1,1 @@
+"""What pages of several parts share: forms, lists, charts, downloads."""

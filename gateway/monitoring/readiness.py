@@ -1,0 +1,174 @@
+"""Whether what the gateway works with answers: database, broker and each directory, asked side by side.
+
+Who may know what of it is decided elsewhere: in `health` for supervisors, in `operations.health` for people.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from threading import Lock
+from typing import Final
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, connection, connections
+from redis import Redis, RedisError
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from directory import errors as directory_errors
+from directory.lookup.connection import get_client
+from directory.models import DirectoryConnection
+from gateway.core.encryption import UndecryptableSecret
+from gateway.core.errors import GatewayError
+
+logger = structlog.get_logger(__name__)
+
+ANSWER_WITHIN = 3.0
+"""Seconds for all checks together; they run side by side."""
+KEEP = 2.0
+"""Seconds an answer is kept, so that asking often costs nothing."""
+_DIRECTORY: Final = "directory "
+"""What the names of the checks of directories begin with."""
+
+
+class HealthStatus(StrEnum):
+    """What all checks together mean to whoever sends requests here."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    UNAVAILABLE = "unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the answer. `detail` says what is wrong, for the administrator.
+
+    Without what is not `essential` the gateway does a part of its work.
+    """
+
+    name: str
+    detail: str | None
+    essential: bool = True
+
+    def as_json(self) -> dict[str, str]:
+        return (
+            {"name": self.name, "status": "ok"}
+            if self.detail is None
+            else {"name": self.name, "status": "unavailable", "detail": self.detail}
+        )
+
+
+def status_of(checks: Sequence[Check]) -> HealthStatus:
+    """Degraded while something essential is not away: one domain controller takes no gateway out of a load balancer.
+
+    Without any of its directories a gateway is of no more use than without its database.
+    """
+    if all(check.detail is None for check in checks):
+        return HealthStatus.OK
+    directories = [check for check in checks if check.name.startswith(_DIRECTORY)]
+    is_served = not directories or any(check.detail is None for check in directories)
+    has_essentials = all(check.detail is None for check in checks if check.essential)
+    return HealthStatus.DEGRADED if is_served and has_essentials else HealthStatus.UNAVAILABLE
+
+
+def _find_directories() -> list[tuple[UUID, str]]:
+    with connection.cursor() as cursor:  # an unused directory table must not pass for a working database
+        cursor.execute("SELECT 1")
+    return list(DirectoryConnection.objects.filter(enabled=True).values_list("id", "name"))
+
+
+def _ask_broker() -> None:
+    client = Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+    try:
+        client.ping()
+    finally:
+        client.close()
+
+
+def _ask_directory(connection_id: UUID) -> None:
+    with directory_errors.translated():
+        get_client(connection_id).root_dse()
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A check under way, and until when it was waited for first."""
+
+    answer: Future
+    deadline: float
+
+
+class Readiness:
+    """Runs the checks, never twice at once, and keeps their result for a moment.
+
+    What does not answer is waited for once; as long as that question is open, nobody waits for it again.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="readiness")
+        self._running: dict[str, _Question] = {}
+        self._lock = Lock()
+        self._kept: tuple[float, list[Check]] = (float("-inf"), [])
+
+    def checks(self) -> list[Check]:
+        with self._lock:
+            taken, checks = self._kept
+            if time.monotonic() - taken > KEEP:
+                checks = self._ask()
+                self._kept = (time.monotonic(), checks)
+            return checks
+
+    def _ask(self) -> list[Check]:
+        deadline = time.monotonic() + ANSWER_WITHIN
+        broker = self._start("broker", _ask_broker, deadline)
+        database = self._start("database", _find_directories, deadline)
+        checks = [self._finish("database", database)]
+        directories: list[tuple[UUID, str]] = database.answer.result() if checks[0].detail is None else []
+        asked = [
+            (f"{_DIRECTORY}{name}", self._start(f"{_DIRECTORY}{name}", partial(_ask_directory, identity), deadline))
+            for identity, name in directories
+        ]
+        checks.append(self._finish("broker", broker))
+        checks += [replace(self._finish(name, question), essential=False) for name, question in asked]
+        for check in checks:
+            if check.detail is not None:
+                logger.warning("not ready", check=check.name, detail=check.detail)
+        return checks
+
+    def _start(self, name: str, ask: Callable[[], object], deadline: float) -> _Question:
+        """Start a check, unless the last one still waits for its answer."""
+        running = self._running.get(name)
+        if running is not None and not running.answer.done():
+            return running
+
+        def run() -> object:
+            try:
+                return ask()
+            finally:
+                connections.close_all()  # those of this thread, which nobody else would close
+
+        question = self._running[name] = _Question(self._pool.submit(run), deadline)
+        return question
+
+    def _finish(self, name: str, question: _Question) -> Check:
+        try:
+            error = question.answer.exception(max(0.0, question.deadline - time.monotonic()))
+        except TimeoutError:
+            return Check(name, f"no answer within {ANSWER_WITHIN:g} s")
+        if error is None:
+            return Check(name, None)
+        if isinstance(error, GatewayError):
+            return Check(name, error.detail)
+        if not isinstance(error, (DatabaseError, RedisError, OSError, UndecryptableSecret)):
+            logger.error("a check failed in a way that nobody foresaw", check=name, exc_info=error)
+            return Check(name, type(error).__name__)
+        return Check(name, str(error).strip() or type(error).__name__)
+
+
+readiness: Final = Readiness()
+"""Of this process."""

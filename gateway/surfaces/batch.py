@@ -1,0 +1,212 @@
+"""The addresses of batches: one for each operation that can be batched, made from the registry.
+
+Nothing here knows an operation by name. What a batch does is in `gateway.pipeline.batches`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from rest_framework.request import Request
+from typing_extensions import NotRequired, TypedDict
+
+from audit.redact import ChangeJson
+from gateway import pipeline
+from gateway.core.call import Call, Surface
+from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.operation import Operation, Risk, operations
+from gateway.core.problem_shapes import Problem
+from gateway.core.shapes import Id, load_query
+from gateway.pipeline.batch_shapes import batch_shape, load_batch, path_of
+from gateway.pipeline.batches import Item, carry_out_batch
+from gateway.pipeline.recording import record_refusal
+from gateway.surfaces.idempotency import answer_once, key_of
+from gateway.surfaces.openapi.operations import OperationSchema
+from gateway.surfaces.problems import error_of, problem_of
+from gateway.surfaces.reading import read_document, read_query, refuse_headers
+from gateway.surfaces.viewsets import OperationViewSet, authentication_of, render, rendered
+
+
+class BatchResult(TypedDict):
+    """What came of one item: the status of the single call, null if it was skipped.
+
+    Pointers in `problem` begin at the request's body: `#/items/3/replace/mail`.
+    """
+
+    index: int
+    status: int | None
+    id: Id | None
+    problem: Problem | None
+    changeRequestId: Id | None
+
+
+class BatchPreview(BatchResult):
+    """What an item would do: what the dry run of the single call says. One that fails has no more than its problem."""
+
+    dryRun: NotRequired[Literal[True]]
+    wouldQueue: NotRequired[bool]
+    risk: NotRequired[Risk]
+    changes: NotRequired[list[ChangeJson]]
+    warnings: NotRequired[list[str]]
+
+
+class BatchAnswer(TypedDict):
+    """What came of each item, in their order, and how many came to what."""
+
+    total: int
+    succeeded: int
+    failed: int
+    queued: int
+    skipped: int
+    results: list[BatchResult]
+
+
+class BatchDryRun(TypedDict):
+    """What each item would do, in their order. Nothing was changed and nothing queued."""
+
+    dryRun: Literal[True]
+    total: int
+    succeeded: int
+    failed: int
+    queued: int
+    skipped: int
+    results: list[BatchPreview]
+
+
+class BatchSchema(OperationSchema):
+    """Describes the batches of an operation: what is the same for the single call is said by its description."""
+
+    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any]:
+        described = super().get_operation(path, path_regex, path_prefix, method, registry)
+        view: Any = self.view
+        operation: Operation = view.declared[view.action]
+        answer = self.json_response("Every item succeeded.", BatchAnswer, "Idempotency-Replayed", or_else=BatchDryRun)
+        of_single_calls = ("201", "202", "204", "404", "412", "502", "504")
+        return {
+            **described,
+            "operationId": f"{operation.noun}.batch-{operation.verb}",
+            "summary": f"Many in one request: {operation.summary[:1].lower()}{operation.summary[1:]}",
+            "description": "Each item is a change of its own, with its own checks, hold, log record and result.\n\n"
+            + described["description"],
+            "parameters": [item for item in described["parameters"] if item["name"] in _PARAMETERS],
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": self.refer(batch_shape(operation))}},
+            },
+            "responses": {
+                **{key: value for key, value in described["responses"].items() if key not in of_single_calls},
+                "200": answer,
+                "207": answer | {"description": "Some items failed, wait for approval, or were skipped."},
+            },
+        }
+
+
+_PARAMETERS = ("dryRun", "Idempotency-Key", "X-Change-Reason", "X-Client-Id")
+
+
+def batch_urls(surface: Surface) -> list[URLPattern]:
+    """The addresses of all batches of a surface, below its prefix."""
+    return [
+        path(path_of(operation), _viewset(operation, surface).as_view({"post": "run"}))
+        for operation in operations(surface)
+        if operation.batchable
+    ]
+
+
+def _viewset(operation: Operation, surface: Surface) -> type[OperationViewSet]:
+    return type(
+        "BatchViewSet",
+        (OperationViewSet,),
+        {
+            "declared": {"run": operation},
+            "surface": surface,
+            "schema": BatchSchema(),
+            "authentication_classes": [authentication_of(surface)],
+            "run": _handler(operation),
+        },
+    )
+
+
+_NOTHING_READ = pipeline.Inputs(arguments={}, query=dict, document=dict)
+
+
+def _handler(operation: Operation) -> Callable[..., HttpResponse]:
+    def handle(_: OperationViewSet, request: Request) -> HttpResponse:
+        raw = request._request
+        call: Any = request.auth
+        pipeline.require_admission(operation, call, _NOTHING_READ)
+        key = key_of(raw)
+        if key is None:
+            return _answer(operation, call, raw)
+        return answer_once(raw, call, key, lambda call: rendered(raw, lambda: _answer(operation, call, raw)))
+
+    return handle
+
+
+def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpResponse:
+    try:
+        refuse_headers(request)
+        _refuse_if_match(request)
+        batch = load_batch(read_document(request))
+        dry_run = load_query(pipeline.ChangeQuery, read_query(request)).dry_run
+    except GatewayError as refusal:
+        record_refusal(operation, call, {}, refusal.code)
+        raise
+    items = carry_out_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
+    body = _counted([_result(request, item) for item in items])
+    status = 200 if body["succeeded"] == body["total"] else 207
+    return render(operation, request, pipeline.Answer(status, {"dryRun": True, **body} if dry_run else body))
+
+
+def _refuse_if_match(request: HttpRequest) -> None:
+    if "If-Match" in request.headers:
+        detail = "each item names its own version, as ifMatch"
+        raise InvalidRequest(
+            f"If-Match: {detail}", errors=[FieldError(InvalidRequest.code, detail, parameter="If-Match")]
+        )
+
+
+def _counted(results: Sequence[BatchResult | BatchPreview]) -> BatchAnswer:
+    statuses = [result["status"] for result in results]
+    return {
+        "total": len(statuses),
+        "succeeded": sum(status in (200, 201, 204) for status in statuses),
+        "failed": sum(status is not None and status >= 400 for status in statuses),
+        "queued": statuses.count(202),
+        "skipped": statuses.count(None),
+        "results": list(results),
+    }
+
+
+def _result(request: HttpRequest, item: Item) -> BatchResult | BatchPreview:
+    result: BatchResult = {
+        "index": item.index,
+        "status": None,
+        "id": str(item.id) if item.id else None,
+        "problem": None,
+        "changeRequestId": None,
+    }
+    if isinstance(item.result, Exception):
+        problem: Any = _located(problem_of(request, error_of(item.result)), item.index)
+        result["problem"], result["status"] = problem, problem["status"]
+    elif item.result is not None:
+        body: Any = item.result.body or {}
+        result["status"] = item.result.status
+        if item.result.status == 202:
+            result["changeRequestId"] = body["changeRequest"]["id"]
+        elif "dryRun" in body:
+            return {**result, **body}
+        else:
+            result["id"] = body.get("id", result["id"])
+    return result
+
+
+def _located(problem: dict[str, Any], index: int) -> dict[str, Any]:
+    """The problem of an item in terms of the whole body, whose members it names."""
+    for error in problem.get("errors", ()):
+        within = error.get("pointer", f"#/{error.pop('parameter', '')}")
+        error["pointer"] = f"#/items/{index}{within.removeprefix('#')}"
+        problem["detail"] = problem["detail"].replace(f"{within}: ", f"{error['pointer']}: ")
+    return problem

@@ -1,0 +1,95 @@
+"""People who may do more in the gateway than a caller: whoever takes their account in the directory takes their rights.
+
+So their accounts are protected against that caller, like those of the domain's administrators (contract section 2).
+What the directory itself protects is decided in `directory.protection.rules`.
+"""
+
+from collections.abc import Collection
+from uuid import UUID
+
+from django.contrib.auth.models import Permission
+from django.db.models import Exists, OuterRef, Q
+
+from directory.ldap import Delete, Modify, Rename, Write
+from directory.lookup.access import client_of, is_within_any
+from directory.shapes.proposal import Proposal
+from gateway.core.call import Call, CredentialKind
+from gateway.core.prepared import PreparedQuery
+from keys.models import Person
+from keys.permissions.assignable import APPS
+
+_AS_THEMSELVES = (CredentialKind.SESSION, CredentialKind.PLATFORM_TOKEN)
+_POLICY_LINKS = frozenset({"gplink", "gpoptions"})
+_NOBODY = UUID(int=0)
+
+_of_account = PreparedQuery(lambda: Person.objects.order_by().filter(object_guid=_NOBODY).values_list("pk"))
+
+
+def why_protected(call: Call, proposal: Proposal) -> str | None:
+    """Why a change is one of a person above the caller, in words for people; None when it is not.
+
+    It is when it writes their account, or moves, renames, deletes or re-links the policies of what holds it.
+    """
+    target = proposal.target
+    if target.id is not None and people_above(call, [target.id]):
+        return "the account of a person who may do more in this gateway than the caller"
+    if _reaches_below(proposal.write) and _holds_any(call, target.distinguished_name, people_above(call)):
+        return "it holds the account of a person who may do more in this gateway than the caller"
+    return None
+
+
+def people_above(call: Call, among: Collection[UUID] | None = None) -> frozenset[UUID]:
+    """The accounts (objectGUIDs), of those given or of all, of people who hold permissions that the caller lacks.
+
+    Whether a person is active does not matter: an account can be taken now and its person be activated later. Nor does
+    the connection: the same domain may be connected twice, and an objectGUID is one account's alone.
+    """
+    if among is not None and not _may_be_people(among):
+        return frozenset()
+    permissions = Permission.objects.order_by().filter(content_type__app_label__in=APPS)
+    lacking = [
+        id
+        for id, app, name in permissions.values_list("pk", "content_type__app_label", "codename")
+        if f"{app}.{name}" not in call.permissions
+    ]
+    # Two conditions of their own: a join for each would multiply the rows.
+    direct = Person.user_permissions.through.objects.filter(person_id=OuterRef("pk"), permission_id__in=lacking)
+    by_group = Person.groups.through.objects.filter(person_id=OuterRef("pk"), group__permissions__in=lacking)
+    is_above = Exists(direct) | Exists(by_group)
+    if not _is_superuser(call):
+        is_above |= Q(is_superuser=True)
+    people = Person.objects.order_by().filter(is_above, object_guid__isnull=False)
+    if among is not None:
+        people = people.filter(object_guid__in=among)
+    return frozenset(guid for guid in people.values_list("object_guid", flat=True) if guid is not None)
+
+
+def _may_be_people(accounts: Collection[UUID]) -> bool:
+    """Hardly any account that is written is that of a person of the gateway: that is soon known of a single one."""
+    if len(accounts) != 1:
+        return bool(accounts)
+    (account,) = accounts
+    return bool(_of_account.rows(account))
+
+
+def _is_superuser(call: Call) -> bool:
+    """Whether the caller is a superuser in person. A key has only what its role names, whoever owns it."""
+    return (
+        call.credential.kind in _AS_THEMSELVES
+        and Person.objects.filter(pk=call.person.id, is_active=True, is_superuser=True).exists()
+    )
+
+
+def _reaches_below(write: Write | None) -> bool:
+    if isinstance(write, Delete):
+        return write.tree
+    if isinstance(write, Modify):
+        return any(step.attribute.lower() in _POLICY_LINKS for step in write.modifications)
+    return isinstance(write, Rename)
+
+
+def _holds_any(call: Call, dn: str, accounts: Collection[UUID]) -> bool:
+    if not accounts:
+        return False
+    found = client_of(call).read_many(accounts, ("objectGUID",))
+    return any(is_within_any(entry.dn, (dn,)) for entry in found.values())

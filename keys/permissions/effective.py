@@ -1,0 +1,352 @@
+"""Effective permissions: what a credential may do now. Everything is read anew for each call, nothing is kept.
+
+How a request presents a credential is `authentication`'s matter.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Concat
+from django.utils import timezone
+
+from directory.models import DirectoryConnection
+from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, SupervisionLevel, Surface
+from gateway.core.errors import ClientIdRequired, Forbidden, GatewayError
+from gateway.core.prepared import PreparedQuery
+from gateway.core.shapes import parse_guid
+from keys.models import ApiKey, Person, Role
+from keys.people.standing import NotChecked, Standing, standing_of
+from keys.permissions.assignable import APPS, GRANTABLE
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFacts:
+    """A link of a key whose connection is enabled or not."""
+
+    directory: DirectoryRef
+    enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFacts:
+    """What one query tells about a key: itself, its owner, its role and its links."""
+
+    id: UUID
+    name: str
+    digest: str
+    previous_lookup_id: str | None
+    previous_digest: str
+    previous_valid_until: datetime | None
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    allowed_addresses: list[str]
+    supervision_level: str
+    last_used_at: datetime | None
+    owner: PersonRef
+    owner_is_active: bool
+    owner_is_superuser: bool
+    owner_connection_id: UUID | None
+    owner_checked_at: datetime
+    role_id: UUID
+    role_scopes: list[dict[str, str]]
+    links: tuple[LinkFacts, ...]
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
+
+
+_KEY_COLUMNS = (
+    "id",
+    "name",
+    "digest",
+    "previous_lookup_id",
+    "previous_digest",
+    "previous_valid_until",
+    "expires_at",
+    "revoked_at",
+    "allowed_addresses",
+    "supervision_level",
+    "last_used_at",
+)
+_JOINED_COLUMNS = (
+    "owner_id",
+    "owner__username",
+    "owner__display_name",
+    "owner__is_active",
+    "owner__is_superuser",
+    "owner__connection_id",
+    "owner__directory_checked_at",
+    "role_id",
+    "role__scopes",
+    "links__client_id",
+    "links__connection_id",
+    "links__connection__name",
+    "links__connection__enabled",
+    "links__connection__protection_changes",
+)
+
+
+_NOBODY = 0
+"""Stands for a person in a query that is prepared; the real one is given with each execution."""
+
+
+def _key_rows() -> QuerySet[ApiKey, tuple[Any, ...]]:
+    return ApiKey.objects.order_by().values_list(*_KEY_COLUMNS, *_JOINED_COLUMNS)
+
+
+_by_lookup_id = PreparedQuery(lambda: _key_rows().filter(Q(lookup_id="") | Q(previous_lookup_id="")))
+
+
+def find_key_by_lookup_id(lookup_id: str) -> KeyFacts | None:
+    """The key whose present or previous value has this look-up id, with all that decides about it, in one query."""
+    return _facts_of(_by_lookup_id.rows(lookup_id, lookup_id))
+
+
+def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
+    """One key from the rows of its links."""
+    if not rows:
+        return None
+    own = len(_KEY_COLUMNS)
+    row = rows[0]
+    owner_id, username, display_name, is_active, is_superuser, home, checked_at, role_id, scopes = row[own : own + 9]
+    return KeyFacts(
+        **dict(zip(_KEY_COLUMNS, row, strict=False)),
+        owner=PersonRef(id=owner_id, username=username, display_name=display_name or username),
+        owner_is_active=is_active,
+        owner_is_superuser=is_superuser,
+        owner_connection_id=home,
+        owner_checked_at=checked_at,
+        role_id=role_id,
+        role_scopes=scopes,
+        links=tuple(_link(*item[own + 9 :]) for item in rows if item[own + 9] is not None),
+    )
+
+
+def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool, changes: int) -> LinkFacts:
+    directory = DirectoryRef(id=connection_id, name=name, client_id=str(client_id), protection_changes=changes)
+    return LinkFacts(directory, enabled)
+
+
+def permissions_of_key(key: KeyFacts) -> frozenset[str]:
+    """The role's permissions that the owner holds too."""
+    return effective_permissions(
+        key.role_id, owner_id=key.owner.id, is_active=key.owner_is_active, is_superuser=key.owner_is_superuser
+    )
+
+
+def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_superuser: bool) -> frozenset[str]:
+    """A role's permissions that a person holds too, in one query. Nobody inactive holds any."""
+    if not is_active:
+        return frozenset()
+    rows = _of_role.rows(role_id) if is_superuser else _of_role_and_owner.rows(role_id, owner_id, owner_id)
+    return frozenset(f"{app}.{codename}" for app, codename in rows) & GRANTABLE
+
+
+def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool) -> frozenset[str]:
+    """All permissions of the gateway's apps that a person holds, directly or by groups, in one query."""
+    if not is_active:
+        return frozenset()
+    permissions = Permission.objects.order_by().filter(content_type__app_label__in=APPS)
+    if not is_superuser:
+        permissions = permissions.filter(_held_by(person_id, "pk"))
+    rows = permissions.values_list("content_type__app_label", "codename")
+    return frozenset(f"{app}.{codename}" for app, codename in rows)
+
+
+def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]:
+    """The same of many people, by primary key, in three queries at most."""
+    active = [person for person in people if person.is_active]
+    found: dict[int, set[int]] = {person.pk: set() for person in active}
+    known = dict(
+        Permission.objects.filter(content_type__app_label__in=APPS)
+        .annotate(full_name=Concat("content_type__app_label", Value("."), "codename"))
+        .values_list("pk", "full_name")
+    )
+    direct = Person.user_permissions.through.objects.filter(person_id__in=found)
+    by_group = Person.groups.through.objects.filter(person_id__in=found)
+    for rows in (
+        direct.values_list("person_id", "permission_id"),
+        by_group.values_list("person_id", "group__permissions"),
+    ):
+        for person_id, permission_id in rows:
+            found[person_id].add(permission_id)
+    held = {pk: frozenset(known[each] for each in permissions if each in known) for pk, permissions in found.items()}
+    everything = frozenset(known.values())
+    nothing = {person.pk: frozenset[str]() for person in people if not person.is_active}
+    return nothing | held | {person.pk: everything for person in active if person.is_superuser}
+
+
+def permissions_of_roles(roles: Iterable[UUID]) -> dict[UUID, frozenset[str]]:
+    """What each of these roles grants to an owner who holds it too, in one query."""
+    found: dict[UUID, set[str]] = {role: set() for role in roles}
+    rows = Role.permissions.through.objects.filter(role_id__in=found)
+    for role, app, codename in rows.values_list(
+        "role_id", "permission__content_type__app_label", "permission__codename"
+    ):
+        found[role].add(f"{app}.{codename}")
+    return {role: frozenset(permissions) for role, permissions in found.items()}
+
+
+def _held_by(person_id: int, column: str) -> Q:
+    """The condition that a person holds the permission in a column, directly or by a group."""
+    direct = Person.user_permissions.through.objects.filter(person_id=person_id)
+    groups = Person.groups.through.objects.filter(person_id=person_id).values("group_id")
+    by_group = Group.permissions.through.objects.filter(group_id__in=groups)
+    return Q(**{f"{column}__in": direct.values("permission_id")}) | Q(
+        **{f"{column}__in": by_group.values("permission_id")}
+    )
+
+
+def _role_rows() -> QuerySet[Any, tuple[Any, ...]]:
+    through = Role.permissions.through.objects.filter(role_id=UUID(int=0))
+    return through.values_list("permission__content_type__app_label", "permission__codename")
+
+
+_of_role = PreparedQuery(_role_rows)
+_of_role_and_owner = PreparedQuery(lambda: _role_rows().filter(_held_by(_NOBODY, "permission_id")))
+
+
+def scopes_of_role(scopes: list[dict[str, str]]) -> tuple[UUID, ...]:
+    """The objectGUIDs a role is confined to.
+
+    Those of other directories stay among them: a role confined to one directory must find nothing in another, not
+    everything.
+    """
+    return tuple(UUID(scope["guid"]) for scope in scopes)
+
+
+def choose_link(links: Sequence[LinkFacts], client_id: str | None) -> tuple[DirectoryRef | None, GatewayError | None]:
+    """The directory a key works on, or the refusal for operations that need one."""
+    if client_id is None:
+        if len(links) > 1:
+            return None, ClientIdRequired()
+        chosen = links[0] if links else None
+    else:
+        wanted = parse_guid(client_id.strip())
+        chosen = next((link for link in links if UUID(link.directory.client_id) == wanted), None)
+    if chosen is None or not chosen.enabled:
+        return None, Forbidden()
+    return chosen.directory, None
+
+
+def call_for_key(
+    key_id: UUID | str,
+    *,
+    connection_id: UUID,
+    surface: Surface,
+    request_id: str,
+    change_request_id: UUID | None = None,
+) -> Call:
+    """A call for work done later under a key. All but address and level is checked anew; raises Forbidden,
+    or NotChecked while the owner's directory does not answer."""
+    wanted = key_id if isinstance(key_id, UUID) else parse_guid(key_id)
+    key = _facts_of(list(_key_rows().filter(pk=wanted))) if wanted else None
+    if key is None or key.revoked_at is not None or key.is_expired or not key.owner_is_active:
+        raise Forbidden
+    _require(standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at))
+    link = next((link for link in key.links if link.directory.id == connection_id), None)
+    if link is None or not link.enabled:
+        raise Forbidden
+    return make_key_call(
+        key,
+        permissions_of_key(key),
+        surface=surface,
+        directory=link.directory,
+        request_id=request_id,
+        change_request_id=change_request_id,
+    )
+
+
+def make_key_call(key: KeyFacts, permissions: frozenset[str], *, surface: Surface, **facts: Any) -> Call:
+    """The call of a key that was found good."""
+    return Call(
+        surface=surface,
+        person=key.owner,
+        credential=CredentialRef(kind=CredentialKind.API_KEY, id=str(key.id), name=key.name, expires_at=key.expires_at),
+        permissions=permissions,
+        scopes=scopes_of_role(key.role_scopes),
+        supervision=SupervisionLevel(key.supervision_level),
+        **facts,
+    )
+
+
+def _require(standing: Standing) -> None:
+    """Raise Forbidden when somebody has left their directory, NotChecked when that is not known for too long."""
+    if standing is Standing.UNKNOWN:
+        raise NotChecked
+    if standing is Standing.LEFT:
+        raise Forbidden
+
+
+def call_for_person(
+    person_id: int,
+    *,
+    credential: CredentialRef,
+    connection_id: UUID | None,
+    surface: Surface,
+    request_id: str,
+    change_request_id: UUID | None = None,
+) -> Call:
+    """A call for work done later for a person, whose session may be over by then; raises Forbidden.
+
+    Without a `connection_id` it is work that needs no directory.
+    """
+    person = Person.objects.select_related("connection").filter(pk=person_id).first()
+    if person is None or not person.is_active:
+        raise Forbidden
+    _require(standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at))
+    directory = None
+    if connection_id is not None:
+        directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
+        if directory is None:
+            raise Forbidden
+    return Call(
+        surface=surface,
+        person=reference_to(person),
+        credential=credential,
+        permissions=permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser),
+        directory=directory,
+        request_id=request_id,
+        change_request_id=change_request_id,
+    )
+
+
+def reference_to(person: Person) -> PersonRef:
+    return PersonRef(id=person.pk, username=person.username, display_name=person.get_full_name())
+
+
+def find_directories(own: DirectoryConnection | None) -> list[DirectoryConnection]:
+    """What a person may work on: the directory they signed in with, or for a local account every enabled one."""
+    if own is not None:
+        return [own] if own.enabled else []
+    return list(DirectoryConnection.objects.filter(enabled=True).order_by("name"))
+
+
+def choose_directory(
+    own: DirectoryConnection | None, *, named: str | None, wanted: UUID | None = None
+) -> tuple[DirectoryRef | None, GatewayError | None]:
+    """The directory a person works on, or the refusal for operations that need one.
+
+    `own` is the one they signed in with; a local account's is the only enabled one, else the one named by Client ID
+    (`named`) or by id (`wanted`).
+    """
+    choices = find_directories(own)
+    if named is not None:
+        choices = [item for item in choices if item.client_id == named.strip().lower()]
+    if wanted is not None:
+        choices = [item for item in choices if item.id == wanted]
+    if len(choices) > 1:
+        return None, ClientIdRequired()
+    if not choices:
+        return None, Forbidden()
+    chosen = choices[0]
+    directory = DirectoryRef(
+        id=chosen.id, name=chosen.name, client_id=chosen.client_id, protection_changes=chosen.protection_changes
+    )
+    return directory, None

@@ -1,0 +1,1 @@
+"""How people sign in: name and password, second factor, limits, sessions."""

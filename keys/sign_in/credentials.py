@@ -1,0 +1,153 @@
+"""Whose a name and a password are. What follows from it, a session, is `sessions`' matter.
+
+A caller over HTTP hears the same whatever was wrong. A page may tell those who knew the password more.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from django.contrib.auth.hashers import make_password
+from django.http import HttpRequest
+
+from audit import security
+from directory.ldap import BindResult
+from directory.models import DirectoryConnection
+from gateway.core.call import Call
+from gateway.core.errors import GatewayError, Unauthorized
+from keys.models import FailedSignIn, Person
+from keys.sign_in import directory_people, limits
+
+MAX_PASSWORD = 1024
+
+
+class Reason(Enum):
+    """Why somebody is not signed in, as the security log says it.
+
+    Those after the first four prove that the password was right, so that telling them tells nobody else anything.
+    """
+
+    UNUSABLE = "sign-in without a usable name or password"
+    WRONG = "wrong name or password"
+    TOO_OFTEN = "sign-in locked after too many failures"
+    SPENT = "sign-in paused before the directory locks the account"
+    DEACTIVATED = "person deactivated"
+    PASSWORD_EXPIRED = "password expired"  # noqa: S105 - a reason, not a secret
+    MUST_CHANGE_PASSWORD = "password must be changed"  # noqa: S105
+    ACCOUNT_DISABLED = "account disabled"
+    ACCOUNT_EXPIRED = "account expired"
+    NOT_NOW = "account may not sign in at this time or from here"
+    CODE_MISSING = "no code of the second factor"
+    CODE_WRONG = "wrong code of the second factor"
+    CODES_TOO_OFTEN = "second factor locked after too many wrong codes"
+
+
+# Of what AD says only these follow a right password: it tells of a lock-out whatever the password (seen on Samba, and
+# known of Windows), so that is as good as a wrong one here.
+_AFTER_A_RIGHT_PASSWORD = {
+    BindResult.DISABLED: Reason.ACCOUNT_DISABLED,
+    BindResult.EXPIRED: Reason.ACCOUNT_EXPIRED,
+    BindResult.MUST_CHANGE: Reason.MUST_CHANGE_PASSWORD,
+    BindResult.PASSWORD_EXPIRED: Reason.PASSWORD_EXPIRED,
+    BindResult.NOT_ALLOWED_NOW: Reason.NOT_NOW,
+}
+
+
+class SignInRefused(Unauthorized):
+    """Nobody is signed in. Its problem is that of every 401; `reason` is for the page and the log.
+
+    `facts` say to the log whom it concerned, if somebody of that name is known: people type passwords as names, too.
+    """
+
+    def __init__(self, reason: Reason, **facts: str) -> None:
+        super().__init__()
+        self.reason = reason
+        self.facts = facts
+
+
+def verify(request: HttpRequest | None, *, username: str, password: str, directory: str | None = None) -> Person:
+    """The person whose name and password these are, before any second factor.
+
+    `directory` is a connection's name, None for a local account; `CONNECTION\\name` says the same. Raises
+    SignInRefused, or an error of the directory when it cannot be asked.
+    """
+    if directory is None and "\\" in username:  # no local account has such a name
+        directory, username = username.split("\\", 1)
+    try:
+        # AD takes a bind without a password for an anonymous one, and answers that it succeeded.
+        if not password or not username or len(password) > MAX_PASSWORD or "\0" in username + password:
+            raise SignInRefused(Reason.UNUSABLE)
+        address = client_address(request)
+        if directory is None:
+            person = _verify_local(username, password, address)
+        else:
+            person = _verify_in_directory(directory, username, password, address)
+        if not person.is_active and person.left_directory_at is None:  # the directory takes back whom it let go
+            raise SignInRefused(Reason.DEACTIVATED, person=person.username)
+    except SignInRefused as refusal:
+        log_refusal(request, refusal)
+        raise
+    return person
+
+
+def client_address(request: HttpRequest | Call | None) -> str:
+    """Where a request, or the call that was made of it, comes from."""
+    return getattr(request, "client_address", None) or ""
+
+
+def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> None:
+    """Write down why somebody is not signed in."""
+    security.refused(
+        refusal.reason.value,
+        client_address=client_address(request) or None,
+        request_id=getattr(request, "request_id", ""),
+        **refusal.facts,
+    )
+
+
+def _verify_local(username: str, password: str, address: str) -> Person:
+    person = Person.objects.filter(username=username, connection__isnull=True).first()
+    facts = {"person": person.username} if person else {}
+    attempt = _begin(f"\\{username}", address, facts)
+    if person is None:
+        make_password(password)  # as slow as a wrong password, so that the time does not tell which names exist
+    if person is None or not person.check_password(password):
+        limits.fail(attempt)
+        raise SignInRefused(Reason.WRONG, **facts)
+    limits.take_back(attempt)
+    return person
+
+
+def _verify_in_directory(directory: str, username: str, password: str, address: str) -> Person:
+    connection = DirectoryConnection.objects.filter(name__iexact=directory, enabled=True).first()
+    if connection is None:
+        limits.fail(_begin(f"{directory}\\{username}", address, {}))
+        raise SignInRefused(Reason.WRONG)
+    account = directory_people.find_account(connection, username)
+    facts = {"directory": connection.name}
+    if account.entry:
+        facts["object_guid"] = str(account.entry.guid)
+    attempt = _begin(account.subject, address, facts)
+    try:
+        is_spent = directory_people.is_spent(account, attempt)
+        result = directory_people.try_password(account, password, is_spent=is_spent)
+    except GatewayError:
+        limits.take_back(attempt)
+        raise
+    if is_spent:
+        limits.take_back(attempt)
+        raise SignInRefused(Reason.SPENT, **facts)
+    if result is BindResult.OK:
+        limits.succeed(attempt)
+        return directory_people.person_of(account)
+    if result in _AFTER_A_RIGHT_PASSWORD:
+        limits.take_back(attempt)
+        raise SignInRefused(_AFTER_A_RIGHT_PASSWORD[result], **facts)
+    limits.fail(attempt)
+    raise SignInRefused(Reason.WRONG, **facts)
+
+
+def _begin(subject: str, address: str, facts: Mapping[str, str]) -> FailedSignIn:
+    attempt = limits.begin(subject, address)
+    if attempt is None:
+        raise SignInRefused(Reason.TOO_OFTEN, **facts)
+    return attempt
