@@ -47,6 +47,8 @@ class ChangeRequest(models.Model):
     directory, its target is one of the gateway's own things by the noun of its operations, and a person without a key
     may have asked for it: `key_id` is their session's then.
 
+    Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`).
+
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
     people are still to be told.
@@ -65,6 +67,7 @@ class ChangeRequest(models.Model):
     requester = models.CharField(max_length=255)
     key_id = models.CharField(max_length=64)
     key_name = models.CharField(max_length=255, null=True)
+    agent = models.BooleanField(default=False, db_default=False)
     client_address = models.CharField(max_length=64, null=True)
     request_id = models.CharField(max_length=128)
     reason = models.CharField(max_length=REASON_LENGTH, null=True)
@@ -143,6 +146,7 @@ class ChangeRequest(models.Model):
             self.changes,
             self.if_match,
             [str(self.directory_id), self.requester_id, self.key_id],
+            *(["agent"] if self.agent else []),
         ]
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hmac.new(_digest_key(encryption_key), canonical.encode(), hashlib.sha256).hexdigest()
