@@ -47,8 +47,8 @@ class ChangeRequest(models.Model):
     directory, its target is one of the gateway's own things by the noun of its operations, and a person without a key
     may have asked for it: `key_id` is their session's then.
 
-    `asked` is what an agent asked for, as a keyed digest: of those that are the same one waits at most. It is null for
-    all others, who may ask as often as they like.
+    Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`), and `asked` what it asked for as a
+    keyed digest: of those that are the same one waits at most.
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
@@ -68,6 +68,7 @@ class ChangeRequest(models.Model):
     requester = models.CharField(max_length=255)
     key_id = models.CharField(max_length=64)
     key_name = models.CharField(max_length=255, null=True)
+    agent = models.BooleanField(default=False, db_default=False)
     client_address = models.CharField(max_length=64, null=True)
     request_id = models.CharField(max_length=128)
     reason = models.CharField(max_length=REASON_LENGTH, null=True)
@@ -158,6 +159,7 @@ class ChangeRequest(models.Model):
             self.changes,
             self.if_match,
             [str(self.directory_id), self.requester_id, self.key_id],
+            *(["agent"] if self.agent else []),
         ]
 
 

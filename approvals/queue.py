@@ -105,6 +105,7 @@ def hold(
         requester=call.person.username,
         key_id=call.credential.unique_id,
         key_name=call.credential.name,
+        agent=call.surface is Surface.AGENT,
         client_address=call.client_address,
         request_id=call.request_id,
         reason=call.reason,

@@ -1,6 +1,6 @@
 """Django's middleware for people (static files, session, CSRF, sign-in, messages), which programs' requests pass by.
 
-A session cookie is no credential below `/api`, `/ad` and `/mcp`: there it is not even looked at.
+A session cookie is no credential below `/api`, `/ad`, `/mcp` and `/oauth`: there it is not even looked at.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from whitenoise import middleware as whitenoise
 
 from keys.sign_in.sessions import note_seen
 
-FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/health/", "/metrics/")
+FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
 
 
 class _ForPeople:

@@ -5,7 +5,7 @@ tokens come to be is `validator`'s matter.
 """
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -23,7 +23,7 @@ from gateway.core.shapes import parse_guid
 from keys.agents import scopes
 from keys.agents.addresses import audience_of, resource_metadata_of
 from keys.agents.errors import UnauthorizedAgent
-from keys.agents.models import AgentAccessToken, AgentGrant
+from keys.agents.models import AgentAccessToken, AgentGrant, stamp_of
 from keys.api_keys import usage
 from keys.models import Person
 from keys.people.standing import NotChecked, Standing, standing_of
@@ -41,7 +41,7 @@ class GrantFacts:
     id: UUID
     permissions: list[str]
     supervision_level: str
-    person_epoch: int
+    person_stamp: str
     ended_at: datetime | None
     expires_at: datetime
     last_used_at: datetime | None
@@ -53,6 +53,7 @@ class GrantFacts:
     display_name: str
     is_active: bool
     is_superuser: bool
+    password: str = field(repr=False)
     session_epoch: int
     home: UUID | None
     checked_at: datetime
@@ -64,10 +65,10 @@ class GrantFacts:
 
 
 _COLUMNS = (
-    *("id", "permissions", "supervision_level", "person_epoch", "ended_at", "expires_at", "last_used_at"),
+    *("id", "permissions", "supervision_level", "person_stamp", "ended_at", "expires_at", "last_used_at"),
     *("client__client_id", "client__name", "client__disabled_at"),
     *("person_id", "person__username", "person__display_name", "person__is_active", "person__is_superuser"),
-    *("person__session_epoch", "person__connection_id", "person__directory_checked_at"),
+    *("person__password", "person__session_epoch", "person__connection_id", "person__directory_checked_at"),
     *("connection_id", "connection__name", "connection__client_id", "connection__enabled"),
     "connection__protection_changes",
 )
@@ -166,7 +167,7 @@ def _why_refused(grant: GrantFacts) -> str | None:
         (grant.expires_at <= timezone.now(), "agent not used for too long"),
         (grant.client_disabled_at is not None, "agent's client disabled"),
         (not grant.is_active, "person deactivated"),
-        (grant.session_epoch != grant.person_epoch, "person's sessions ended since"),
+        (grant.person_stamp != stamp_of(grant.password, grant.session_epoch), "person has another password since"),
     )
     reason = next((reason for applies, reason in reasons if applies), None)
     if reason is None and settings.CONFIGURATION.SignIn.RequireSecondFactor:

@@ -4,7 +4,8 @@ Client and tokens are the toolkit's own models with what the gateway adds. A tok
 it; of a token only its SHA-256 is stored.
 """
 
-from typing import Any, Literal
+import hashlib
+from typing import Any, ClassVar, Literal
 from uuid import uuid4
 
 from django.conf import settings
@@ -23,6 +24,8 @@ class AgentClient(toolkit.AbstractApplication):
     It is public and has no secret: whoever knows `client_id` can say to be it. That the answer goes to one of
     `redirect_uris` is all that tells it from another. `disabled_at` refuses it everything at once.
     """
+
+    objects: ClassVar[models.Manager["AgentClient"]] = models.Manager()
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
     created_by = models.ForeignKey(
@@ -55,14 +58,19 @@ class Ended(models.TextChoices):
     PERSON_CHANGED = "person-changed", "the person was deactivated or has another password"
 
 
+def stamp_of(password: str, session_epoch: int) -> str:
+    """What changes with a person's password (its stored form) and with the epoch of their sessions."""
+    return hashlib.sha256(f"{session_epoch} {password}".encode()).hexdigest()
+
+
 class AgentGrant(models.Model):
     """What one person lets one agent do in one directory: the outcome of one consent.
 
     The agent may do what is in `permissions` (those that `scopes` meant when the person consented) and the person holds
     too, at each request. `supervision_level` is the agent's, changed by administrators only. `code_digest` is the
-    SHA-256 of the authorization code; `code_used_at` when it was first presented. The grant counts while the person's
-    `session_epoch` is `person_epoch`: it does not outlive a deactivation or another password. Unless the agent comes
-    back before `expires_at`, it is over.
+    SHA-256 of the authorization code; `code_used_at` when it was first presented. The grant counts while `person_stamp`
+    is the person's: like a session, it does not outlive a deactivation or another password, whoever set that. Unless
+    the agent comes back before `expires_at`, it is over.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
@@ -80,7 +88,7 @@ class AgentGrant(models.Model):
     )
     code_digest = models.CharField(max_length=64, unique=True, null=True)
     code_used_at = models.DateTimeField(null=True)
-    person_epoch = models.PositiveIntegerField()
+    person_stamp = models.CharField(max_length=64)
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(db_index=True)
     last_used_at = models.DateTimeField(null=True)
@@ -100,8 +108,9 @@ class AgentGrant(models.Model):
 
     @property
     def state(self) -> Literal["active", "expired", "ended"]:
-        """`ended`, `expired` or `active`. Of an active one, the person may still be inactive."""
-        if self.ended_at is not None:
+        """`ended`, `expired` or `active`."""
+        person = self.person
+        if self.ended_at is not None or self.person_stamp != stamp_of(person.password, person.session_epoch):
             return "ended"
         return "expired" if self.expires_at <= timezone.now() else "active"
 

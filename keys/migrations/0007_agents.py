@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
                 ('supervision_level', models.CharField(choices=[('ask_every_change', 'ask_every_change'), ('ask_destructive_security', 'ask_destructive_security'), ('act', 'act')], default='ask_destructive_security', max_length=32)),
                 ('code_digest', models.CharField(max_length=64, null=True, unique=True)),
                 ('code_used_at', models.DateTimeField(null=True)),
-                ('person_epoch', models.PositiveIntegerField()),
+                ('person_stamp', models.CharField(max_length=64)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now)),
                 ('expires_at', models.DateTimeField(db_index=True)),
                 ('last_used_at', models.DateTimeField(null=True)),

@@ -15,7 +15,7 @@ from oauthlib.common import generate_token
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from keys.agents import scopes as table
-from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken
+from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, stamp_of
 from keys.models import Person
 from tests.support.cast import Answer, make_person, send
 from tests.support.directory import random_name
@@ -88,7 +88,7 @@ def make_agent(
             "supervision_level": level.value,
             "code_digest": hashlib.sha256(uuid4().bytes).hexdigest(),
             "code_used_at": now,
-            "person_epoch": person.session_epoch,
+            "person_stamp": stamp_of(person.password, person.session_epoch),
             "expires_at": now + timedelta(days=30),
             **fields,
         }

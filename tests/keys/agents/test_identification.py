@@ -89,7 +89,7 @@ REFUSALS: dict[str, Callable[[Agent], None]] = {
     "agent not used for too long": lambda _: AgentGrant.objects.update(expires_at=_past()),
     "agent's client disabled": lambda _: AgentClient.objects.update(disabled_at=_past()),
     "person deactivated": lambda agent: Person.objects.filter(pk=agent.person.pk).update(is_active=False),
-    "person's sessions ended since": lambda agent: Person.objects.filter(pk=agent.person.pk).update(session_epoch=9),
+    "person has another password since": lambda agent: Person.objects.filter(pk=agent.person.pk).update(password="!"),
 }
 
 
