@@ -152,14 +152,20 @@ def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False
     return Plan(
         tool=tool,
         way=way,
-        step=_make_step(tool, operation, call, arguments, object_id, query),
+        step=_make_step(tool, operation, call, arguments, object_id=object_id, fixed=query),
         includes=includes,
         chosen=chosen,
     )
 
 
 def _make_step(
-    tool: Tool, operation: Operation, call: Call, arguments: Arguments, object_id: str | None, fixed: Mapping[str, str]
+    tool: Tool,
+    operation: Operation,
+    call: Call,
+    arguments: Arguments,
+    *,
+    object_id: str | None,
+    fixed: Mapping[str, str],
 ) -> Step:
     """The call of an operation with what is left of the arguments: its query's by their names, its body the rest."""
     query = dict(fixed)
@@ -217,7 +223,7 @@ def _included(tool: Tool, operation: Operation, call: Call) -> Callable[[UUID], 
     query = {"pageSize": LIMIT} if "page_size" in names else {}
     if "attributes" in names:
         query["attributes"] = FEW_ATTRIBUTES
-    return lambda id: _make_step(tool, operation, call, Arguments({}), str(id), query)
+    return lambda id: _make_step(tool, operation, call, Arguments({}), object_id=str(id), fixed=query)
 
 
 def _with_reason(tool: Tool, arguments: Arguments, call: Call, *, is_needed: bool) -> Call:
