@@ -305,7 +305,7 @@ def test_a_refresh_for_somebody_else(changed: Any, console: Console) -> None:
 
 
 def test_a_refresh_by_another_client(console: Console) -> None:
-    program, tokens = sign_in(console)
+    _, tokens = sign_in(console)
     other = Program()
     other.register()
     assert other.refresh(tokens["refresh_token"]).body["error"] == "invalid_grant"
