@@ -2,7 +2,7 @@
 
 from gateway.console import home
 from gateway.console.access import connections, key_wizard, keys, people, roles
-from gateway.console.account import profile, sign_in
+from gateway.console.account import connect_agent, profile, sign_in
 from gateway.console.approvals import change_requests
 from gateway.console.directory import (
     account_states,
@@ -23,6 +23,7 @@ app_name = "console"
 urlpatterns = [
     *sign_in.urls,
     *profile.urls,
+    *connect_agent.urls,
     *home.urls,
     *change_requests.urls,
     *records.urls,

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from django.http import HttpRequest
 from oauthlib.oauth2 import FatalClientError, OAuth2Error
 
+from keys.agents import redirects
 from keys.agents import scopes as table
 from keys.agents.addresses import issuer_of
 from keys.agents.grants import Consent
@@ -36,11 +37,14 @@ class NotAsked(Exception):
 
 
 class SentBack(Exception):
-    """The request is wrong; its agent is told so at `location`."""
+    """The request is wrong; its agent is told so at `location`.
 
-    def __init__(self, location: str) -> None:
+    `is_trusted` when that is on the person's own machine, or was given by an administrator.
+    """
+
+    def __init__(self, location: str, why: str, *, is_trusted: bool) -> None:
         super().__init__(location)
-        self.location = location
+        self.location, self.why, self.is_trusted = location, why, is_trusted
 
 
 def read_request(request: HttpRequest) -> Asked:
@@ -54,7 +58,7 @@ def read_request(request: HttpRequest) -> Asked:
     except OAuth2Error as error:
         if not error.redirect_uri:
             raise NotAsked(error.description or error.error or "") from None
-        raise SentBack(_with_error(request, error.redirect_uri, error.state, error)) from None
+        raise _sent_back(request, error.redirect_uri, error.state, error) from None
     asked = Asked(
         client=facts["request"].client,
         redirect_uri=facts["redirect_uri"],
@@ -64,7 +68,7 @@ def read_request(request: HttpRequest) -> Asked:
     try:
         require_audience(request, request.GET.getlist("resource"))
     except OAuth2Error as error:
-        raise SentBack(_with_error(request, asked.redirect_uri, asked.state, error)) from None
+        raise _sent_back(request, asked.redirect_uri, asked.state, error) from None
     return asked
 
 
@@ -76,7 +80,7 @@ def answer_with_code(request: HttpRequest, asked: Asked, consent: Consent) -> tu
     location, grant = oauth().issue_code(request, asked.redirect_uri, asked.state, consent)
     location = _with(request, location, {})
     if grant is None:
-        raise SentBack(location)
+        raise SentBack(location, "The request of the agent is wrong.", is_trusted=redirects.is_loopback(location))
     return location, grant
 
 
@@ -86,9 +90,14 @@ def answer_no(request: HttpRequest, asked: Asked) -> str:
     return _with(request, asked.redirect_uri, {"error": "access_denied", **state})
 
 
-def _with_error(request: HttpRequest, redirect_uri: str, state: str | None, error: OAuth2Error) -> str:
+def _sent_back(request: HttpRequest, redirect_uri: str, state: str | None, error: OAuth2Error) -> SentBack:
     told = {"error": error.error or "invalid_request", "error_description": error.description or ""}
-    return _with(request, redirect_uri, {**told, **({"state": state} if state else {})})
+    location = _with(request, redirect_uri, {**told, **({"state": state} if state else {})})
+    by_hand = AgentClient.objects.filter(
+        client_id=request.GET.get("client_id", ""), registration_source=AgentClient.RegistrationSource.MANUAL
+    )
+    is_trusted = redirects.is_loopback(redirect_uri) or by_hand.exists()
+    return SentBack(location, error.description or error.error or "", is_trusted=is_trusted)
 
 
 def _with(request: HttpRequest, address: str, parameters: dict[str, str]) -> str:

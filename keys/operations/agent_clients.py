@@ -115,7 +115,10 @@ def delete_agent_client(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - ever
 
 def _clients() -> QuerySet[AgentClient]:
     living = Q(grants__ended_at__isnull=True, grants__expires_at__gt=timezone.now(), grants__code_used_at__isnull=False)
-    return AgentClient.objects.select_related("created_by").annotate(agents=Count("grants", filter=living))
+    counted: QuerySet[AgentClient] = AgentClient.objects.select_related("created_by").annotate(
+        agents=Count("grants", filter=living)
+    )
+    return counted
 
 
 def _find(id: UUID) -> AgentClient:
