@@ -3,7 +3,7 @@
 from django.db import models
 
 
-class KeptAnswer(models.Model):
+class IdempotencyRecord(models.Model):
     """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
 
     `fingerprint` is a SHA-256 over directory, method, path, query and body; `lease_until` ends the claim of a request

@@ -21,8 +21,8 @@ class Scope:
     waits: bool = False
 
 
-def _each(verb: str) -> frozenset[str]:
-    return frozenset(f"directory.{verb}_{kind}" for kind in _KINDS)
+def _each(action: str) -> frozenset[str]:
+    return frozenset(f"directory.{action}_{kind}" for kind in _KINDS)
 
 
 SCOPES: Final[dict[str, Scope]] = {

@@ -63,7 +63,11 @@ def test_every_operation_is_served_or_named() -> None:
 def test_no_tool_does_what_only_people_may() -> None:
     for name in served():
         operation = find_operation(name)
-        assert not operation.permission & {"approvals.decide_change", "audit.revert_change", "directory.read_confidential"}
+        assert not operation.permission & {
+            "approvals.decide_change",
+            "audit.revert_change",
+            "directory.read_confidential",
+        }
         assert not any(permission.startswith("keys.") for permission in operation.permission)
 
 

@@ -29,9 +29,7 @@ class Result:
 def send(agent: Agent, method: str, params: dict[str, Any] | None = None, **headers: str) -> Answer:
     """One request of the era of handshakes."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params or {}}
-    return agent.call(
-        "POST", "/mcp", message, **{"Accept": ACCEPTED, "MCP-Protocol-Version": HANDSHAKE, **headers}
-    )
+    return agent.call("POST", "/mcp", message, **{"Accept": ACCEPTED, "MCP-Protocol-Version": HANDSHAKE, **headers})
 
 
 def send_with_envelope(agent: Agent, method: str, params: dict[str, Any] | None = None, **headers: str) -> Answer:

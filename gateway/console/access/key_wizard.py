@@ -124,8 +124,8 @@ _READ: dict[str, Callable[[Visit], dict[str, Any]]] = {
 
 
 def _role_form(draft: Draft) -> RoleForm:
-    said = draft["role"]
-    return RoleForm(*(said.get(name, default) for name, default in asdict(RoleForm()).items()))
+    message = draft["role"]
+    return RoleForm(*(message.get(name, default) for name, default in asdict(RoleForm()).items()))
 
 
 def _key_body(draft: Draft, role: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _decide(visit: Visit, asked: authorization.Asked) -> HttpResponseBase:
     if not _was_shown(visit, asked):
         return _page(visit, asked, told="This page was open for too long, or the agent has changed. Read it again.")
     wanted = set(visit.request.POST.getlist("scope"))
-    chosen = tuple(offer.name for offer in _offers(visit, asked) if offer.is_usable and offer.name in wanted)
+    chosen = tuple(offer.name for offer in _actions(visit, asked) if offer.is_usable and offer.name in wanted)
     directory = _chosen_directory(visit)
     if not chosen or directory is None:
         missing = "Choose the directory." if directory is None else "Leave the agent at least one thing, or refuse."
@@ -83,7 +83,7 @@ def _decide(visit: Visit, asked: authorization.Asked) -> HttpResponseBase:
 def _page(
     visit: Visit, asked: authorization.Asked, *, told: str = "", chosen: tuple[str, ...] | None = None
 ) -> HttpResponseBase:
-    offers = _offers(visit, asked, chosen)
+    offers = _actions(visit, asked, chosen)
     response = visit.render(
         "agent_connect.html",
         {
@@ -106,7 +106,7 @@ def _page(
     return response
 
 
-def _offers(visit: Visit, asked: authorization.Asked, chosen: tuple[str, ...] | None = None) -> list[_Offer]:
+def _actions(visit: Visit, asked: authorization.Asked, chosen: tuple[str, ...] | None = None) -> list[_Offer]:
     lendable = usable(visit.call.permissions)
     return [
         _Offer(name, SCOPES[name], name in lendable, name in lendable and (chosen is None or name in chosen))

@@ -80,9 +80,7 @@ def test_the_media_type_has_to_be_json(agent: Agent) -> None:
     authorized = {"Authorization": f"Bearer {agent.token}"}
     for media_type, encoding in (("text/plain", None), ("application/json", "gzip"), ("", None)):
         headers = authorized if encoding is None else {**authorized, "Content-Encoding": encoding}
-        response = agent.client.generic(
-            "POST", "/mcp", json.dumps(PING), content_type=media_type, headers=headers
-        )
+        response = agent.client.generic("POST", "/mcp", json.dumps(PING), content_type=media_type, headers=headers)
         assert (response.status_code, response.json()["code"]) == (415, "Request.UnsupportedMediaType")
 
 

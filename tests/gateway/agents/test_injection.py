@@ -34,7 +34,10 @@ def infest(directory: Directory, unit: str) -> dict[str, UUID]:
     """Objects of each kind whose every text is hostile; the first four users have all hundred between them."""
     found = {
         f"user{part}": directory.add_user(
-            SHORT[part], parent=unit, displayName=HOSTILE[part], proxyAddresses=list(HOSTILE[part * 25 : part * 25 + 25])
+            SHORT[part],
+            parent=unit,
+            displayName=HOSTILE[part],
+            proxyAddresses=list(HOSTILE[part * 25 : part * 25 + 25]),
         )
         for part in range(4)
     }
@@ -98,7 +101,9 @@ def test_reading_says_it_in_its_place_and_leads_to_nothing(
     assert highest_usn(directory) == before
     assert not ChangeRequest.objects.exists()
     reads.flush()
-    changed = [item for item in OperationRecord.objects.all() if find_operation(item.operation).effect is not Effect.READ]
+    changed = [
+        item for item in OperationRecord.objects.all() if find_operation(item.operation).effect is not Effect.READ
+    ]
     assert changed == []
 
 
@@ -115,7 +120,12 @@ def test_changing_says_it_in_its_place_and_leads_to_nothing_else(
         ("create_object", {"kind": "groups", "name": SHORT[7], "parent": HOSTILE[4]}),
         (
             "create_object",
-            {"kind": "groups", "name": SHORT[8], "parent": organizational_unit, "replace": {"description": HOSTILE[90]}},
+            {
+                "kind": "groups",
+                "name": SHORT[8],
+                "parent": organizational_unit,
+                "replace": {"description": HOSTILE[90]},
+            },
         ),
         ("create_object", {"kind": "users", "name": "x", "parent": organizational_unit, HOSTILE[0]: HOSTILE[1]}),
         ("update_object", {"kind": "users", "id": objects["user0"], "replace": {"title": HOSTILE[12]}}),

@@ -9,7 +9,9 @@ from tests.support.agents import Agent
 
 MOST = 6_000
 # The vocabulary is GPT-4o's (o200k_base). Other models' tokenizers cut JSON into some more, or fewer, pieces.
-COUNT = "import {encode} from 'gpt-tokenizer'; process.stdin.toArray().then(t => console.log(encode(t.join('')).length))"
+COUNT = (
+    "import {encode} from 'gpt-tokenizer'; process.stdin.toArray().then(t => console.log(encode(t.join('')).length))"
+)
 
 
 def count_tokens(text: str) -> int:

@@ -70,7 +70,9 @@ def test_what_is_not_listed_cannot_be_called(ada: UUID, connection: DirectoryCon
         "Refused (Auth.Forbidden). You may not do this, and asking again does not help: tell the person you work for."
     )
     without_log = make_agent(connection, person=make_person(may=["directory.read_object"]))
-    assert call_tool(without_log, "read_object", kind="users", id=str(ada), include=["history"]).code == "Auth.Forbidden"
+    assert (
+        call_tool(without_log, "read_object", kind="users", id=str(ada), include=["history"]).code == "Auth.Forbidden"
+    )
     reads.flush()
     assert [(item.operation, item.code) for item in OperationRecord.objects.order_by("id")] == [
         ("users.update", "Auth.Forbidden"),
@@ -291,7 +293,9 @@ def test_asked_for_twice_at_once_it_waits_once(
         from django.db import connection as database
 
         try:
-            held = call_tool(Agent(agent.grant, agent.token, ""), "delete_object", kind="users", id=str(ada), reason="r")
+            held = call_tool(
+                Agent(agent.grant, agent.token, ""), "delete_object", kind="users", id=str(ada), reason="r"
+            )
             answers.append(held.structured["changeRequest"]["id"])
         finally:
             database.close()
