@@ -1,4 +1,4 @@
-"""The one table of the project itself: answers kept for idempotency keys."""
+"""The one table of the project itself: the idempotency records."""
 
 from django.db import models
 
@@ -22,6 +22,7 @@ class IdempotencyRecord(models.Model):
     lease_until = models.DateTimeField()
 
     class Meta:
+        db_table = "gateway_keptanswer"  # the name by which the first releases know it
         constraints = [models.UniqueConstraint(fields=["credential_id", "key"], name="one_answer_per_idempotency_key")]
         indexes = [models.Index(fields=["created_at"], name="kept_answer_age")]
         default_permissions = ()

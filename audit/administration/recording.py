@@ -92,8 +92,8 @@ class Administration:
 def recorded(call: Call, *, operation: str | None = None, approved_by: str | None = None) -> Iterator[Administration]:
     """Change own tables in one transaction that ends with a record of each thing that became different.
 
-    `operation` is what is done to the things of its resource; of others the log says created, updated or deleted. Raises
-    NotRecorded, or AccessNeedsTwo where more access waits for a second person: then nothing is changed.
+    `operation` is what is done to the things of its resource; of others the log says created, updated or deleted.
+    Raises NotRecorded, or AccessNeedsTwo where more access waits for a second person: then nothing is changed.
     """
     administration = Administration()
     with transaction.atomic():

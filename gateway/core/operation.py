@@ -48,9 +48,9 @@ HTTP_SURFACES = frozenset({Surface.API, Surface.REST})
 class Operation:
     """One thing the gateway can do.
 
-    `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the caller
-    if any of its members is held (what the target itself asks for is the proposal's business); `risk` is the least
-    risk of a change; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
+    `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the
+    caller if any of its members is held (what the target itself asks for is the proposal's business); `risk` is the
+    least risk of a change; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
     """
 
     name: str

@@ -78,7 +78,7 @@ def frame_of(visit: Visit, record: Record, tab: str = "object") -> dict[str, Any
         "path": path_to(record["distinguishedName"]),
         "badges": list(_badges(record)),
         "may_change": may_change(visit, record),
-        "offers": list(_actions(visit, record)) if may_change(visit, record) else [],
+        "actions": list(_actions(visit, record)) if may_change(visit, record) else [],
         "is_container": is_container(record),
         "tabs": list(_tabs(visit, record)),
         "tab": tab,
