@@ -1,4 +1,4 @@
-"""What one request of an agent may use and gets: the tools for its permissions, and their calls through the pipeline."""
+"""What one request of an agent may use and gets: the tools that its permissions are for, and their calls."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -268,7 +268,7 @@ async def _call_tool(context: _Context, params: CallToolRequestParams) -> CallTo
 _server: Server[Any] = Server(
     NAME,
     title=TITLE,
-    version=settings.SPECTACULAR_SETTINGS["VERSION"],
+    version=str(settings.SPECTACULAR_SETTINGS["VERSION"]),
     instructions=INSTRUCTIONS,
     # What a person may do changes at any time, and is theirs alone.
     cache_hints={"tools/list": CacheHint(ttl_ms=60_000, scope="private"), "server/discover": CacheHint(ttl_ms=60_000)},
