@@ -54,9 +54,9 @@ def list_tools(agent: Agent) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool for tool in answer.body["result"]["tools"]}
 
 
-def call_tool(agent: Agent, name: str, **arguments: Any) -> Result:
+def call_tool(agent: Agent, tool: str, /, **arguments: Any) -> Result:
     """Call a tool and get what it answers, a refusal too."""
-    answer = send(agent, "tools/call", {"name": name, "arguments": arguments})
+    answer = send(agent, "tools/call", {"name": tool, "arguments": arguments})
     assert answer.status == 200, answer
     return read_result(answer.body["result"])
 

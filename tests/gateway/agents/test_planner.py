@@ -30,13 +30,13 @@ class Planner:
     waiting: dict[str, Callable[[], None]] = field(default_factory=dict)
     calls: Counter[str] = field(default_factory=Counter)
 
-    def call(self, tool: str, **arguments: Any) -> Result:
+    def call(self, tool: str, /, **arguments: Any) -> Result:
         self.calls[tool] += 1
         result = call_tool(self.agent, tool, **arguments)
         assert not result.is_error, result
         return result
 
-    def change(self, tool: str, then: Callable[[], None] = lambda: None, **arguments: Any) -> dict[str, Any]:
+    def change(self, tool: str, then: Callable[[], Any] = lambda: None, /, **arguments: Any) -> dict[str, Any]:
         """Change something and go on with `then` when it is done: now, or after a person has decided."""
         answer = self.call(tool, **arguments).structured
         if "changeRequest" in answer:
@@ -68,7 +68,9 @@ def decide(approver: Console) -> int:
 def test_people_come_move_and_go(
     connection: DirectoryConnection, directory: Directory, organizational_unit: str
 ) -> None:
-    staff, sales, leavers = (directory.add_unit(name, parent=organizational_unit) for name in ("Staff", "Sales", "Left"))
+    staff, sales, leavers = (
+        directory.add_unit(name, parent=organizational_unit) for name in ("Staff", "Sales", "Left")
+    )
     group = str(directory.add_group(parent=organizational_unit))
     agent = make_agent(connection)
     planner = Planner(agent)
@@ -119,8 +121,7 @@ def test_people_come_move_and_go(
     for id in found:
         planner.change(
             "change_account",
-            lambda id=id: planner.change("move_or_rename_object", kind="users", id=id, parent=leavers, reason=leaves)
-            and None,
+            lambda id=id: planner.change("move_or_rename_object", kind="users", id=id, parent=leavers, reason=leaves),
             kind="users", id=id, action="disable", reason=leaves,
         )  # fmt: skip
     assert directory.search("(objectClass=user)", base=leavers) == {}

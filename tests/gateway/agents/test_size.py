@@ -35,4 +35,4 @@ def test_it_counts() -> None:
 def test_all_tools_together_are_small(agent: Agent) -> None:
     tools = list(list_tools(agent).values())
     assert len(tools) == 12
-    assert count_tokens(json.dumps({"tools": tools}, indent=1)) <= MOST
+    assert count_tokens(json.dumps({"tools": tools})) <= MOST

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import jsonschema
 import pytest
+from django.db import connection as database
 
 from approvals.models import ChangeRequest, Status
 from audit.models import OperationRecord
@@ -48,13 +49,16 @@ def test_a_scope_brings_its_tools_and_no_others(scope: str, connection: Director
 def test_nothing_is_listed_that_may_not_be_used(connection: DirectoryConnection) -> None:
     may = ["directory.read_object", "directory.update_user", "directory.unlock_account"]
     tools = list_tools(make_agent(connection, person=make_person(may=may)))
-    assert set(tools) == READERS | EVERYBODYS | {"update_object", "change_account", "preview_change"}
+    assert set(tools) == READERS | EVERYBODYS | {
+        *("update_object", "move_or_rename_object", "change_account", "preview_change")
+    }
     # Of the kinds only those: any object can be a user, and the operation judges what it is.
     assert words(tools["update_object"], "kind") == ["users", "objects"]
     assert words(tools["change_account"], "action") == ["unlock"]
     assert words(tools["change_account"], "kind") == ["users", "computers"]
     assert "newPassword" not in tools["change_account"]["inputSchema"]["properties"]
-    assert words(tools["preview_change"], "tool") == ["update_object", "change_account"]
+    assert "parent" not in tools["move_or_rename_object"]["inputSchema"]["properties"]  # renaming is updating
+    assert words(tools["preview_change"], "tool") == ["update_object", "move_or_rename_object", "change_account"]
     assert "deleted-objects" not in words(tools["search_directory"], "kind")
     assert words(tools["read_object"], "include") == ["memberships", "members", "password-policy"]
     told = str(list(tools.values()))
@@ -161,7 +165,7 @@ def test_attributes_are_described_by_kind_and_by_name(agent: Agent) -> None:
     assert len(names) < 20
     assert usual.structured["leftOut"]["attributes"] > 50
     (one,) = call_tool(agent, "describe_schema", kind="users", attribute="employeeType").structured["items"]
-    assert one == {"name": "employeeType", "type": "text", "singleValued": False, "writable": True}
+    assert one == {"name": "employeeType", "type": "text", "singleValued": True, "writable": True}
     everything = call_tool(agent, "describe_schema", kind="groups", attribute="*").structured
     assert everything["total"] == len(everything["items"]) == usual.structured["total"]
     assert call_tool(agent, "describe_schema", kind="users", attribute="shoeSize").code == "AD.Attributes.Unknown"
@@ -290,8 +294,6 @@ def test_asked_for_twice_at_once_it_waits_once(
     answers: list[str] = []
 
     def ask() -> None:
-        from django.db import connection as database
-
         try:
             held = call_tool(
                 Agent(agent.grant, agent.token, ""), "delete_object", kind="users", id=str(ada), reason="r"
