@@ -1,7 +1,7 @@
 """An agent at work, without a model: a program that on-boards, moves and off-boards people through the tools alone.
 
-It knows of the gateway what the tools tell it. It is held, goes on with what does not wait, comes back when a person has
-decided, and does not ask twice. In the end the directory is as it was meant to be, and the log tells every step.
+It knows of the gateway what the tools tell it. It is held, asks again in vain, comes back when a person has decided and
+goes on. In the end the directory is as it was meant to be, and the log tells every step.
 """
 
 from collections import Counter
@@ -71,7 +71,8 @@ def test_people_come_move_and_go(
     staff, sales, leavers = (
         directory.add_unit(name, parent=organizational_unit) for name in ("Staff", "Sales", "Left")
     )
-    group = str(directory.add_group(parent=organizational_unit))
+    team = directory.add_group(parent=organizational_unit)
+    group = str(team)
     agent = make_agent(connection)
     planner = Planner(agent)
     approver = Console(make_person(may=["approvals.decide_change"]))
@@ -88,7 +89,7 @@ def test_people_come_move_and_go(
         )  # fmt: skip
         ids[name] = made["id"]
     enabled: list[str] = []
-    for name, id in ids.items():
+    for id in ids.values():
         planner.change(
             "change_account", lambda id=id: enabled.append(id), kind="users", id=id, action="enable", reason=begins
         )
@@ -101,9 +102,9 @@ def test_people_come_move_and_go(
     planner.change("change_members", id=group, add=enabled, reason=begins)
     assert decide(approver) == 1
     planner.look_after_what_waits()
-    assert len(directory.members(group)) == PEOPLE
+    assert len(directory.members(team)) == PEOPLE
 
-    # They move, found by what the directory says of them: nobody has to agree.
+    # They move, found by what the directory says of them; nobody has to agree.
     found: list[str] = []
     cursor: str | None = None
     while cursor is not None or not found:
@@ -135,7 +136,7 @@ def test_people_come_move_and_go(
     gone = directory.search("(objectClass=user)", "userAccountControl", base=leavers)
     assert len(gone) == PEOPLE
     assert all(int(entry["userAccountControl"][0]) & 2 for entry in gone.values())
-    assert directory.members(group) == set()
+    assert directory.members(team) == set()
     require_complete_log(planner)
 
 
