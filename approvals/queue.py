@@ -128,6 +128,11 @@ def hold(
     return change_request
 
 
+def count_waiting_of(key_id: str) -> int:
+    """How many changes of one key or agent wait for a person now."""
+    return ChangeRequest.objects.filter(key_id=key_id, status=Status.PENDING, expires_at__gt=timezone.now()).count()
+
+
 def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:
     """The body of the answer to a change that was held."""
     return {
