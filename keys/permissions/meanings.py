@@ -158,9 +158,7 @@ MEANINGS: Final[dict[str, Meaning]] = {
     "keys.change_agentclient": Meaning(
         _KEYS, "Disable programs of agents", "Keep a program from being connected, and let it again."
     ),
-    "keys.delete_agentclient": Meaning(
-        _KEYS, "Delete programs of agents", "Delete clients that nobody lets act."
-    ),
+    "keys.delete_agentclient": Meaning(_KEYS, "Delete programs of agents", "Delete clients that nobody lets act."),
     "keys.view_person": Meaning(_PEOPLE, "See people", "See who signs in here, and what they may do."),
     "keys.add_person": Meaning(_PEOPLE, "Create local accounts", "Make accounts with permissions held oneself."),
     "keys.change_person": Meaning(
