@@ -33,7 +33,7 @@ from directory.ldap import DistinguishedName, fold
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.call import Call, CredentialKind, Surface
 from gateway.core.encryption import UndecryptableSecret
-from gateway.core.errors import Forbidden, ServiceUnavailable
+from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
 from gateway.core.operation import Risk
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 
@@ -134,7 +134,7 @@ def hold(
 
 
 def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
-    """Keep a change unless the same one waits already: then that one."""
+    """Keep a change of an agent unless the same one waits already: then that one. Raises RateLimited."""
     asked = change_request.make_asked()
     change_request.asked = asked[0]
     waiting = ChangeRequest.objects.filter(status=Status.PENDING, asked__in=asked)
@@ -143,6 +143,7 @@ def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
     known = waiting.first()
     if known is not None:
         return known
+    _require_room_to_wait(change_request.key_id)
     try:
         with transaction.atomic():
             change_request.save(force_insert=True)
@@ -150,6 +151,19 @@ def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
         return ChangeRequest.objects.filter(asked__in=asked).latest("created_at")
     publish(change_request)
     return change_request
+
+
+_LOOK_AGAIN = 300
+"""Seconds. People decide when they decide; so long an agent can do something else."""
+
+
+def _require_room_to_wait(key_id: str) -> None:
+    """Refuse one more change that would wait for a person while too many of the agent do; raises RateLimited."""
+    most = settings.CONFIGURATION.Agents.MaxPendingRequests
+    waiting = ChangeRequest.objects.filter(key_id=key_id, status=Status.PENDING, expires_at__gt=timezone.now())
+    if waiting.count() >= most:
+        why = f"{most} changes of this agent wait for a person: go on when some of them are decided"
+        raise RateLimited(retry_after=_LOOK_AGAIN, why=why)
 
 
 def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:

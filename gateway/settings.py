@@ -7,13 +7,13 @@ from pathlib import Path
 from gateway.core.configuration import BadConfiguration, load_configuration
 from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from
 from gateway.core.kept_secrets import FILES, encryption_keys_from, log_keys_from, secret_key_from
+from gateway.core.oauth import provider_settings
 from gateway.core.private_files import (
     database_files,
     make_private_by_default,
     require_private,
     require_private_directory,
 )
-from keys.agents.provider import provider_settings
 
 make_private_by_default()
 
@@ -187,7 +187,7 @@ REST_FRAMEWORK = {
 OAUTH2_PROVIDER_APPLICATION_MODEL = "keys.AgentClient"
 OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "keys.AgentAccessToken"  # noqa: S105 - a model's name
 OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "keys.AgentRefreshToken"  # noqa: S105 - a model's name
-OAUTH2_PROVIDER = provider_settings(CONFIGURATION.Agents)
+OAUTH2_PROVIDER = provider_settings()
 
 SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",

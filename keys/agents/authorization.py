@@ -14,6 +14,7 @@ from keys.agents import redirects
 from keys.agents import scopes as table
 from keys.agents.addresses import issuer_of
 from keys.agents.grants import Consent
+from keys.agents.metadata_documents import learn
 from keys.agents.models import AgentClient, AgentGrant
 from keys.agents.server import oauth, require_audience
 
@@ -49,6 +50,7 @@ class SentBack(Exception):
 
 def read_request(request: HttpRequest) -> Asked:
     """What an agent asks for; raises NotAsked or SentBack."""
+    learn(request.GET.get("client_id", ""))
     try:
         scopes, facts = oauth().read_authorization_request(request)
     except FatalClientError as error:

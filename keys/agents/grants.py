@@ -15,9 +15,9 @@ from audit.administration.recording import recorded
 from audit.administration.unattended import call_of_gateway
 from directory.models import DirectoryConnection
 from gateway.core.call import Call, SupervisionLevel
+from gateway.core.oauth import CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from keys.agents import scopes as table
 from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended, stamp_of
-from keys.agents.provider import CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from keys.models import Person
 
 _LEVELS = tuple(level.value for level in SupervisionLevel)

@@ -9,9 +9,9 @@ from oauth2_provider.models import Grant as AuthorizationCode
 
 from audit.administration.recording import recorded
 from audit.administration.unattended import call_of_gateway
+from gateway.core.oauth import REFRESH_TOKEN_SECONDS
 from keys.agents import grants
 from keys.agents.models import AgentClient, AgentGrant, AgentRefreshToken, Ended
-from keys.agents.provider import REFRESH_TOKEN_SECONDS
 
 UNUSED_FOR = timedelta(hours=24)
 """After which a client that registered itself, and that nobody has let do anything, is forgotten."""

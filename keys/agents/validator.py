@@ -16,10 +16,11 @@ from oauth2_provider.models import set_token_value
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2.rfc6749 import errors
 
+from gateway.core.oauth import ACCESS_TOKEN_SECONDS, CODE_SECONDS
 from keys.agents import grants, redirects
 from keys.agents.metadata_documents import find_client
 from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended
-from keys.agents.provider import ACCESS_TOKEN_SECONDS, CODE_SECONDS
+from keys.agents.scopes import LEAST, SCOPES
 
 AUDIENCE: Final = "gateway-audience"
 """The header in which `server` tells the audience of the request's own host. What a client sends is not passed on."""
@@ -55,6 +56,14 @@ class AgentValidator(OAuth2Validator):
 
     def is_origin_allowed(self, client_id: Any, origin: Any, request: Any, *_: Any, **__: Any) -> bool:
         return False
+
+    # --- scopes
+
+    def get_default_scopes(self, client_id: Any, request: Any, *_: Any, **__: Any) -> list[str]:
+        return [LEAST]
+
+    def validate_scopes(self, client_id: Any, scopes: list[str], client: Any, request: Any, *_: Any, **__: Any) -> bool:
+        return bool(scopes) and set(scopes) <= SCOPES.keys()
 
     # --- codes
 

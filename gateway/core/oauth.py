@@ -1,20 +1,15 @@
-"""The toolkit's settings: OAuth 2.1, with every strict option of RFC 9700 that it has. Read by `gateway.settings`."""
+"""The settings of the OAuth toolkit: OAuth 2.1, with every strict option of RFC 9700 that it has."""
 
 from typing import Any
-
-from gateway.core.configuration import AgentsSection
-from keys.agents.scopes import LEAST, SCOPES
 
 ACCESS_TOKEN_SECONDS = 15 * 60
 REFRESH_TOKEN_SECONDS = 30 * 24 * 3600
 CODE_SECONDS = 60
 
 
-def provider_settings(configuration: AgentsSection) -> dict[str, Any]:
-    """What `OAUTH2_PROVIDER` is for this configuration."""
+def provider_settings() -> dict[str, Any]:
+    """What `OAUTH2_PROVIDER` is. Scopes are `keys.agents.scopes`' matter."""
     return {
-        "SCOPES": {name: scope.title for name, scope in SCOPES.items()},
-        "DEFAULT_SCOPES": [LEAST],
         "OAUTH2_SERVER_CLASS": "keys.agents.server.AgentServer",
         "OAUTH2_VALIDATOR_CLASS": "keys.agents.validator.AgentValidator",
         "ACCESS_TOKEN_EXPIRE_SECONDS": ACCESS_TOKEN_SECONDS,
@@ -25,7 +20,7 @@ def provider_settings(configuration: AgentsSection) -> dict[str, Any]:
         "AUTHORIZATION_CODE_EXPIRE_SECONDS": CODE_SECONDS,
         "PKCE_REQUIRED": True,
         "REQUEST_APPROVAL_PROMPT": "force",
-        # Which redirect addresses are allowed, `registration` decides: http on loopback alone.
+        # Which redirect addresses are allowed, `keys.agents.redirects` decides: http on loopback alone.
         "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http"],
         "ALLOW_URI_WILDCARDS": False,
         "ALLOW_LOCALHOST_LOOPBACK": True,
@@ -42,5 +37,5 @@ def provider_settings(configuration: AgentsSection) -> dict[str, Any]:
         "COMPLIANT_BCP_RFC9700_REDIRECT_URI_SCHEME": False,
         "OIDC_ENABLED": False,
         "DCR_ENABLED": False,  # the gateway's own registration issues no tokens
-        "CIMD_ENABLED": configuration.MetadataDocuments,
+        "CIMD_ENABLED": False,  # nor does the toolkit fetch anything
     }
