@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
-from directory.shapes.attribute_updates import AttributeUpdates, CreateAttributes
+from directory.shapes.attribute_updates import CreateAttributes, RequestedUpdates
 from gateway.core.shapes import Body, CommaList, Flag, Guid, Query
 
 
@@ -90,11 +90,11 @@ class CreateComputer(_CreateAccount):
     )
 
 
-class UpdateOrganizationalUnit(AttributeUpdates):
+class UpdateOrganizationalUnit(RequestedUpdates):
     model_config = example(replace={"description": "Engines and numbers"}, clear=["street"])
 
 
-class UpdateAccount(AttributeUpdates):
+class UpdateAccount(RequestedUpdates):
     model_config = example(
         replace={"title": "Countess"},
         add={"otherTelephone": ["+44 20 7946 0001"]},
@@ -106,13 +106,13 @@ class UpdateAccount(AttributeUpdates):
     account: AccountPart | None = None
 
 
-class UpdateGroup(AttributeUpdates):
+class UpdateGroup(RequestedUpdates):
     model_config = example(replace={"description": "Who runs the engine"}, group={"scope": "universal"})
 
     group: GroupPart | None = None
 
 
-class UpdateObject(AttributeUpdates):
+class UpdateObject(RequestedUpdates):
     model_config = example(replace={"description": "Kept for the auditors"})
 
     account: AccountPart | None = None
