@@ -7,7 +7,7 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from directory import errors
-from directory.changes.group_cycles import look_for_cycle
+from directory.changes.group_cycles import cycle_check
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.ancestry import NESTING_ATTRIBUTES
 from directory.groups.nesting import (
@@ -22,7 +22,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.shapes.attribute_updates import MAX_VALUES
 from directory.shapes.inputs import ChangeMembers
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.modifications import refusal
 from directory.shapes.proposal import AttributeChange, Proposal
 from gateway.core.call import Call
@@ -49,7 +49,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     """
     adding, removing = _read(body)
     client = client_of(call)
-    group = find_object(call, id, kinds=KINDS_OF_NOUN["groups"], attributes=_GROUP_ATTRIBUTES)
+    group = find_object(call, id, kinds=KINDS_OF_RESOURCE["groups"], attributes=_GROUP_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, group))
     found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     for guid, where in (adding | removing).items():
@@ -88,7 +88,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         risk_reason=why_risky,
         evidence=evidence_of(write, entry=group, schema=client.schema, identities=identities) if write else {},
         identities=identities,
-        look_back=look_for_cycle(client, target, added, write, changes, identities=identities),
+        post_check=cycle_check(client, target, added, write, changes, identities=identities),
     )
 
 

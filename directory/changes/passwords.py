@@ -11,9 +11,16 @@ from uuid import UUID
 
 from directory import errors
 from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
-from directory.ldap import Entry, LdapError, Modification, Modify, filetime_to_datetime, quoted_password
-from directory.ldap.dn import guid_reference
-from directory.ldap.flags import UserAccountControl
+from directory.ldap import (
+    Entry,
+    LdapError,
+    Modification,
+    Modify,
+    UserAccountControl,
+    filetime_to_datetime,
+    guid_reference,
+    quoted_password,
+)
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.policies.password_generator import generate_password
@@ -27,7 +34,7 @@ from directory.policies.password_policy import (
     policy_of,
 )
 from directory.protection.rules import is_protected, require_may_write
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.modifications import Delta
 from directory.shapes.passwords import PasswordReset
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
@@ -47,7 +54,7 @@ _ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
 
 
 def propose_reset(
-    call: Call, *, noun: str, id: UUID, new_password: str | None, must_change: bool, unlock: bool
+    call: Call, *, resource: str, id: UUID, new_password: str | None, must_change: bool, unlock: bool
 ) -> Proposal:
     """Replace the password, and pwdLastSet and lockoutTime as asked, in one modify; None lets one be generated.
 
@@ -57,7 +64,7 @@ def propose_reset(
     """
     client = client_of(call)
     schema = client.schema
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=PASSWORD_ATTRIBUTES)
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=PASSWORD_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
     if new_password is None:
@@ -96,7 +103,7 @@ def propose_reset(
     )
 
 
-def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, new: str) -> Proposal:
+def propose_password_change(call: Call, *, resource: str, id: UUID, current: str, new: str) -> Proposal:
     """Delete the present password and add the new one in one modify, as Active Directory has it for a change.
 
     History and minimum age hold. A wrong present password counts towards the account's lock-out (badPwdCount grows by
@@ -107,7 +114,7 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
     Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
     client = client_of(call)
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=PASSWORD_ATTRIBUTES)
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=PASSWORD_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, entry))
     # A dry run tries nothing, and an approved change was counted when it was asked for.
     if call.directory is not None and call.change_request_id is None and not call.dry_run:

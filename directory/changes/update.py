@@ -4,28 +4,39 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from directory import errors
-from directory.changes.group_cycles import look_for_cycle
+from directory.changes.group_cycles import cycle_check
 from directory.changes.prechecks import require_update_possible
 from directory.changes.references import require_members_allowed, resolve_references
 from directory.groups.nesting import require_type_fits
-from directory.ldap import Client, Entry, Modification, Modify, Schema, filetime_to_datetime
-from directory.ldap.codecs import datetime_to_filetime
-from directory.ldap.dn import guid_reference
-from directory.ldap.flags import FILETIME_NEVER, KEEPS_PASSWORD, GroupType, UserAccountControl
+from directory.ldap import (
+    FILETIME_NEVER,
+    KEEPS_PASSWORD,
+    Client,
+    Entry,
+    GroupType,
+    Modification,
+    Modify,
+    Schema,
+    UserAccountControl,
+    datetime_to_filetime,
+    filetime_to_datetime,
+    guid_reference,
+)
 from directory.lookup.access import client_of, find_object
+from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import Sight, hidden_links, sight_of
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.policies.password_policy import RESULTANT_POLICY, policy_of
 from directory.protection.rules import holds_protected, is_protected, require_may_write
 from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart, GroupPart
-from directory.shapes.attribute_updates import Bags, attribute_names, pointer
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.attribute_updates import AttributeUpdates, attribute_names, pointer
+from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_RESOURCE, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
     append_difference,
     combine,
-    read_bags,
+    read_updates,
     refusal,
     require_sense,
 )
@@ -64,9 +75,9 @@ def target_of(entry: Entry) -> Target:
 def propose_update(
     call: Call,
     *,
-    noun: str,
+    resource: str,
     id: UUID,
-    bags: Bags,
+    updates: AttributeUpdates,
     account: AccountPart | None = None,
     group: GroupPart | None = None,
 ) -> Proposal:
@@ -77,17 +88,18 @@ def propose_update(
     """
     client = client_of(call)
     schema = client.schema
-    kinds = KINDS_OF_NOUN[noun]
-    steps = read_bags(bags, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
-    _require_separate(bags, account, group)
+    kinds = KINDS_OF_RESOURCE[resource]
+    steps = read_updates(updates, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
+    _require_separate(updates, account, group)
 
     wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
     if account is not None and "password_never_expires" in account.model_fields_set:
         wanted.append(RESULTANT_POLICY)
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
-    names = attribute_names(bags)
-    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
+    names = attribute_names(updates)
+    protected = is_protected(client, entry, prefetch=prefetch_of(call))
+    protected = protected or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
     delta = combine(steps, entry, kind=kind)
@@ -126,7 +138,7 @@ def propose_update(
         sign_in_effects=effects,
         evidence=evidence_of(write, entry=entry, schema=schema, identities=identities) if write else {},
         identities=identities,
-        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes, identities=identities),
+        post_check=cycle_check(client, target_of(entry), members_added, write, delta.changes, identities=identities),
     )
 
 
@@ -164,9 +176,9 @@ def _require_part(fits: bool, member: str) -> None:
         raise refusal(InvalidRequest, pointer(member), f"an object of this kind has no {member}")
 
 
-def _require_separate(bags: Bags, account: AccountPart | None, group: GroupPart | None) -> None:
+def _require_separate(updates: AttributeUpdates, account: AccountPart | None, group: GroupPart | None) -> None:
     """What a part writes is in no bag too. Raises AttributesConflict."""
-    names = attribute_names(bags)
+    names = attribute_names(updates)
     written = {
         "accountexpires": account is not None and "expires_at" in account.model_fields_set,
         "useraccountcontrol": account is not None and "password_never_expires" in account.model_fields_set,

@@ -6,7 +6,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from directory import errors
-from directory.ldap.dn import DistinguishedName
+from directory.ldap import DistinguishedName
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
 from directory.lookup.visibility import may_see_confidential, sight_of
 from directory.outcomes.evidence import SECONDS_TO_COME_BACK

@@ -11,9 +11,18 @@ from functools import lru_cache
 from typing_extensions import TypedDict
 
 from directory import errors
-from directory.ldap import AttributeType, Entry, Schema
-from directory.ldap.codecs import decoder, guid_to_text, is_credential, sid_to_text
-from directory.ldap.flags import KEEPS_PASSWORD, GroupType, UserAccountControl
+from directory.ldap import (
+    KEEPS_PASSWORD,
+    AttributeType,
+    Entry,
+    GroupType,
+    Schema,
+    UserAccountControl,
+    decoder,
+    guid_to_text,
+    is_credential,
+    sid_to_text,
+)
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from gateway.core.errors import FieldError

@@ -91,7 +91,8 @@ class Call:
     `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
     place of the item that the call is for in its batch. `interrupted` are the request ids of earlier attempts under the
     same idempotency key whose processes were killed. With `stream_as` an operation that lists directory objects
-    returns all of them as a `RecordStream` in place of a page.
+    returns all of them as a `RecordStream` in place of a page. `prefetch` is what is read at once for calls that are
+    prepared together (a `directory.lookup.prefetch.Prefetch`).
     """
 
     surface: Surface
@@ -112,6 +113,7 @@ class Call:
     batch_index: int | None = None
     interrupted: tuple[str, ...] = ()
     stream_as: StreamFormat | None = None
+    prefetch: object = field(default=None, compare=False, repr=False)
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions

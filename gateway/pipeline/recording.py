@@ -1,6 +1,6 @@
 """What the operations log keeps of calls: the intent of a change, whom or what it is about, refusals.
 
-Pure but for `record_refusal`. When something is recorded, the pipeline decides.
+Only `record_refusal` writes; when anything else is recorded, those who call decide.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from audit import log
 from directory.changes.identities import RECORDED, recorded
 from directory.changes.reversibility import reversible_as
 from directory.ldap import Client
-from directory.shapes.proposal import AttributeChange, FollowUp, Proposal, Target
+from directory.shapes.proposal import AttributeChange, DependentChange, Proposal, Target
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Effect, Operation
@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 
 def intent_of(
     operation: str,
-    change: Proposal | FollowUp,
+    change: Proposal | DependentChange,
     *,
     client: Client,
     batch_index: int | None = None,
@@ -60,11 +60,11 @@ def target_of(result: Any, arguments: Mapping[str, str], operation: Operation) -
 
 
 def target_named(operation: Operation, text: str | None) -> log.TargetRef | None:
-    """What was named by its identifier alone: a directory object, or a thing of the gateway's own by its noun."""
+    """What was named by its identifier alone: a directory object, or a thing of the gateway's own by its resource."""
     named = parse_guid(text or "") if operation.on_directory else None
     if named is None:
         return None
-    return log.TargetRef(id=named, kind="" if operation.names_object else operation.noun, distinguished_name="")
+    return log.TargetRef(id=named, kind="" if operation.names_object else operation.resource, distinguished_name="")
 
 
 def record_refusal(operation: Operation, call: Call, arguments: Mapping[str, str], code: str) -> None:

@@ -22,7 +22,15 @@ from tests.support.cast import Answer, Console, make_integration, make_person, p
 from tests.support.directory import random_name
 
 NOT_ADMINISTERED = {
-    *("OperationRecord", "LogSeal", "LogVerification", "PersonSession", "AccessToken", "FailedSignIn", "KeptAnswer"),
+    *(
+        "OperationRecord",
+        "LogSeal",
+        "LogVerification",
+        "PersonSession",
+        "AccessToken",
+        "FailedSignIn",
+        "IdempotencyRecord",
+    ),
     *("Notice", "ContentType", "Session", "LogEntry"),
     # Tokens of agents, and the toolkit's codes; its two tables of kinds of tokens that there are not stay empty.
     *("AgentAccessToken", "AgentRefreshToken", "Grant", "IDToken", "DeviceGrant"),
@@ -148,7 +156,7 @@ def _ok(answer: Answer) -> Any:
     return answer.body
 
 
-def _rest_create(noun: str, path: str, body: Callable[[World], dict[str, Any]]) -> Change:
+def _rest_create(resource: str, path: str, body: Callable[[World], dict[str, Any]]) -> Change:
     def change(world: World) -> tuple[str, UUID | None]:
         made = _ok(world.rest("POST", path, body(world)))
         return "name" if "name" in made else "username", UUID(made["id"])

@@ -216,7 +216,6 @@ def _send_many(
         max_examples=EXAMPLES,
         derandomize=True,
         database=None,
-        deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )

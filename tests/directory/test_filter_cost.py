@@ -59,8 +59,8 @@ def called(operation: Operation) -> str:
     return operation.name
 
 
-def ask(integration: Integration, noun: str = "users", **parameters: Any) -> Answer:
-    return integration.get(f"/api/ad/{noun}?{urlencode(parameters)}")
+def ask(integration: Integration, resource: str = "users", **parameters: Any) -> Answer:
+    return integration.get(f"/api/ad/{resource}?{urlencode(parameters)}")
 
 
 @pytest.mark.parametrize("name", TOO_COSTLY)
@@ -82,9 +82,9 @@ def test_every_route_with_a_filter_is_found() -> None:
 def test_every_route_is_bounded(
     integration: Integration, directory: Directory, organizational_unit: str, operation: Operation
 ) -> None:
-    id = directory.add_group(parent=organizational_unit) if operation.noun == "groups" else uuid4()
-    if operation.noun in ("users", "computers") and "{id}" in operation.path:
-        account = directory.add_user if operation.noun == "users" else directory.add_computer
+    id = directory.add_group(parent=organizational_unit) if operation.resource == "groups" else uuid4()
+    if operation.resource in ("users", "computers") and "{id}" in operation.path:
+        account = directory.add_user if operation.resource == "users" else directory.add_computer
         id = account(parent=organizational_unit)
     path = operation.path.replace("{id}", str(id)).removeprefix("ad/")
     answer = ask(integration, path, filter=chains(60), **EXTRA.get(operation.name, {}))

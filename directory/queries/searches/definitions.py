@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from directory.ldap import Entry, Filter
-from directory.shapes.kinds import FILTER_OF_NOUN, KINDS_OF_NOUN, Kind
+from directory.ldap import Entry, Filter, Scope
+from directory.shapes.kinds import FILTER_OF_RESOURCE, KINDS_OF_RESOURCE, Kind
+
+SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
+"""What callers name the scope of a search by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Search:
 
 
 SEARCHES: dict[str, Search] = {
-    noun: Search(name=noun, kinds=KINDS_OF_NOUN[noun], condition=FILTER_OF_NOUN[noun]) for noun in KINDS_OF_NOUN
+    resource: Search(name=resource, kinds=KINDS_OF_RESOURCE[resource], condition=FILTER_OF_RESOURCE[resource])
+    for resource in KINDS_OF_RESOURCE
 }
-"""The search of each kind's path, by noun."""
+"""The search of each kind's path, by resource."""

@@ -12,9 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from directory.ldap import Client, Entry, datetime_to_filetime
-from directory.ldap.codecs import guid_to_text
-from directory.ldap.flags import KEEPS_PASSWORD
+from directory.ldap import KEEPS_PASSWORD, Client, Entry, datetime_to_filetime, guid_to_text
 from directory.lookup.visibility import Sight, parent_of
 from directory.policies.password_policy import maximum_ages
 from directory.protection.state import SHOWN_AGE, protection_state

@@ -16,12 +16,12 @@ from django.conf import settings
 from pydantic import Field
 
 from directory.errors import AttributeNotReadable, translated
-from directory.ldap import ANYTHING, And, Client, Entry, Filter, Scope
+from directory.ldap import ANYTHING, And, Client, Entry, Filter
 from directory.lookup.access import client_of
 from directory.lookup.visibility import Sight, may_see_confidential
 from directory.queries.searches import snapshots
 from directory.queries.searches.area import Area, area_of
-from directory.queries.searches.definitions import SEARCHES, Search
+from directory.queries.searches.definitions import SCOPES, SEARCHES, Search
 from directory.queries.searches.filter_cost import Cost, is_narrow
 from directory.queries.searches.filter_input import read_filter, resolve_names
 from directory.queries.searches.filter_scoping import scope_filter
@@ -37,7 +37,6 @@ from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import CommaList
 from gateway.core.streams import RecordStream, StreamFormat
 
-_SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
 _READ_IN_ONE_PASS = 100
 """For larger pages two passes are quicker: Samba sends nothing of a search before it has all of it, while of objects
 asked for by their identifiers a few at a time the first become records when the next are still being read.
@@ -236,7 +235,7 @@ class _Running:
         _require_of_many(selection.shown or (), parameter="attributes")
         order = Order.of(query.sort, schema, confidential=confidential)
         _require_of_many([order.attribute.name] if order.attribute else [], parameter="sort")
-        area = area_of(call, query.base, _SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
+        area = area_of(call, query.base, SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
         sight = Sight(schema, confidential, area.confined_to)
         scoped = scope_filter(asked, sight)
         accepts = [accept for accept in (search.accept, scoped.acceptor(sight)) if accept is not None]

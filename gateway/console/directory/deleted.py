@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.urls import path, reverse
 
-from directory.ldap.dn import MANGLED
+from directory.ldap import MANGLED
 from gateway.console.directory.objects.changes import finish
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import FORMATS, download
@@ -69,7 +69,7 @@ def deleted_object(visit: Visit, object_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         return _page(visit, object_id, problem=refusal)
     there = reverse("console:object", kwargs={"object_id": object_id})
-    return finish(visit, said="The object is restored.", then=there)
+    return finish(visit, message="The object is restored.", then=there)
 
 
 def _page(visit: Visit, object_id: UUID, **context: Any) -> HttpResponseBase:

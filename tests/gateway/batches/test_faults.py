@@ -13,6 +13,7 @@ from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, Modify, Written
 from gateway.pipeline import batches
+from gateway.pipeline.batch_shapes import ItemInputs
 from tests.gateway.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
@@ -63,10 +64,10 @@ def test_a_directory_that_is_down_is_tried_once(
     assert send(through_proxy, "update", [titled(some[0], "before")]).status == 200
     directory_proxy.cut()
     tried = directory_proxy.accepted
-    for verb in ("update", "delete"):
-        answer = send(through_proxy, verb, [{"id": str(guid)} for guid in some], X_Request_Id=verb)
+    for action in ("update", "delete"):
+        answer = send(through_proxy, action, [{"id": str(guid)} for guid in some], X_Request_Id=action)
         assert (answer.status, set(statuses(answer)), set(codes(answer))) == (207, {503}, {"AD.Directory.Unavailable"})
-        refused = records(request_id=verb)
+        refused = records(request_id=action)
         assert [(item.batch_index, item.target_id) for item in refused] == list(enumerate(some))
         assert {(item.outcome, item.code) for item in refused} == {("failed", "AD.Directory.Unavailable")}
     assert directory_proxy.accepted - tried < 10
@@ -147,7 +148,7 @@ def test_no_record_no_change(integration: Integration, users: Users, directory: 
     with database.cursor() as cursor:
         cursor.execute("ALTER TABLE audit_operationrecord RENAME TO audit_elsewhere")
     try:
-        answers = {verb: send(integration, verb, [titled(guid, "x") for guid in some]) for verb in ("update",)}
+        answers = {action: send(integration, action, [titled(guid, "x") for guid in some]) for action in ("update",)}
         answers["delete"] = send(integration, "delete", [{"id": str(guid)} for guid in some])
     finally:
         with database.cursor() as cursor:
@@ -193,14 +194,14 @@ def test_what_nobody_foresaw_is_one_item_s_affair(
     integration: Integration, users: Users, directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = users(3)
-    original = batches.load_item
+    original = ItemInputs.validate
 
-    def load_item(operation: Any, item: Any, **more: Any) -> Any:
-        if item["id"] == str(some[1]):
+    def validate(self: ItemInputs, *args: Any) -> Any:
+        if self.id == some[1]:
             raise RuntimeError("secret internals")
-        return original(operation, item, **more)
+        return original(self, *args)
 
-    monkeypatch.setattr(batches, "load_item", load_item)
+    monkeypatch.setattr(ItemInputs, "validate", validate)
     answer = send(integration, "update", [titled(guid, "x") for guid in some])
     assert (statuses(answer), codes(answer)[1]) == ([200, 500, 200], "Server.Error")
     assert "internals" not in str(answer.body)

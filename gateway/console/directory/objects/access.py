@@ -8,8 +8,7 @@ from uuid import UUID
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path
 
-from directory.ldap.flags import EVERYONE_SID
-from directory.ldap.security.rights import FULL_CONTROL, right_names
+from directory.ldap import EVERYONE_SID, FULL_CONTROL, right_names
 from gateway.console.directory.objects.page import find, frame_of
 from gateway.console.page_context import Visit, page
 
@@ -76,8 +75,8 @@ def _in_words(entry: Entry) -> str:
     words = list(_rights(entry))
     for first, second in _PAIRS:
         for index, text in enumerate(words):
-            verb, _, rest = text.partition(" ")
-            if verb == first and f"{second} {rest}" in words:
+            action, _, rest = text.partition(" ")
+            if action == first and f"{second} {rest}" in words:
                 words[index] = f"{first} and {second} {rest}"
                 words.remove(f"{second} {rest}")
     return ", ".join(words)
