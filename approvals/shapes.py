@@ -47,8 +47,9 @@ class FirstApprovalJson(TypedDict):
 class ChangeRequestJson(TypedDict):
     """`agent` tells that an AI agent asks, by the name in `requestedBy.keyName`, for the person in `requestedBy.owner`.
 
-    `firstApproval` is there only for a request that two people have to approve, once one has. `runId` is the run that
-    an approved change of a unit's accounts is, once it was started.
+    `firstApproval` is there only for a request that two people have to approve, once one has.
+
+    `runId` is the run that an approved change of a unit's accounts is, once it was started.
     """
 
     id: Id
