@@ -62,7 +62,7 @@ def _sentence(plan: Plan, answer: pipeline.Answer, body: Mapping[str, Any]) -> s
         return _about_preview(body)
     if answer.status == 202 and "changeRequest" in body:
         return _HELD.format(id=body["changeRequest"]["id"])
-    if "runId" in body:
+    if {"runId", "state"} <= body.keys():
         return _about_run(body)
     if "items" in body:
         return _about_page(plan, body)
@@ -163,6 +163,7 @@ _NEXT: Final[Mapping[str, str]] = MappingProxyType(
         "Request.UnknownMember": "Leave out what errors names and call again.",
         "Request.UnknownParameter": "Leave out what errors names and call again.",
         "Request.NotFound": "There is nothing of this id that you may see.",
+        "RateLimit.Exceeded": "Nothing was done: detail says when to go on.",
         "Search.CursorInvalid": "Search anew without cursor; with one, keep all other arguments as they were.",
         "AD.Object.NotFound": "Find it with search_directory: it may be gone, or of another kind.",
         "AD.Object.AlreadyExists": "Look at what is there with search_directory; choose another name, or change that.",

@@ -17,6 +17,7 @@ from keys.agents.scopes import SCOPES
 from tests.support.agent_tools import call_tool, list_tools
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Console, make_integration, make_person
+from tests.support.configuration import Configure
 from tests.support.directory import Directory, random_name
 
 READERS = {"search_directory", "read_object", "describe_schema"}
@@ -273,6 +274,20 @@ def test_a_held_change_is_an_answer_and_waits_once(agent: Agent, ada: UUID, conn
     # What is decided does not stand in the way of asking anew.
     anew = call_tool(agent, "delete_object", **asked, reason="left after all").structured["changeRequest"]["id"]
     assert anew != str(request.id)
+
+
+def test_the_brake_says_when_to_go_on(agent: Agent, ada: UUID, configure: Configure) -> None:
+    configure("Agents", MaxPendingRequests=1)
+    asked = {"kind": "users", "id": str(ada), "reason": "left"}
+    held = call_tool(agent, "delete_object", **asked).structured
+    braked = call_tool(agent, "change_account", **asked, action="disable")
+    assert (braked.code, braked.said.split(". ", 1)[1]) == (
+        "RateLimit.Exceeded",
+        "Nothing was done: detail says when to go on.",
+    )
+    assert "when some of them are decided" in braked.structured["detail"]
+    # What waits already takes no more room.
+    assert call_tool(agent, "delete_object", **asked).structured == held
 
 
 def test_the_same_with_other_values_is_another_request(agent: Agent, ada: UUID, directory: Directory) -> None:
