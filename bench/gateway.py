@@ -133,7 +133,7 @@ def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
 
 
 def has_agents(checkout: Path) -> bool:
-    """Whether agents can be connected to a gateway of this checkout: earlier ones stop at a setting they do not know."""
+    """Whether a gateway of this checkout lets agents in; an earlier one stops at a setting that it does not know."""
     return (checkout / "gateway" / "surfaces" / "agent").is_dir()
 
 
