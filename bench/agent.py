@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from bench.client import Client, expect
 from bench.domain import Domain
-from bench.gateway import Gateway
+from bench.gateway import Gateway, has_agents
 from bench.reads import ACCOUNTS, ATTRIBUTES, gateway_reads, people
 from bench.turns import RAW, Figure, Measure, Way
 
@@ -79,12 +79,12 @@ def _agent_reads(client: AgentClient, ids: Sequence[uuid.UUID], count: int, *, e
 
 
 def measure_agent_reads(count: int) -> Measure:
-    """Reads of people by an agent's tool on one connection, a round of `count`; `Agents__Enabled` has to be `true`."""
+    """Reads of people by an agent's tool on one connection, a round of `count`."""
 
     def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
         ids = people(domain, min(ACCOUNTS, count))
         ways = {RAW: gateway_reads(gateways[0], ids, 1, count)}
-        for gateway in gateways:
+        for gateway in (item for item in gateways if has_agents(item.checkout)):
             client = AgentClient(gateway)
             ways[gateway.name] = _agent_reads(client, ids, count, envelope=False)
             ways[f"{gateway.name}, envelope"] = _agent_reads(client, ids, count, envelope=True)
