@@ -129,7 +129,7 @@ def _new_run(call: Call, operation_name: str, asked: AccountsRun, unit_dn: str) 
         person_id=call.person.id,
         requester=call.person.username,
         credential_kind=call.credential.kind,
-        credential_id=call.credential.id,
+        credential_id=call.credential.unique_id,
         credential_name=call.credential.name,
         client_address=call.client_address,
         request_id=call.request_id,

@@ -49,12 +49,22 @@ class PersonRef:
 
 @dataclass(frozen=True, slots=True)
 class CredentialRef:
-    """What was presented. `id` is stable and not secret; `name` is the API key's (or the agent's) name, else None."""
+    """What was presented. `id` is stable and not secret; `name` is the API key's (or the agent's) name, else None.
+
+    Of an agent `id` is its client's, which agents of several people may share: `grant_id` is what its person consented
+    to.
+    """
 
     kind: CredentialKind
     id: str
     name: str | None = None
     expires_at: datetime | None = None
+    grant_id: UUID | None = None
+
+    @property
+    def unique_id(self) -> str:
+        """What belongs to the credential is kept under this: no other one has the same."""
+        return self.id if self.grant_id is None else str(self.grant_id)
 
 
 @dataclass(frozen=True, slots=True)
