@@ -7,9 +7,7 @@ them, so that finding none is no proof: it is a warning, and an explanation once
 from collections.abc import Sequence
 
 from directory import errors
-from directory.ldap import Client, LdapError, Scope
-from directory.ldap.errors import NotFound
-from directory.ldap.filters.tree import Equals
+from directory.ldap import Client, Equals, LdapError, NotFound, Scope
 from gateway.core.errors import GatewayError
 
 GROUP_MANAGED_CLASS = "msDS-GroupManagedServiceAccount"

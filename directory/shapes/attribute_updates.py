@@ -32,10 +32,14 @@ def _refuse_on_create(value: Any) -> Any:
     return value
 
 
+def _must_be_empty(limit: str) -> Any:
+    return Field(description="Must be empty.", json_schema_extra={limit: 0})
+
+
 Values = Annotated[
     list[str],
     BeforeValidator(_as_list),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    WithJsonSchema({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 AttributeUpdate = dict[str, Values]
 
@@ -64,8 +68,8 @@ class RequestedUpdates(AttributeUpdates):
 class CreateAttributes(RequestedUpdates):
     """The bags of a new object: `replace` and `add` mean the same, the others have no meaning."""
 
-    remove: Annotated[AttributeUpdate, BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = {}
-    clear: Annotated[list[str], BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = []
+    remove: Annotated[AttributeUpdate, BeforeValidator(_refuse_on_create), _must_be_empty("maxProperties")] = {}
+    clear: Annotated[list[str], BeforeValidator(_refuse_on_create), _must_be_empty("maxItems")] = []
 
 
 def named_updates(updates: AttributeUpdates) -> Iterator[tuple[str, AttributeUpdate]]:
