@@ -4,6 +4,7 @@ import resource
 
 from gateway.wsgi import application as django  # sets Django up
 
+from gateway.monitoring.access_lines import access_lines  # isort: skip
 from gateway.server.front import Front  # isort: skip
 
 # A connection is a file descriptor, and many systems allow 1024 of them until more are asked for.
@@ -11,3 +12,4 @@ _, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
 
 application = Front(django)
+access_lines.start()

@@ -29,7 +29,7 @@ def _page(visit: Visit, **context: Any) -> HttpResponseBase:
         clients = visit.perform("agent-clients.search", query={"pageSize": str(_CLIENTS_SHOWN)})["items"]
     problem = context.get("problem")
     return visit.render(
-        "agents.html",
+        "access/agents.html",
         {
             "found": found,
             "clients": clients,

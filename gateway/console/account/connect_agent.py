@@ -49,7 +49,7 @@ def connect_agent(visit: Visit) -> HttpResponseBase:
     try:
         asked = authorization.read_request(visit.request)
     except authorization.NotAsked as refusal:
-        return visit.render("agent_not_asked.html", {"why": refusal.why}, status=400)
+        return visit.render("account/agent_not_asked.html", {"why": refusal.why}, status=400)
     except authorization.SentBack as back:
         return _send_back(visit, back)
     if visit.request.method == "POST" and "decision" in visit.form:
@@ -85,7 +85,7 @@ def _page(
 ) -> HttpResponseBase:
     offers = _offers(visit, asked, chosen)
     response = visit.render(
-        "agent_connect.html",
+        "account/agent_connect.html",
         {
             "agent": shown(asked.client.name),
             "registered_by_itself": asked.client.registration_source != AgentClient.RegistrationSource.MANUAL,
@@ -152,7 +152,7 @@ def _send_back(visit: Visit, back: authorization.SentBack) -> HttpResponseBase:
     if back.is_trusted:
         return _leave(back.location)
     context = {"why": back.why, "target": back.location}
-    return visit.render("agent_not_asked.html", context, status=400)
+    return visit.render("account/agent_not_asked.html", context, status=400)
 
 
 def _leave(location: str) -> HttpResponseBase:
