@@ -19,7 +19,7 @@ _REQUEST = (EventGroup.CHANGE_REQUESTS,)
 
 EVENTS: Final[dict[str, Event]] = {
     "operation.succeeded": Event(_OPERATION, "An operation was carried out."),
-    "operation.failed": Event(_OPERATION, "An operation was refused or failed; `code` says why. Nothing was changed."),
+    "operation.failed": Event(_OPERATION, "An operation was refused or failed; `code` says why."),
     "operation.queued": Event(
         (EventGroup.CHANGES,), "A change waits for a decision; `changeRequestId` names the request."
     ),

@@ -1,5 +1,6 @@
 """The pages that people read in the repository, and the places in them that can be linked to."""
 
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -7,17 +8,15 @@ from pathlib import Path
 
 from demo.services import PROJECT
 
-_ELSEWHERE = frozenset({".git", ".venv", "node_modules", "var", "generated", "dist", "build"})
+_NOT_OURS = frozenset({"node_modules", "var", "generated", "dist", "build"})
 _TEXTS = frozenset({".py", ".md", ".html", ".toml", ".sh", ".json", ".yml", ".txt", ".ts", ".js", ".tsv"})
 
 
 def texts() -> Iterator[Path]:
     """Every text file of the project, without what is installed or made."""
-    for folder in (PROJECT, *(each for each in PROJECT.iterdir() if each.is_dir() and each.name not in _ELSEWHERE)):
-        for path in folder.iterdir() if folder == PROJECT else folder.rglob("*"):
-            is_ours = not _ELSEWHERE & set(path.relative_to(PROJECT).parts[:-1])
-            if is_ours and path.is_file() and (path.suffix in _TEXTS or path.name == "Makefile"):
-                yield path
+    for folder, folders, names in os.walk(PROJECT):
+        folders[:] = [name for name in folders if name not in _NOT_OURS and (name == ".ci" or name[0] != ".")]
+        yield from (Path(folder, name) for name in names if Path(name).suffix in _TEXTS or name == "Makefile")
 
 
 def pages() -> list[Path]:
