@@ -39,7 +39,7 @@ SCOPES: Final[dict[str, Scope]] = {
     ),
     "accounts": Scope(
         "Enable, disable and unlock accounts",
-        "Let accounts be used again, keep them from being used, and end lock-outs.",
+        "Let accounts be used again, and keep them from being used. Lock-outs are ended at once.",
         frozenset({"directory.enable_account", "directory.disable_account", "directory.unlock_account"}),
         waits=True,
     ),

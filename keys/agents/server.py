@@ -47,7 +47,7 @@ class AgentServer(AuthorizationEndpoint, TokenEndpoint, RevocationEndpoint):
     The toolkit's own server also knows the implicit, password, client-credentials and device grants.
     """
 
-    def __init__(self, request_validator: Any) -> None:
+    def __init__(self, request_validator: Any, **_settings: Any) -> None:  # the toolkit would pass its own
         codes = _CodeGrant(request_validator, post_auth=[_require_challenge])
         bearer = BearerToken(request_validator, expires_in=ACCESS_TOKEN_SECONDS)
         AuthorizationEndpoint.__init__(

@@ -16,7 +16,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('directory', '0009_protection_changes'),
-        ('keys', "0007_access_state"),
+        ('keys', '0007_access_state'),
     ]
 
     operations = [

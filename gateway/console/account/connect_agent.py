@@ -49,7 +49,7 @@ def connect_agent(visit: Visit) -> HttpResponseBase:
     try:
         asked = authorization.read_request(visit.request)
     except authorization.NotAsked as refusal:
-        return visit.render("access/agent_not_asked.html", {"why": refusal.why}, status=400)
+        return visit.render("account/agent_not_asked.html", {"why": refusal.why}, status=400)
     except authorization.SentBack as back:
         return _send_back(visit, back)
     if visit.request.method == "POST" and "decision" in visit.form:
@@ -63,7 +63,7 @@ def _decide(visit: Visit, asked: authorization.Asked) -> HttpResponseBase:
     if not _was_shown(visit, asked):
         return _page(visit, asked, told="This page was open for too long, or the agent has changed. Read it again.")
     wanted = set(visit.request.POST.getlist("scope"))
-    chosen = tuple(offer.name for offer in _actions(visit, asked) if offer.is_usable and offer.name in wanted)
+    chosen = tuple(offer.name for offer in _offers(visit, asked) if offer.is_usable and offer.name in wanted)
     directory = _chosen_directory(visit)
     if not chosen or directory is None:
         missing = "Choose the directory." if directory is None else "Leave the agent at least one thing, or refuse."
@@ -83,9 +83,9 @@ def _decide(visit: Visit, asked: authorization.Asked) -> HttpResponseBase:
 def _page(
     visit: Visit, asked: authorization.Asked, *, told: str = "", chosen: tuple[str, ...] | None = None
 ) -> HttpResponseBase:
-    offers = _actions(visit, asked, chosen)
+    offers = _offers(visit, asked, chosen)
     response = visit.render(
-        "access/agent_connect.html",
+        "account/agent_connect.html",
         {
             "agent": shown(asked.client.name),
             "registered_by_itself": asked.client.registration_source != AgentClient.RegistrationSource.MANUAL,
@@ -106,7 +106,7 @@ def _page(
     return response
 
 
-def _actions(visit: Visit, asked: authorization.Asked, chosen: tuple[str, ...] | None = None) -> list[_Offer]:
+def _offers(visit: Visit, asked: authorization.Asked, chosen: tuple[str, ...] | None = None) -> list[_Offer]:
     lendable = usable(visit.call.permissions)
     return [
         _Offer(name, SCOPES[name], name in lendable, name in lendable and (chosen is None or name in chosen))
@@ -152,7 +152,7 @@ def _send_back(visit: Visit, back: authorization.SentBack) -> HttpResponseBase:
     if back.is_trusted:
         return _leave(back.location)
     context = {"why": back.why, "target": back.location}
-    return visit.render("access/agent_not_asked.html", context, status=400)
+    return visit.render("account/agent_not_asked.html", context, status=400)
 
 
 def _leave(location: str) -> HttpResponseBase:

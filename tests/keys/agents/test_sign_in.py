@@ -5,7 +5,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from django.core.management import CommandError, call_command
 from django.test import Client, RequestFactory
 from django.utils import timezone
 from oauth2_provider.models import Grant as AuthorizationCode
@@ -19,9 +18,9 @@ from keys.agents.identification import identify_agent
 from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken
 from keys.agents.scopes import permissions_of
 from keys.models import Person
-from tests.keys.agents.sign_in import AUDIENCE, Program, answer_in, decide, fields_of, sign_in
+from tests.keys.agents.sign_in import AUDIENCE, Program, answer_in, decide, sign_in
 from tests.support.agents import make_agent
-from tests.support.cast import PASSWORD, Console, make_integration, make_person, send
+from tests.support.cast import PASSWORD, Console, make_integration, send
 from tests.support.configuration import Configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -381,96 +380,3 @@ def test_nothing_else_is_good_for_an_agent(console: Console, corp: DirectoryConn
     for value in (platform, key):
         assert not is_good(value)
     assert make_agent(corp).token not in (platform, key)
-
-
-# --- registration
-
-
-def test_closed_registration(configure: Configure, program: Program) -> None:
-    configure("Agents", Registration="closed")
-    assert Program().register().status == 403
-    assert "registration_endpoint" not in send(Client(), "GET", "/.well-known/oauth-authorization-server").body
-
-
-REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "plain http": ({"redirect_uris": ["http://agent.example/cb"]}, "invalid_redirect_uri"),
-    "a private scheme": ({"redirect_uris": ["agent:/cb"]}, "invalid_redirect_uri"),
-    "a fragment": ({"redirect_uris": ["https://agent.example/cb#x"]}, "invalid_redirect_uri"),
-    "a user": ({"redirect_uris": ["https://a@agent.example/cb"]}, "invalid_redirect_uri"),
-    "a wildcard": ({"redirect_uris": ["https://*.agent.example/cb"]}, "invalid_redirect_uri"),
-    "a space": ({"redirect_uris": ["https://agent.example/cb https://evil.example/"]}, "invalid_redirect_uri"),
-    "letters of another script": ({"redirect_uris": ["https://аgent.example/cb"]}, "invalid_redirect_uri"),
-    "none": ({"redirect_uris": []}, "invalid_redirect_uri"),
-    "too many": ({"redirect_uris": [f"https://agent.example/{n}" for n in range(11)]}, "invalid_redirect_uri"),
-    "another grant": ({"grant_types": ["client_credentials"]}, "invalid_client_metadata"),
-    "another response": ({"response_types": ["token"]}, "invalid_client_metadata"),
-    "a long name": ({"client_name": "x" * 101}, "invalid_client_metadata"),
-    "a name that reads otherwise": ({"client_name": "ab\u202ec"}, "invalid_client_metadata"),
-    "a name that is none": ({"client_name": 7}, "invalid_client_metadata"),
-}
-
-
-@pytest.mark.parametrize("what", REFUSED)
-def test_registration_refused(what: str) -> None:
-    metadata, error = REFUSED[what]
-    answer = Program().register(**metadata)
-    assert (answer.status, answer.body["error"]) == (400, error)
-    assert not AgentClient.objects.exists()
-
-
-def test_registration_is_limited_per_address(limited: None, configure: Configure) -> None:
-    configure("Agents", RegistrationsPerHour=2)
-    assert [Program().register().status for _ in range(3)] == [201, 201, 429]
-    refused = Program().register()
-    assert int(refused.headers["Retry-After"]) > 0
-
-
-def test_what_is_not_used_is_swept(console: Console, program: Program) -> None:
-    used, _ = sign_in(console)
-    old = timezone.now() - timedelta(hours=25)
-    AgentClient.objects.update(created=old)
-    fresh = Program()
-    fresh.register()
-    sweeping.sweep()
-    kept = set(AgentClient.objects.values_list("client_id", flat=True))
-    assert kept == {used.client_id, fresh.client_id}
-    assert OperationRecord.objects.get(operation="agent-clients.delete").owner == "(gateway)"
-    assert console.client.get(program.address()).status_code == 400
-
-
-def test_a_consent_that_nobody_takes_up_is_swept(program: Program, code: str) -> None:
-    AgentGrant.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.sweep()
-    assert AgentGrant.objects.get().ended_for == "never-taken-up"
-    assert program.exchange(code).body["error"] == "invalid_grant"
-
-
-@pytest.mark.parametrize("command", ["createapplication", "cleartokens", "clearcimdapplications"])
-def test_the_toolkits_commands_are_not_offered(command: str) -> None:
-    """They would change clients and tokens without a record."""
-    with pytest.raises(CommandError, match="console"):
-        call_command(command)
-
-
-def test_the_toolkits_pages_are_not_offered(console: Console) -> None:
-    Person.objects.filter(pk=console.person.pk).update(is_superuser=True, is_staff=True)
-    for path in (
-        "/o/applications/",
-        "/o/authorize/",
-        "/o/token/",
-        "/admin/oauth2_provider/grant/",
-        "/admin/keys/agentclient/",
-    ):
-        assert console.client.get(path).status_code == 404
-
-
-def test_fields_of_the_form_are_read(console: Console, program: Program) -> None:
-    assert set(fields_of(console.client.get(program.address()).content)) == {"seal", "directory"}
-
-
-def test_somebody_who_may_nothing(corp: DirectoryConnection, program: Program) -> None:
-    nobody = Console(make_person())
-    page = nobody.client.get(program.address())
-    assert b'value="allow"' not in page.content
-    assert nobody.submit(program.address(), **fields_of(page.content), scope=["read"], decision="allow").status == 400
-    assert not AgentGrant.objects.exists()
