@@ -16,6 +16,7 @@ from directory.ldap.dn import guid_reference
 from directory.ldap.flags import UserAccountControl
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
+from directory.policies.password_ages import is_locked_out
 from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import (
     RESULTANT_POLICY,
@@ -36,10 +37,9 @@ from gateway.core.errors import FieldError, GatewayError
 from gateway.core.rate_limits import count_password_change
 from gateway.core.shapes import render_timestamp
 
-_COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
 PASSWORD_ATTRIBUTES = (
     *TARGET_ATTRIBUTES,
-    *(RESULTANT_POLICY, _COMPUTED_CONTROL, "sAMAccountName", "displayName", "pwdLastSet", "lockoutTime"),
+    *(RESULTANT_POLICY, "sAMAccountName", "displayName", "pwdLastSet", "lockoutTime"),
 )
 """What an account must have been read with to have its password set or changed."""
 _NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))
@@ -76,6 +76,7 @@ def propose_reset(
             delta.modifications.append(Modification("replace", "pwdLastSet", (b"0",)))
     if unlock and entry.integer("lockoutTime"):
         change_integer(delta, schema, entry, "lockoutTime", 0)
+    locked_out = is_locked_out(client, entry)
     target = guid_reference(entry.guid)
     answer: PasswordReset = {"generatedPassword": generated}
     return Proposal(
@@ -86,8 +87,8 @@ def propose_reset(
         requires=frozenset({"directory.unlock_account"}) if unlock else frozenset(),
         protected=protected,
         warnings=(
-            *_warnings(policy, entry, None if generated else new_password),
-            *_warnings_of_reset(entry, must_change=must_change, unlock=unlock),
+            *_warnings(policy, entry, None if generated else new_password, locked_out=locked_out),
+            *_warnings_of_reset(entry, must_change=must_change, stays_locked_out=locked_out and not unlock),
         ),
         # The password alone tells: its version grows with every new one, that of a 0 written over a 0 does not.
         evidence=evidence_of(Modify(target, (setting,)), entry=entry, schema=schema),
@@ -128,7 +129,10 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
         write=write,
         answer=lambda: None,
         protected=protected,
-        warnings=(*_warnings(policy, entry, new), *([too_early] if too_early else [])),
+        warnings=(
+            *_warnings(policy, entry, new, locked_out=is_locked_out(client, entry)),
+            *([too_early] if too_early else []),
+        ),
         evidence=evidence_of(write, entry=entry, schema=client.schema),
         explain=partial(explain_refusal, policy, hint=too_early),
     )
@@ -146,7 +150,7 @@ def require_acceptable(
         raise errors.PasswordPolicyViolation(detail, errors=[named], policy=policy.as_json())
 
 
-def _warnings(policy: PasswordPolicy | None, entry: Entry, given: str | None) -> Iterator[str]:
+def _warnings(policy: PasswordPolicy | None, entry: Entry, given: str | None, *, locked_out: bool) -> Iterator[str]:
     """What the directory may make of it, which only it can tell."""
     yield "The password that is replaced may still open the account for up to an hour."
     if policy is None:
@@ -154,13 +158,13 @@ def _warnings(policy: PasswordPolicy | None, entry: Entry, given: str | None) ->
     names = {"account_name": entry.text("sAMAccountName"), "display_name": entry.text("displayName")}
     if given is not None and not is_exempt(entry) and contains_name(given, **names):
         yield "The password contains a part of the account's names, which Windows refuses."
-    if _is_locked_out(entry):
+    if locked_out:
         yield "The account is locked out."
 
 
-def _warnings_of_reset(entry: Entry, *, must_change: bool, unlock: bool) -> Iterator[str]:
+def _warnings_of_reset(entry: Entry, *, must_change: bool, stays_locked_out: bool) -> Iterator[str]:
     control = UserAccountControl(entry.integer("userAccountControl") or 0)
-    if _is_locked_out(entry) and not unlock:
+    if stays_locked_out:
         yield "A new password does not unlock it."
     if control & UserAccountControl.ACCOUNTDISABLE:
         yield "The account is disabled, and a new password does not enable it."
@@ -170,10 +174,6 @@ def _warnings_of_reset(entry: Entry, *, must_change: bool, unlock: bool) -> Iter
         yield "The account's password never expires, so nobody will be asked to change it."
     if not must_change and entry.integer("pwdLastSet") == 0:
         yield "The password had to be changed at the next sign-in; without mustChange it no longer has to be."
-
-
-def _is_locked_out(entry: Entry) -> bool:
-    return bool((entry.integer(_COMPUTED_CONTROL) or 0) & UserAccountControl.LOCKOUT)
 
 
 def find_minimum_age_hint(policy: PasswordPolicy | None, entry: Entry) -> str | None:

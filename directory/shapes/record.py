@@ -21,6 +21,8 @@ from gateway.core.shapes import Id, Moment
 
 PARENT_ID = "parentGUID"
 COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
+SPARING_CONTROL = ("userAccountControl", "pwdLastSet", "lockoutTime")
+"""What of an account tells whether COMPUTED_CONTROL has to be asked for (`directory.policies.password_ages`)."""
 _IDENTITY = ("objectGUID", "objectClass", "name", PARENT_ID, "uSNChanged", "whenCreated", "whenChanged")
 _ACCOUNT = (
     *("sAMAccountName", "userPrincipalName", "objectSid", "userAccountControl", COMPUTED_CONTROL),
@@ -188,19 +190,30 @@ class Renderer:
 
     def __init__(self, schema: Schema, selection: Selection) -> None:
         self.selection = selection
+        self.to_read_with_ages: tuple[str, ...] = ()
+        """What to read instead of `to_read` where the ages of the password policies are known; empty where no record
+        is an account's, or the caller asks for what the domain controller computes."""
+        if COMPUTED_CONTROL in selection.to_read and COMPUTED_CONTROL not in (selection.shown or ()):
+            spared = (name for name in selection.to_read if name != COMPUTED_CONTROL)
+            self.to_read_with_ages = tuple(dict.fromkeys((*spared, *SPARING_CONTROL)))
         self._schema = schema
         self._shown: dict[Kind, tuple[tuple[str, _Decoder], ...]] = {}
         self._time = decoder(schema.attribute("whenCreated"))
         self._filetime = decoder(schema.attribute("pwdLastSet"))
 
-    def render_whole(self, entry: Entry, *, protected: bool) -> DirectoryObject:
-        """The record of an entry that was read with all of the selection's `to_read`."""
+    def render_whole(self, entry: Entry, *, protected: bool, computed_control: int | None = None) -> DirectoryObject:
+        """The record of an entry that was read with all of the selection's `to_read`.
+
+        `computed_control` is given where the entry was read without it (see `render`).
+        """
         parents = entry.values(PARENT_ID)
+        if computed_control is None:
+            computed_control = entry.integer(COMPUTED_CONTROL) or 0
         return self.render(
             entry,
             protected=protected,
             parent_id=guid_to_text(parents[0]) if parents else None,
-            computed_control=entry.integer(COMPUTED_CONTROL) or 0,
+            computed_control=computed_control,
         )
 
     def render(self, entry: Entry, *, protected: bool, parent_id: str | None, computed_control: int) -> DirectoryObject:

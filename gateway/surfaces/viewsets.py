@@ -103,6 +103,7 @@ def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
         call: Call = replace(
             identified,
             if_match=read_versions(raw.headers.get("If-Match"), strong=True),
+            if_none_match=read_versions(raw.headers.get("If-None-Match")) if operation.effect is Effect.READ else None,
             respond_async=wants_async(raw.headers),
             stream_as=wanted_format(operation, raw.headers.get("Accept")),
         )

@@ -7,22 +7,20 @@ expired password.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from directory.ldap import Client, Entry, datetime_to_filetime
+from directory.ldap import Client, Entry
 from directory.ldap.codecs import guid_to_text
-from directory.ldap.flags import KEEPS_PASSWORD
 from directory.lookup.visibility import Sight, parent_of
-from directory.policies.password_policy import maximum_ages
+from directory.policies.password_ages import ages_lately_known, current_ages, doubtful_since
 from directory.protection.state import SHOWN_AGE, protection_state
 from directory.queries.searches.definitions import Search
 from directory.shapes.kinds import ACCOUNT_KINDS
 from directory.shapes.record import (
     COMPUTED_CONTROL,
     PARENT_ID,
+    SPARING_CONTROL,
     DirectoryObject,
     Renderer,
     Selection,
@@ -30,11 +28,8 @@ from directory.shapes.record import (
 )
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
-_LOCKED_AT = "lockoutTime"
-_KEEPS_PASSWORD = KEEPS_PASSWORD.value
 _ASKED_WITHOUT_AGES = 50
 """So many accounts are asked about at once: up to then it costs more to find out who need not be."""
-_CLOCKS_DIFFER = timedelta(days=1)
 
 
 class RecordMaker:
@@ -49,7 +44,7 @@ class RecordMaker:
         self._renderer = Renderer(client.schema, selection)
         shown = {*(selection.shown or ()), *search.needs}
         names = [name for name in selection.to_read if name not in _COMPUTED or name in shown]
-        of_accounts = (_LOCKED_AT,) if ACCOUNT_KINDS & search.kinds else ()
+        of_accounts = SPARING_CONTROL if ACCOUNT_KINDS & search.kinds else ()
         self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs)))
         self._parents: dict[str, str | None] = {}
 
@@ -65,7 +60,7 @@ class RecordMaker:
             control = entry.integer(COMPUTED_CONTROL) if was_computed else None
             seen = confined(entry)
             record = render(seen, protected=state.protect(entry), parent_id=None, computed_control=control or 0)
-            if control is None and (password_set := _doubtful_since(entry)) is not None:
+            if control is None and (password_set := doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(record, password_set))
             if extend is not None:
                 record.update(extend(entry, seen))  # type: ignore[typeddict-item]  # what a search adds is its own
@@ -81,7 +76,11 @@ class RecordMaker:
         children = {
             parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
         }
-        if len(doubts) > _ASKED_WITHOUT_AGES and (since := self._may_be_expired_since) is not None:
+        ages = None
+        if doubts:
+            ages = current_ages(self._client) if len(doubts) > _ASKED_WITHOUT_AGES else ages_lately_known(self._client)
+        if ages is not None:
+            since = ages.may_be_expired_since
             doubts = [doubt for doubt in doubts if doubt.password_set <= since]
         asked = {UUID(record["id"]) for record in (*children.values(), *(doubt.record for doubt in doubts))}
         deleted = self._search.show_deleted
@@ -99,33 +98,9 @@ class RecordMaker:
             if asked_about is not None and account is not None:
                 set_computed_control(account, asked_about.integer(COMPUTED_CONTROL) or 0)
 
-    @cached_property
-    def _may_be_expired_since(self) -> int | None:
-        """A password set after this FILETIME is not expired under any policy; None when not all of them can be read."""
-        ages = maximum_ages(self._client)
-        if ages is None:
-            return None
-        return datetime_to_filetime(datetime.now(UTC) + _CLOCKS_DIFFER) - min(ages) if ages else 0
-
 
 class _Doubt(NamedTuple):
     """An account to be asked about unless its password is young: the FILETIME it was set at, 0 in any case."""
 
     record: DirectoryObject
     password_set: int
-
-
-def _doubtful_since(entry: Entry) -> int | None:
-    """Since when an account may be locked out or have an expired password (see `_Doubt`); None if it is neither."""
-    values = entry.attributes.get
-    control, locked_at, password_set = values("userAccountControl"), values(_LOCKED_AT), values("pwdLastSet")
-    if not control:
-        return None
-    if locked_at and locked_at[0] != b"0":
-        return 0
-    if int(control[0]) & _KEEPS_PASSWORD:
-        return None
-    if not password_set:
-        return 0
-    # pwdLastSet 0: it must be changed, and is shown as that.
-    return int(password_set[0]) or None
