@@ -13,7 +13,7 @@ from directory.ldap.dn import DistinguishedName
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
 from directory.lookup.visibility import may_see_confidential, sight_of
 from directory.outcomes.evidence import SECONDS_TO_COME_BACK
-from directory.policies.password_ages import ages_lately_known, computed_control
+from directory.policies.known_policies import computed_control, policies_lately_known
 from directory.protection.rules import is_protected
 from directory.protection.state import SHOWN_AGE
 from directory.shapes.kinds import Kind, kind_of
@@ -55,13 +55,13 @@ def read_record(
                 "version": version,
             }
             return cast(DirectoryObject, known)
-    ages = ages_lately_known(client) if renderer.to_read_with_ages else None
-    # Where no ages are known the domain controller computes, in the same read, what they would spare it.
-    names = renderer.selection.to_read if ages is None else renderer.to_read_with_ages
+    policies = policies_lately_known(client) if renderer.to_read_with_policies else None
+    # Where none are known the domain controller computes, in the same read, what they would spare it.
+    names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
     entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
     control = None
-    if ages is not None:
-        control = computed_control(client, entry) if ages.leave_in_doubt(entry) else 0
+    if policies is not None:
+        control = computed_control(client, entry) if policies.leave_in_doubt(entry) else 0
     protected = is_protected(client, entry, max_age=SHOWN_AGE)
     seen = sight_of(call).confined(entry) if call.scopes else entry
     return renderer.render_whole(seen, protected=protected, computed_control=control)

@@ -22,7 +22,7 @@ from gateway.core.shapes import Id, Moment
 PARENT_ID = "parentGUID"
 COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
 SPARING_CONTROL = ("userAccountControl", "pwdLastSet", "lockoutTime")
-"""What of an account tells whether COMPUTED_CONTROL has to be asked for (`directory.policies.password_ages`)."""
+"""What of an account tells whether COMPUTED_CONTROL has to be asked for (`directory.policies.known_policies`)."""
 _IDENTITY = ("objectGUID", "objectClass", "name", PARENT_ID, "uSNChanged", "whenCreated", "whenChanged")
 _ACCOUNT = (
     *("sAMAccountName", "userPrincipalName", "objectSid", "userAccountControl", COMPUTED_CONTROL),
@@ -190,12 +190,12 @@ class Renderer:
 
     def __init__(self, schema: Schema, selection: Selection) -> None:
         self.selection = selection
-        self.to_read_with_ages: tuple[str, ...] = ()
-        """What to read instead of `to_read` where the ages of the password policies are known; empty where no record
-        is an account's, or the caller asks for what the domain controller computes."""
+        self.to_read_with_policies: tuple[str, ...] = ()
+        """What to read instead of `to_read` where the password policies are known; empty where no record is an
+        account's, or the caller asks for what the domain controller computes."""
         if COMPUTED_CONTROL in selection.to_read and COMPUTED_CONTROL not in (selection.shown or ()):
             spared = (name for name in selection.to_read if name != COMPUTED_CONTROL)
-            self.to_read_with_ages = tuple(dict.fromkeys((*spared, *SPARING_CONTROL)))
+            self.to_read_with_policies = tuple(dict.fromkeys((*spared, *SPARING_CONTROL)))
         self._schema = schema
         self._shown: dict[Kind, tuple[tuple[str, _Decoder], ...]] = {}
         self._time = decoder(schema.attribute("whenCreated"))

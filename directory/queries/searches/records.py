@@ -13,7 +13,7 @@ from uuid import UUID
 from directory.ldap import Client, Entry
 from directory.ldap.codecs import guid_to_text
 from directory.lookup.visibility import Sight, parent_of
-from directory.policies.password_ages import ages_lately_known, current_ages, doubtful_since
+from directory.policies.known_policies import current_policies, doubtful_since, policies_lately_known
 from directory.protection.state import SHOWN_AGE, protection_state
 from directory.queries.searches.definitions import Search
 from directory.shapes.kinds import ACCOUNT_KINDS
@@ -28,7 +28,7 @@ from directory.shapes.record import (
 )
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
-_ASKED_WITHOUT_AGES = 50
+_ASKED_WITHOUT_POLICIES = 50
 """So many accounts are asked about at once: up to then it costs more to find out who need not be."""
 
 
@@ -76,11 +76,9 @@ class RecordMaker:
         children = {
             parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
         }
-        ages = None
-        if doubts:
-            ages = current_ages(self._client) if len(doubts) > _ASKED_WITHOUT_AGES else ages_lately_known(self._client)
-        if ages is not None:
-            since = ages.may_be_expired_since
+        find_policies = current_policies if len(doubts) > _ASKED_WITHOUT_POLICIES else policies_lately_known
+        if doubts and (policies := find_policies(self._client)) is not None:
+            since = policies.may_be_expired_since
             doubts = [doubt for doubt in doubts if doubt.password_set <= since]
         asked = {UUID(record["id"]) for record in (*children.values(), *(doubt.record for doubt in doubts))}
         deleted = self._search.show_deleted
