@@ -347,7 +347,15 @@ class _Running:
             limit = None
         for base in self.area.bases:
             for entry in self.client.search(
-                base, self.area.scope, self.condition, attributes, limit=limit, deleted=deleted, seconds=self.seconds
+                base,
+                self.area.scope,
+                self.condition,
+                attributes,
+                limit=limit,
+                deleted=deleted,
+                seconds=self.seconds,
+                patient=True,
+                apart=self.is_expensive,
             ):
                 if "objectGUID" not in entry.attributes:
                     if limit is not None:  # it counted, and may have kept a match away
