@@ -201,8 +201,8 @@ class Client:
         parts, and the next parts are on their way while one's entries are worked on. A connection is held until the
         iterator ends or is closed; when it breaks, the parts not answered are read on another one.
         """
-        wanted = None if attributes is None else dict.fromkeys((*attributes, "objectGUID"))
-        names = names_to_ask(wanted, descriptor=False)
+        named = None if attributes is None else dict.fromkeys((*attributes, "objectGUID"))
+        names = names_to_ask(named, descriptor=False)
         controls = tuple(reading_controls(deleted=deleted, descriptor=False))
         links = self._links(deleted=deleted)
         missing = dict.fromkeys(guids)
