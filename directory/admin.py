@@ -13,9 +13,9 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
 from audit.administration.recorded_admin import RecordedAdmin
-from directory.lookup.connection import functional_level_name, try_connection
 from directory.models import DirectoryConnection
 from directory.models.saved_filters import SavedFilter
+from directory.queries.connection_test import functional_level_name, try_connection
 
 
 class ServersField(forms.CharField):

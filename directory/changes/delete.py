@@ -8,7 +8,7 @@ from directory import errors
 from directory.changes.deletion_protection import require_deletable
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import require_nobodys_primary_group
-from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope
+from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope, is_recycle_bin_enabled
 from directory.ldap.codecs import decode, is_credential
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import sight_of
@@ -114,7 +114,7 @@ def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str
         warnings.append(f"It is a member of {len(groups)} groups: {_shown(groups)}.")
     if members := entry.values("member"):
         warnings.append(f"Its {len(members)} members lose the membership.")
-    if not client.is_recycle_bin_enabled():
+    if not is_recycle_bin_enabled(client):
         warnings.append(
             "The recycle bin is not enabled. A restored object keeps its objectGUID, SID, sAMAccountName and access "
             "control list. Its other attributes and memberships are lost to the directory and given back from the "

@@ -25,6 +25,8 @@ from directory.ldap import (
     Scope,
     decode,
     guid_reference,
+    is_recycle_bin_enabled,
+    is_samba,
     make_rdn,
 )
 from directory.ldap.writes.reanimation import reanimate
@@ -76,7 +78,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     if name is not None:
         rdn = make_rdn(DistinguishedName.parse(entry.dn).rdn_attribute, name)
     new_dn = f"{rdn},{container.dn}"
-    is_whole = is_recyclable(entry, recycle_bin=client.is_recycle_bin_enabled())
+    is_whole = is_recyclable(entry, recycle_bin=is_recycle_bin_enabled(client))
     image = None if is_whole else _image(call, client, entry)
     _require_free(client, entry, new_dn, {} if image is None else image.values)
     returning = find_returning(call, client, entry) if is_whole else Returning()
@@ -122,7 +124,7 @@ def _password_kept(client: Client, entry: Entry, target: Target) -> FollowUp | N
     Samba does (see `reworded`). The time of the last change is lost with that: only the present one can be written.
     """
     attribute = client.schema.attribute("pwdLastSet")
-    if attribute is None or attribute.attid is None or not entry.integer("pwdLastSet") or not client.is_samba():
+    if attribute is None or attribute.attid is None or not entry.integer("pwdLastSet") or not is_samba(client):
         return None
     steps = (Modification("delete", attribute.name, (b"0",)), Modification("add", attribute.name, (b"-1",)))
     write = Modify(guid_reference(entry.guid), steps, guarded=True)

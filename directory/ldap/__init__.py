@@ -77,7 +77,7 @@ from directory.ldap.flags import (
     SystemFlags,
     UserAccountControl,
 )
-from directory.ldap.inspection import ServerCheck
+from directory.ldap.inspection import ServerCheck, check_server, is_recycle_bin_enabled, is_samba
 from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from directory.ldap.security.descriptor import (
@@ -178,6 +178,7 @@ __all__ = [
     "Write",
     "Written",
     "by_identity",
+    "check_server",
     "codecs",
     "comparable",
     "datetime_to_filetime",
@@ -191,6 +192,8 @@ __all__ = [
     "guid_reference",
     "is_credential",
     "is_protected_from_deletion",
+    "is_recycle_bin_enabled",
+    "is_samba",
     "make_rdn",
     "may_refer",
     "names_in",

@@ -14,7 +14,6 @@ from uuid import UUID
 
 import ldap
 
-from directory.ldap import inspection
 from directory.ldap.connections import authentication
 from directory.ldap.connections.attempts import BROKEN, Attempts, ConnectionSilent, Pace, deadline_of
 from directory.ldap.connections.authentication import BindResult
@@ -34,7 +33,6 @@ from directory.ldap.errors import (
     error_from,
 )
 from directory.ldap.filters.tree import ANYTHING, AnyGuid, Filter
-from directory.ldap.inspection import ServerCheck
 from directory.ldap.references import plain_name, take_identities
 from directory.ldap.schema import SCHEMA_ATTRIBUTES, SCHEMA_FILTER, Schema
 from directory.ldap.streaming import (
@@ -328,18 +326,6 @@ class Client:
     def authenticate(self, bind_name: str, password: str) -> BindResult:
         """Whether a person's name (distinguished or userPrincipalName) and password are right; not over the pool."""
         return authentication.authenticate(self.settings, bind_name, password)
-
-    def check(self) -> ServerCheck:
-        """What a new connection reaches, and what the gateway's account may do there; raises what stands in the way."""
-        return inspection.check(self)
-
-    def is_recycle_bin_enabled(self) -> bool:
-        """Whether deleted objects keep their attributes ([MS-ADTS] 3.1.1.9)."""
-        return inspection.is_recycle_bin_enabled(self)
-
-    def is_samba(self) -> bool:
-        """Whether the server is Samba, which in a few things does not do what Active Directory does."""
-        return inspection.is_samba(self)
 
     def close(self) -> None:
         """Close the connections; those in use when they come back."""

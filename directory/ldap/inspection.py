@@ -1,17 +1,14 @@
 """What a person who sets up a connection wants to know: what was reached, and what the gateway may do there."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 import ldap
 
+from directory.ldap.client import Client
 from directory.ldap.connections.connection import Connection, open_connection
 from directory.ldap.errors import NotFound, ProtocolError, Unavailable
 from directory.ldap.flags import RECYCLE_BIN_FEATURE_GUID
-
-if TYPE_CHECKING:
-    from directory.ldap.client import Client
 
 RIGHTS_ATTRIBUTES = ("allowedAttributesEffective", "allowedChildClassesEffective")
 
@@ -35,7 +32,7 @@ class ServerCheck:
     creatable_classes: tuple[str, ...]
 
 
-def check(client: "Client") -> ServerCheck:
+def check_server(client: Client) -> ServerCheck:
     """Open a new connection as a first use would, and look around. Raises what stands in the way."""
     connection = _open_any(client)
     tls_version, tls_cipher = (
@@ -63,8 +60,11 @@ def check(client: "Client") -> ServerCheck:
     )
 
 
-def is_recycle_bin_enabled(client: "Client") -> bool:
-    """Whether msDS-EnabledFeature of the forest's partitions container names the recycle bin."""
+def is_recycle_bin_enabled(client: Client) -> bool:
+    """Whether deleted objects keep their attributes ([MS-ADTS] 3.1.1.9).
+
+    ``msDS-EnabledFeature`` of the forest's partitions container names the recycle bin then.
+    """
     try:
         partitions = client.read(f"CN=Partitions,{client.configuration_naming_context}", ("msDS-EnabledFeature",))
     except NotFound as error:
@@ -77,12 +77,12 @@ def is_recycle_bin_enabled(client: "Client") -> bool:
     return False
 
 
-def is_samba(client: "Client") -> bool:
-    """Whether the server says so (vendorName, [RFC 3045]): for what cannot be asked before it happens."""
+def is_samba(client: Client) -> bool:
+    """Whether the server says that it is Samba (vendorName, RFC 3045), which in a few things does not do as AD does."""
     return "samba" in (client.read("", ("vendorName",)).text("vendorName") or "").lower()
 
 
-def _open_any(client: "Client") -> Connection:
+def _open_any(client: Client) -> Connection:
     problem: Unavailable | None = None
     for url in client.settings.urls:
         try:

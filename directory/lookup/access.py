@@ -12,7 +12,7 @@ from directory import errors
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
 from directory.lookup.connection import get_client
 from directory.lookup.prefetch import current_look
-from directory.protection.state import show_nothing_before
+from directory.lookup.protection_changes import show_nothing_before
 from directory.shapes.kinds import Kind, kind_of
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, Forbidden, InvalidRequest

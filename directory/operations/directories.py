@@ -9,8 +9,8 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from directory.changes import bind_password_rotation
-from directory.lookup import connection
 from directory.models import DirectoryConnection
+from directory.queries.connection_test import ConnectionReport, try_connection
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.inputs import example
 from gateway.core.call import Call, Surface
@@ -204,12 +204,12 @@ def delete_directory(_: Call, *, id: UUID) -> None:
     "directories.test",
     "POST directories/{id}/test",
     permission="directory.change_directoryconnection",
-    output=connection.ConnectionReport,
+    output=ConnectionReport,
     surfaces=REST_ONLY,
 )
-def try_directory(_: Call, *, id: UUID) -> connection.ConnectionReport:
+def try_directory(_: Call, *, id: UUID) -> ConnectionReport:
     """Try a directory connection: servers, TLS, sign-in, schema and rights."""
-    return connection.try_connection(_find(id))
+    return try_connection(_find(id))
 
 
 @operation(

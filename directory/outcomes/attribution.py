@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
-from directory.ldap import Client, LdapError, Schema, fold
+from directory.ldap import Client, LdapError, Schema, fold, is_samba
 from directory.ldap.codecs import decode
 from directory.outcomes.evidence import await_all, find_outcome, growth
 from directory.shapes.kinds import Kind
@@ -157,7 +157,7 @@ def _steps(client: Client, record: OperationRecord) -> dict[str, int]:
     """
     evidence = record.evidence or {}
     steps: dict[str, int] = evidence.get("steps") or dict.fromkeys(evidence.get("versions", {}), 1)
-    return steps if client.is_samba() else dict.fromkeys(steps, 1)
+    return steps if is_samba(client) else dict.fromkeys(steps, 1)
 
 
 def _others_about_the_same(record: OperationRecord) -> QuerySet[OperationRecord]:

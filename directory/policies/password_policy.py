@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from directory.ldap import ANYTHING, Client, Entry, Scope
 from directory.ldap.flags import DomainRid, PasswordProperties, UserAccountControl
+from directory.shapes.passwords import utf16_length
 
 RESULTANT_POLICY = "msDS-ResultantPSO"
 """What an account must have been read with: the domain controller computes which policy applies to it."""
@@ -237,11 +238,6 @@ def find_violation(policy: PasswordPolicy, password: str) -> str | None:
     if policy.complexity and len(set(_categories(password))) < CATEGORIES_NEEDED:
         return f"it has fewer than {CATEGORIES_NEEDED} kinds of characters"
     return None
-
-
-def utf16_length(text: str) -> int:
-    """How many characters Windows counts: units of UTF-16."""
-    return len(text.encode("utf-16-le")) // 2
 
 
 def _categories(password: str) -> Iterator[str]:

@@ -24,6 +24,7 @@ from directory.ldap.flags import (
     UserAccountControl,
 )
 from directory.lookup.prefetch import current_look
+from directory.lookup.protection_changes import changes_heard_of
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import holders
 from directory.protection.governing import Places, places_of
@@ -87,18 +88,11 @@ class _Cache:
     def __init__(self) -> None:
         self._lock = Lock()
         self._known: WeakKeyDictionary[Client, _Known] = WeakKeyDictionary()
-        self._changes: WeakKeyDictionary[Client, int] = WeakKeyDictionary()
-
-    def expect(self, client: Client, changes: int) -> None:
-        if changes > self._changes.get(client, 0):
-            with self._lock:
-                self._changes[client] = max(changes, self._changes.get(client, 0))
 
     def get(self, client: Client, max_age: float) -> ProtectionState:
         with self._lock:
             known = self._known.get(client)
-            changes = self._changes.get(client, 0)
-        now = monotonic()
+        changes, now = changes_heard_of(client), monotonic()
         if known is not None and known.changes >= changes and now - known.checked_at < max_age:
             return known.protection
         root = client.read("", ("dsServiceName", "highestCommittedUSN"))
@@ -127,11 +121,6 @@ def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
     """The state as it is now, or was at most `max_age` seconds ago, or since a look began."""
     look = current_look()
     return _cache.get(client, max_age if look is None else max(max_age, look.age))
-
-
-def show_nothing_before(client: Client, changes: int) -> None:
-    """Let no state be shown that is older than that many changes of it by the gateway itself."""
-    _cache.expect(client, changes)
 
 
 def may_change_protection(write: Write, kind: str) -> bool:

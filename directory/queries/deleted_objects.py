@@ -19,6 +19,7 @@ from directory.ldap import (
     NotFound,
     Schema,
     decode,
+    is_recycle_bin_enabled,
     make_rdn,
 )
 from directory.ldap.dn import MANGLED
@@ -44,7 +45,7 @@ DELETION_ATTRIBUTES = ("isDeleted", "isRecycled", LAST_KNOWN_PARENT, "msDS-LastK
 def deleted_search(call: Call) -> Search:
     """The search for deleted objects of any kind."""
     client = client_of(call)
-    schema, recycle_bin = client.schema, client.is_recycle_bin_enabled()
+    schema, recycle_bin = client.schema, is_recycle_bin_enabled(client)
     container = deleted_objects_container(client)
     return Search(
         name="deleted-objects",
@@ -107,7 +108,7 @@ def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) ->
     entry = find_deleted(call, id, renderer.selection.to_read)
     protected = is_protected(client, entry, max_age=SHOWN_AGE)
     record = renderer.render_whole(sight_of(call).confined(entry) if call.scopes else entry, protected=protected)
-    recycle_bin = client.is_recycle_bin_enabled()
+    recycle_bin = is_recycle_bin_enabled(client)
     return {**record, **_deletion(entry, schema, recycle_bin=recycle_bin)}
 
 

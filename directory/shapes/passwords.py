@@ -5,12 +5,16 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
-from directory.policies.password_policy import utf16_length
 from directory.shapes.inputs import example
 from gateway.core.errors import FieldError, InvalidRequest
 from gateway.core.shapes import Body
 
 MAX_PASSWORD = 256  # [MS-SAMR] 3.1.1.7.2, in units of UTF-16; Samba takes longer ones, with which nobody could sign in
+
+
+def utf16_length(text: str) -> int:
+    """How many characters Windows counts: units of UTF-16."""
+    return len(text.encode("utf-16-le")) // 2
 
 
 def _require_length(value: str) -> str:

@@ -3,40 +3,16 @@
 A client's `X_Forwarded_For` cannot take the place of a proxy's `X-Forwarded-For`: `gateway.server` drops such names.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-Address = IPv4Address | IPv6Address
+from gateway.core.addresses import Address, KnownAddresses, parse_address
 
 _THIS_MACHINE = IPv4Address("127.0.0.1")
-
-
-def parse_address(text: str) -> Address | None:
-    """An address as peers and proxies write it, without port or zone; IPv4-mapped IPv6 is IPv4. None if malformed."""
-    text = text.strip()
-    if text.startswith("["):  # [2001:db8::1]:443
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:  # 192.0.2.1:443, as Azure's gateways write it
-        text = text.partition(":")[0]
-    try:
-        address = ip_address(text.partition("%")[0])
-    except ValueError:
-        return None
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
-
-
-class KnownAddresses:
-    """A list of addresses and CIDR blocks of the configuration."""
-
-    def __init__(self, networks: Iterable[str]) -> None:
-        self._networks = tuple(ip_network(network) for network in networks)
-
-    def __contains__(self, address: object) -> bool:
-        return any(address in network for network in self._networks)
 
 
 @lru_cache(maxsize=1024)

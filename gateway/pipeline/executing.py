@@ -15,8 +15,9 @@ from directory import errors as directory_errors
 from directory.ldap import Client, Write
 from directory.lookup.access import client_of
 from directory.lookup.connection import count_protection_change
+from directory.lookup.protection_changes import show_nothing_before
 from directory.outcomes.attribution import await_recorded_outcome
-from directory.protection.state import may_change_protection, show_nothing_before
+from directory.protection.state import may_change_protection
 from directory.queries.reading import await_answer
 from directory.runs import requests as runs
 from directory.shapes.proposal import TakenBack, Target

@@ -11,13 +11,14 @@ from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from directory.ldap import DistinguishedName, InvalidValue
 from directory.shapes.explained import explained
 from gateway.console.menu import Entry, entries_for
+from gateway.console.shared.names import common_name, parsed
 from gateway.core.errors import FieldError, GatewayError
 from keys.permissions.effective import permissions_of_person
 
 register = template.Library()
+register.filter(common_name)
 
 _UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
@@ -70,16 +71,9 @@ def duration(seconds: float | None) -> str:
 
 
 @register.filter
-def common_name(distinguished_name: str | None) -> str:
-    """What people call an object: the value of its first name part."""
-    name = _parsed(distinguished_name)
-    return name.rdn_value if name is not None and name.rdns else (distinguished_name or "")
-
-
-@register.filter
 def place(distinguished_name: str | None) -> str:
     """Where an object is, from the domain down: `corp.example.test / Staff / London`."""
-    name = _parsed(distinguished_name)
+    name = parsed(distinguished_name)
     if name is None:
         return ""
     above = [rdn[0] for rdn in name.rdns[1:]]
@@ -91,15 +85,8 @@ def place(distinguished_name: str | None) -> str:
 @register.filter
 def place_below(distinguished_name: str | None, unit: str) -> str:
     """Where an object is below a unit that is on the page anyway: empty directly in it, else as `place` says it."""
-    name = _parsed(distinguished_name)
-    return "" if name is None or name.parent == _parsed(unit) else place(distinguished_name)
-
-
-def _parsed(distinguished_name: str | None) -> DistinguishedName | None:
-    try:
-        return DistinguishedName.parse(distinguished_name or "")
-    except InvalidValue:  # a log shows what was asked for, which need not be a name
-        return None
+    name = parsed(distinguished_name)
+    return "" if name is None or name.parent == parsed(unit) else place(distinguished_name)
 
 
 @register.filter

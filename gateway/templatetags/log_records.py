@@ -6,7 +6,8 @@ from urllib.parse import urlencode
 
 from django import template
 
-from gateway.templatetags.console import common_name, operation_words, words
+from gateway.console.shared.names import common_name
+from gateway.templatetags.console import operation_words, words
 
 register = template.Library()
 

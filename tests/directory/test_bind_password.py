@@ -12,9 +12,10 @@ from django.test import Client
 from django.urls import reverse
 
 from directory.ldap import LdapError
-from directory.lookup.connection import get_client, try_connection
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.models.bind_password_seal import DESTINATION_FIELDS
+from directory.queries.connection_test import try_connection
 from tests.support.cast import Answer, Console, make_person
 from tests.support.domain import Domain
 

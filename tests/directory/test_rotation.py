@@ -11,8 +11,9 @@ from django.utils import timezone
 from audit.models import OperationRecord
 from directory.changes import bind_password_rotation
 from directory.ldap import Client, OutcomeUnknown, Write
-from directory.lookup.connection import get_client, try_connection
+from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from directory.queries.connection_test import try_connection
 from gateway.tasks import sweep
 from tests.support.cast import Answer, Console, make_connection, make_person
 from tests.support.directory import PASSWORD, Directory, random_name

@@ -15,7 +15,7 @@ _COMPARISONS: dict[str, type[tree.ApproximatelyEquals] | type[tree.GreaterOrEqua
 }
 
 
-def read(text: str, *, max_depth: int, max_size: int) -> Filter:
+def parse(text: str, *, max_depth: int = 32, max_size: int = 8192) -> Filter:
     """Read a whole filter; ``FilterSyntax`` when it is malformed, nested too deeply or too long.
 
     White space may stand around the whole and between the parts of a set, as every client of AD lets people write.

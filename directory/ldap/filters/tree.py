@@ -1,6 +1,6 @@
 """Search filters as values: whatever is put into one is escaped when it is rendered (RFC 4515).
 
-Reading filters that people wrote is `filter_parser`'s; `parse` here is its front door.
+Reading filters that people wrote is `parser`'s.
 """
 
 import re
@@ -255,10 +255,3 @@ class FilterSyntax(ValueError):
         super().__init__(f"{reason} (at character {position})")
         self.position = position
         self.reason = reason
-
-
-def parse(text: str, *, max_depth: int = 32, max_size: int = 8192) -> Filter:
-    """Read a filter that a person wrote; ``FilterSyntax`` when it is malformed, too long or nested too deeply."""
-    from directory.ldap.filters import parser  # builds on this module
-
-    return parser.read(text, max_depth=max_depth, max_size=max_size)

@@ -20,7 +20,8 @@ from directory.ldap import (
     StartsWith,
     Syntax,
 )
-from directory.ldap.filters.tree import BIT_AND, BIT_OR, IN_CHAIN, parse
+from directory.ldap.filters.parser import parse
+from directory.ldap.filters.tree import BIT_AND, BIT_OR, IN_CHAIN
 from directory.ldap.flags import SearchFlags
 from directory.queries.searches.filter_cost import Cost, cost_of
 from directory.shapes.record import why_unreadable

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
-from directory.lookup.connection import functional_level_name
+from directory.queries.connection_test import functional_level_name
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.fields import lines_of
 from gateway.core.errors import GatewayError

@@ -29,7 +29,8 @@ from directory.ldap import (
     Substrings,
     datetime_to_filetime,
 )
-from directory.ldap.filters.tree import BIT_AND, IN_CHAIN, Value, parse
+from directory.ldap.filters.parser import parse
+from directory.ldap.filters.tree import BIT_AND, IN_CHAIN, Value
 
 OPERATORS = {
     "is": "is",

@@ -8,7 +8,7 @@ from typing import Any
 
 from directory.policies.password_policy import RESULTANT_POLICY
 from directory.queries.account_states import AccountState
-from gateway.templatetags.console import common_name
+from gateway.console.shared.names import common_name
 
 _Known = Mapping[str, Mapping[str, str | None]]
 _Words = Callable[[_Known, int | None], list[str]]

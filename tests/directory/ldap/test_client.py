@@ -25,6 +25,7 @@ from directory.ldap import (
     quoted_password,
     swap,
 )
+from directory.ldap.inspection import check_server, is_recycle_bin_enabled
 from tests.support.directory import PASSWORD, Directory, filetime, random_name
 from tests.support.domain import Domain
 
@@ -111,7 +112,7 @@ def test_a_tombstone_is_reanimated_by_a_modify(
 ) -> None:
     other = domain_without_recycle_bin
     client = Client(replace(server_settings, urls=(other.url,), ca_certificate=other.ca_pem))
-    assert not client.is_recycle_bin_enabled()
+    assert not is_recycle_bin_enabled(client)
     name = f"OU={random_name('unit')},{other.base_dn}"
     client.write(Add(name, {"objectClass": [b"organizationalUnit"]}))
     guid = client.read(name).guid
@@ -214,7 +215,7 @@ def test_an_unknown_or_locked_person_is_turned_away(
 
 
 def test_the_check_tells_what_was_reached(client: Client) -> None:
-    check = client.check()
+    check = check_server(client)
     assert check.url == client.settings.urls[0]
     assert check.tls_version.startswith("TLS")
     assert client.settings.base_dn in check.naming_contexts

@@ -20,6 +20,7 @@ from directory.ldap import (
     ServerSettings,
     Unavailable,
 )
+from directory.ldap.inspection import check_server
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 from tests.support.proxy import FaultyProxy
@@ -91,7 +92,7 @@ def test_no_server_at_all(server_settings: ServerSettings, dead_url: str) -> Non
         lambda: list(client.search("", Scope.BASE)),
         lambda: list(client.write_many([titled("x", b"y")])),
         lambda: client.authenticate("a", "b"),
-        client.check,
+        lambda: check_server(client),
     ):
         with pytest.raises(Unavailable):
             attempt()

@@ -13,6 +13,7 @@ import pytest
 
 from demo.certificates import CertificateAuthority
 from directory.ldap import Client, ServerSettings, TlsError
+from directory.ldap.inspection import check_server
 
 Serve = Callable[[list[str], datetime.timedelta], str]
 
@@ -82,7 +83,7 @@ def test_an_untrusted_server_is_refused_with_the_reason(
     url = serve(names, valid_for)
     pem = authority.certificate_file.read_text() if trusted else server_settings.ca_certificate
     client = Client(replace(server_settings, urls=(url,), ca_certificate=pem))
-    for attempt in (client.root_dse, client.check, lambda: client.authenticate("CN=a", "b")):
+    for attempt in (client.root_dse, lambda: check_server(client), lambda: client.authenticate("CN=a", "b")):
         with pytest.raises(TlsError, match=reason):
             attempt()
 
@@ -102,7 +103,7 @@ def test_start_tls(server_settings: ServerSettings) -> None:
     plain = tuple(url.replace("ldaps", "ldap") for url in server_settings.urls)
     client = Client(replace(server_settings, urls=plain, start_tls=True))
     assert client.root_dse()
-    assert client.check().tls_version.startswith("TLS")
+    assert check_server(client).tls_version.startswith("TLS")
     client.close()
     with pytest.raises(TlsError, match=r"not issued by a trusted authority|self-signed"):
         Client(replace(client.settings, ca_certificate=None)).root_dse()

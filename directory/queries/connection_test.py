@@ -1,0 +1,129 @@
+"""The test of a connection: what each server answers, and what the gateway's own account may do there."""
+
+from dataclasses import replace
+from typing import TypedDict
+
+from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, check_server
+from directory.lookup.connection import server_settings
+from directory.models import DirectoryConnection
+from directory.protection.domain_control import unreadable_lists
+
+
+class ServerReport(TypedDict):
+    """What came of trying one server. `problem` is null when all went well."""
+
+    url: str
+    ok: bool
+    server: str | None
+    tls: str | None
+    problem: str | None
+
+
+class SchemaReport(TypedDict):
+    attributes: int
+    classes: int
+
+
+class RightsReport(TypedDict):
+    """What the gateway's account may do on the base: kinds of objects it may create, attributes it may write."""
+
+    baseReadable: bool
+    creatableClasses: list[str]
+    writableAttributes: list[str]
+
+
+class ConnectionReport(TypedDict):
+    """What a test reached. Schema, rights and recycle bin are those of the first server that works, else null.
+
+    `warnings` say what the gateway cannot do as it should.
+    """
+
+    ok: bool
+    servers: list[ServerReport]
+    namingContexts: list[str]
+    functionalLevel: int | None
+    schema: SchemaReport | None
+    rights: RightsReport | None
+    recycleBin: bool | None
+    warnings: list[str]
+
+
+def try_connection(row: DirectoryConnection) -> ConnectionReport:
+    """Connect to each server anew, sign in and look around; says for each what stands in the way.
+
+    A refused password is not tried on the other servers: a domain counts it and locks the account.
+    """
+    everything = server_settings(row)
+    servers: list[ServerReport] = []
+    reached: ServerCheck | None = None
+    refused = False
+    warnings: list[str] = []
+    for url in everything.urls:
+        if not row.is_bind_password_sealed:
+            servers.append(_report(url, problem="Not tried: the bind password was given for other servers"))
+            continue
+        if refused:
+            servers.append(_report(url, problem="Not tried, as the bind name or password was refused"))
+            continue
+        client = Client(replace(everything, urls=(url,), pool_size=1))
+        try:
+            found = check_server(client)
+            warnings = warnings or _warnings(client)
+        except LdapError as error:
+            refused = isinstance(error, BadCredentials)
+            servers.append(_report(url, problem=error.message or type(error).__name__))
+        else:
+            problem = None if found.base_readable else f"{found.base_dn} does not exist or cannot be read"
+            servers.append(_report(url, found, problem=problem))
+            reached = reached or found
+        finally:
+            client.close()
+    return {
+        "ok": bool(servers) and all(server["ok"] for server in servers),
+        "servers": servers,
+        "namingContexts": list(reached.naming_contexts) if reached else [],
+        "functionalLevel": reached.functional_level if reached else None,
+        "schema": {"attributes": reached.attribute_count, "classes": reached.class_count} if reached else None,
+        "rights": _rights(reached) if reached else None,
+        "recycleBin": reached.recycle_bin if reached else None,
+        "warnings": warnings,
+    }
+
+
+def _warnings(client: Client) -> list[str]:
+    """What the gateway cannot do as it should with the rights of its account."""
+    return [
+        f"The access control list of {name} cannot be read: accounts and groups that hold the domain by it are not "
+        "known, and so not protected."
+        for name in unreadable_lists(client)
+    ]
+
+
+def _report(url: str, found: ServerCheck | None = None, *, problem: str | None = None) -> ServerReport:
+    tls = f"{found.tls_version}, {found.tls_cipher}" if found else None
+    return {
+        "url": url,
+        "ok": problem is None,
+        "server": found.server if found else None,
+        "tls": tls,
+        "problem": problem,
+    }
+
+
+def _rights(found: ServerCheck) -> RightsReport:
+    return {
+        "baseReadable": found.base_readable,
+        "creatableClasses": list(found.creatable_classes),
+        "writableAttributes": list(found.writable_attributes),
+    }
+
+
+def functional_level_name(level: int | None) -> str:
+    """A functional level with the Windows release people know it by, as far as this version knows it."""
+    if level is None:
+        return "unknown"
+    try:
+        name = FunctionalLevel(level).name.replace("_", " ").replace("WINDOWS", "Windows Server")
+    except ValueError:
+        return str(level)
+    return f"{level} ({name})"

@@ -1,0 +1,45 @@
+"""The house as pyproject.toml declares it: every module stands in a layer, and no two files need one another."""
+
+import tomllib
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+_PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+_RULES = _PROJECT["tool"]["importlinter"]
+
+
+@pytest.fixture(scope="module")
+def imports() -> grimp.ImportGraph:
+    return grimp.build_graph(*_RULES["root_packages"])
+
+
+def _layers() -> set[str]:
+    contract = next(each for each in _RULES["contracts"] if each["type"] == "layers")
+    return {module.strip() for line in contract["layers"] for module in line.replace("|", ":").split(":")}
+
+
+def test_every_module_stands_in_a_layer(imports: grimp.ImportGraph) -> None:
+    layers = _layers()
+    homeless = {
+        module
+        for module in imports.modules
+        if not any(module == layer or module.startswith(f"{layer}.") for layer in layers)
+        and not any(layer.startswith(f"{module}.") for layer in layers)  # the app itself
+        and ".migrations" not in module
+        and not module.endswith(".management")
+        and ".management." not in module
+    }
+    assert not homeless, f"name these in the layers of pyproject.toml: {sorted(homeless)}"
+
+
+def test_no_layer_is_empty(imports: grimp.ImportGraph) -> None:
+    assert not _layers() - imports.modules
+
+
+def test_no_files_need_one_another(imports: grimp.ImportGraph) -> None:
+    """Imports inside functions count too: a circle hidden in one is a circle."""
+    needs = {module: imports.find_modules_directly_imported_by(module) for module in imports.modules}
+    tuple(TopologicalSorter(needs).static_order())  # raises CycleError naming them
