@@ -246,8 +246,9 @@ class Client:
         seconds: float | None = None,
         patient: bool = False,
         apart: bool = False,
+        whole: bool = False,
     ) -> Iterator[Entry]:
-        """The matching objects as they arrive, in constant memory; at most ``limit`` of them.
+        """The matching objects as they arrive, in constant memory or taken as a ``whole``; at most ``limit`` of them.
 
         A connection is held until the iterator ends or is closed. Raises ``NotFound`` for a base that does not exist,
         ``FilterError``, and ``LimitExceeded`` when the time limit told to the server is over: ``seconds``, or less than
@@ -267,6 +268,7 @@ class Client:
             operation_seconds=self.settings.operation_seconds,
             links=self._links(deleted=deleted),
             first_seconds=attempts.first_seconds,
+            whole=whole,
         )
         return self._searching(self._pool_apart if apart else self._pool, query, attempts)
 

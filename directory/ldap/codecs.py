@@ -102,6 +102,11 @@ def decoder(attribute: AttributeType | None) -> Callable[[bytes], str]:
     return _text_or_base64 if attribute is None else _DECODERS[_form(attribute)]
 
 
+def is_text(attribute: AttributeType | None) -> bool:
+    """Whether the values of an attribute are text in the directory already, in UTF-8."""
+    return decoder(attribute) is _text
+
+
 def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
     """Text as the directory takes it; ``InvalidValue`` for what the syntax or the schema's range refuses."""
     form = _form(attribute)

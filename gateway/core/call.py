@@ -82,7 +82,8 @@ class Call:
     `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
     place of the item that the call is for in its batch. `interrupted` are the request ids of earlier attempts under the
     same idempotency key whose processes were killed. With `stream_as` an operation that lists directory objects
-    returns all of them as a `RecordStream` in place of a page.
+    returns all of them as a `RecordStream` in place of a page. With `takes_octets` the attributes of listed objects may
+    hold octets of UTF-8 in place of text: the surface writes JSON of them (`gateway.core.json_text`).
     """
 
     surface: Surface
@@ -104,6 +105,7 @@ class Call:
     batch_index: int | None = None
     interrupted: tuple[str, ...] = ()
     stream_as: StreamFormat | None = None
+    takes_octets: bool = False
 
     def knows(self, version: str) -> bool:
         """Whether the caller of a read has this version already, and wants no more than to hear it."""

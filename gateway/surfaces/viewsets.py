@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import include, path
-from pydantic_core import to_json
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
@@ -21,9 +20,10 @@ from rest_framework.viewsets import ViewSet
 from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
+from gateway.core.json_text import json_of
 from gateway.core.operation import Effect, Operation, operations
 from gateway.core.shapes import NoQuery, list_parameters
-from gateway.core.streams import RecordStream
+from gateway.core.streams import RecordStream, StreamFormat
 from gateway.surfaces.idempotency import answer_once, key_of
 from gateway.surfaces.openapi.operations import OperationSchema
 from gateway.surfaces.problems import problem_response
@@ -105,7 +105,8 @@ def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
             if_match=read_versions(raw.headers.get("If-Match"), strong=True),
             if_none_match=read_versions(raw.headers.get("If-None-Match")) if operation.effect is Effect.READ else None,
             respond_async=wants_async(raw.headers),
-            stream_as=wanted_format(operation, raw.headers.get("Accept")),
+            stream_as=(stream_as := wanted_format(operation, raw.headers.get("Accept"))),
+            takes_octets=stream_as is not StreamFormat.CSV,
         )
 
         def query() -> Mapping[str, str]:
@@ -156,7 +157,7 @@ def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) 
         headers.setdefault("Location", f"{request.path}/{body['id']}")
     if body is None:
         return _empty(answer.status, headers)
-    return HttpResponse(to_json(body), status=answer.status, headers=headers, content_type="application/json")
+    return HttpResponse(json_of(body), status=answer.status, headers=headers, content_type="application/json")
 
 
 def _empty(status: int, headers: Mapping[str, str]) -> HttpResponse:

@@ -36,12 +36,19 @@ class RecordMaker:
     """Makes the records of one search; what entries must be read with is `to_read`."""
 
     def __init__(
-        self, client: Client, search: Search, selection: Selection, sight: Sight, *, needs: Iterable[str] = ()
+        self,
+        client: Client,
+        search: Search,
+        selection: Selection,
+        sight: Sight,
+        *,
+        needs: Iterable[str] = (),
+        octets: bool = False,
     ) -> None:
         self._client = client
         self._sight = sight
         self._search = search
-        self._renderer = Renderer(client.schema, selection)
+        self._renderer = Renderer(client.schema, selection, octets=octets)
         shown = {*(selection.shown or ()), *search.needs}
         names = [name for name in selection.to_read if name not in _COMPUTED or name in shown]
         of_accounts = SPARING_CONTROL if ACCOUNT_KINDS & search.kinds else ()
