@@ -10,6 +10,8 @@ WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 # The time at which the tests' processes begin, in the zone that TZ names: make test CLOCK="2028-02-29 23:59".
 CLOCK ?=
 AT_CLOCK := $(if $(CLOCK),scripts/at-clock "$(CLOCK)")
+# An earlier commit that the benchmark measures in turns with this one: make bench AGAINST=HEAD~5
+AGAINST ?=
 # https://docs.astral.sh/uv/, needed by `make lock` alone.
 UV ?= uv
 
@@ -46,8 +48,8 @@ check: lint ## lint, and that migrations and the OpenAPI documents are complete
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) makemigrations --check --dry-run
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) check_openapi
 
-bench: install-test ## Measure against raw python-ldap and print the table
-	$(PYTHON) -m bench
+bench: install-test ## Measure against raw python-ldap and print the table (AGAINST=<commit>, ARGS="--only read")
+	$(PYTHON) -m bench $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
 
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from approvals.deciders import why_barred
 from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest
 from approvals.models import ChangeRequest, Status
-from approvals.queue import nudge
+from approvals.queue import enqueue
 from approvals.states import WITHDRAWN, move
 from gateway.core.call import PersonRef
 from gateway.core.errors import NotFound
@@ -43,7 +43,7 @@ def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | 
             return find_request(request_id)
         return approve(person, request_id, digest=digest, comment=comment)  # somebody else was faster
     decided = _decide(person, change_request, Status.APPROVED, comment)
-    transaction.on_commit(partial(nudge, request_id))
+    transaction.on_commit(partial(enqueue, request_id))
     return decided
 
 

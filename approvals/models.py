@@ -44,8 +44,8 @@ class ChangeRequest(models.Model):
     it was applied, encrypted, for the approver to take before `secret_until` (`approvals.secrets`).
 
     A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
-    directory, its target is one of the gateway's own things by the noun of its operations, and a person without a key
-    may have asked for it: `key_id` is their session's then.
+    directory, its target is one of the gateway's own things by the resource of its operations, and a person without a
+    key may have asked for it: `key_id` is their session's then.
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what

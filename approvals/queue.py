@@ -142,7 +142,7 @@ def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:
     }
 
 
-def nudge(request_id: UUID) -> None:
+def enqueue(request_id: UUID) -> None:
     """Tell a worker about an approved change. The broker may be away: then the sweep finds it."""
     try:
         current_app.send_task(APPLY_TASK, [str(request_id)], ignore_result=True)
@@ -332,7 +332,7 @@ def settle_applying() -> int:
             settled += 1
             _logger.info("settled an approved change", request=str(request_id), status=end)
             if end is Status.APPROVED:
-                nudge(request_id)
+                enqueue(request_id)
     return settled
 
 

@@ -1,107 +1,141 @@
-"""`make bench`: the table of ratios. Gateway and raw python-ldap take turns in each of five rounds; medians count."""
+"""`make bench`: the table of ratios. Gateways and raw python-ldap take turns in every round; medians count."""
 
+import argparse
 import statistics
-import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
 
-import ldap
-
-from bench.batch import ITEMS, measure_batch
-from bench.measuring import ATTRIBUTES, Gateway, add_users, in_threads, row, seconds
-from bench.membership import MEMBERS, measure_membership
+from bench.against import checked_out, commit_of, print_ratios
+from bench.batch import measure_batch
+from bench.domain import Domain, running_domain
+from bench.flood import TARGET, measure_flood
+from bench.gateway import DATABASES, Gateway, running_bare, running_gateway
+from bench.history import PARTS, PICTURE, draw, keep
+from bench.membership import measure_membership
 from bench.passwords import measure_resets
-from bench.search import print_search
-from bench.stack import Stack, memory_of, running_stack
+from bench.reads import measure_bare_reads, measure_known_reads, measure_reads, people, scratch
+from bench.run import measure_run
+from bench.search import measure_search, measure_searches_at_once, measure_stream
+from bench.turns import RAW, Figure, Measure, Result, measured
+from bench.usage import memory_of
 
-ROUNDS = 5
-READS = 400
-ACCOUNTS = 100
-
-
-def raw_reads(connection: ldap.ldapobject.SimpleLDAPObject, ids: list[uuid.UUID], count: int) -> None:
-    for number in range(count):
-        connection.search_ext_s(f"<GUID={ids[number % len(ids)]}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)
+MEMORY_TARGET = 150
+"""Megabytes of one web worker after everything."""
+PEOPLE = 200
 
 
-def gateway_reads(gateway: Gateway, ids: list[uuid.UUID], count: int) -> None:
-    query = "?attributes=" + ",".join(ATTRIBUTES)
-    for number in range(count):
-        status, _ = gateway.send("GET", f"/api/ad/users/{ids[number % len(ids)]}{query}")
-        if status != 200:
-            raise SystemExit(f"a read was answered with {status}")
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--against", metavar="COMMIT", help="measure this commit in turns with the present state")
+    parser.add_argument("--database", choices=DATABASES, default=DATABASES[0], help="for all but reads, which use both")
+    parser.add_argument("--only", default="", metavar="WORDS", help="measures whose names hold one of these, by commas")
+    parser.add_argument("--stream", type=int, default=0, metavar="USERS", help="stream so many, 20000 for the target")
+    parser.add_argument("--quick", action="store_true", help="tiny numbers, to see that everything runs; keeps nothing")
+    return parser.parse_args()
 
 
-def measure_reads(stack: Stack, ids: list[uuid.UUID], connections: int) -> tuple[float, float, float]:
-    """Median seconds of one read, raw, through the gateway, and through `bare`, with so many connections at once."""
-    raws = [stack.connect() for _ in range(connections)]
-    gateways = [Gateway(stack) for _ in range(connections)]
-    bares = [Gateway(stack, stack.bare_url) for _ in range(connections)]
-    each = READS // connections
-    for gateway in (*gateways, *bares):  # opens the pools
-        gateway_reads(gateway, ids, 20)
-    raw, through, bare = [], [], []
-    for _ in range(ROUNDS):
-        raw.append(in_threads([lambda c=c: raw_reads(c, ids, each) for c in raws]))
-        for times, clients in ((through, gateways), (bare, bares)):
-            times.append(in_threads([lambda g=g: gateway_reads(g, ids, each) for g in clients]))
-    one, two, three = (statistics.median(times) / (each * connections) for times in (raw, through, bare))
-    return one, two, three
+def measures(bare_url: str, *, stream: int, quick: bool) -> list[tuple[Measure, bool]]:
+    """All measures, and whether each is made on both databases."""
+    reads, small, large = (32, 5, 20) if quick else (400, 100, 1000)
+    given = [
+        *((measure_reads(people, connections, reads), True) for connections in (1, 8)),
+        *((measure_reads(scratch, connections, reads), False) for connections in (1, 8)),
+        (measure_bare_reads(bare_url, 8, reads), False),
+        (measure_known_reads(reads), False),
+        (measure_search(large), False),
+        (measure_searches_at_once(large), False),
+        (measure_run(small), False),
+        (measure_batch(large), False),
+        (measure_resets(small), False),
+        (measure_membership(large), False),
+    ]
+    return [*given, (measure_stream(stream), False)] if stream else given
 
 
-def measure_run(stack: Stack) -> tuple[float, float]:
-    """Median seconds of changing 100 accounts: raw modifies one after the other, and a run with its log."""
-    connection, gateway = stack.connect(), Gateway(stack)
-    unit = f"OU=Run {uuid.uuid4().hex[:8]},{stack.base_dn}"
-    ids = add_users(connection, unit, ACCOUNTS)
-    unit_id = uuid.UUID(
-        bytes_le=connection.search_s(unit, ldap.SCOPE_BASE, attrlist=["objectGUID"])[0][1]["objectGUID"][0]
-    )
-    names = [f"<GUID={item}>" for item in ids]
+def print_result(result: Result) -> None:
+    measure = result.measure
+    name = measure.name if result.gateway != "ldapsearch" else f"{measure.name} by `ldapsearch`"
+    target = "–"
+    if measure.target is not None and result.is_gateway:
+        sign = "≥" if measure.figure is Figure.SHARE else "≤"
+        target = f"{sign} {measure.target:g}{'' if result.is_reached else ' (not reached)'}"
+    told = f"{result.value:.2f} {measure.figure.value.replace('raw', measure.reference)}"
+    used = " | ".join(f"{result.processor[part]:.2f}" if part in result.processor else "–" for part in PARTS)
+    is_raw = result.gateway == RAW
+    cells = [name, measure.reference if is_raw else result.gateway, f"{result.through * 1000:.2f}"]
+    print(f"| {' | '.join(cells)} | {'–' if is_raw else told} | {target} | {used} |", flush=True)
 
-    def raw(value: bytes) -> None:
-        for name in names:
-            connection.modify_s(name, [(ldap.MOD_REPLACE, "userAccountControl", [value])])
 
-    def run(action: str) -> None:
-        status, body = gateway.call(
-            "POST", f"/api/ad/organization-units/{unit_id}/accounts/{action}", {"kinds": ["user"]}
-        )
-        if status != 200 or body["succeeded"] != ACCOUNTS:
-            raise SystemExit(f"a run was answered with {status}: {body}")
+def print_memory(gateways: list[Gateway]) -> None:
+    print("\n| Memory of | process | resident | proportional | target |\n|---|---|---|---|---|")
+    for gateway in gateways:
+        for part, root in gateway.processes.items():
+            found = memory_of(root)
+            largest = max(found, key=lambda process: process.resident)
+            for process in found if part in ("web", "worker") else ():
+                target = f"≤ {MEMORY_TARGET} MB" if part == "web" and process is largest else "–"
+                figures = f"{process.resident:.0f} MB | {process.proportional:.0f} MB"
+                print(f"| {gateway.name}, {part} | {process.process} | {figures} | {target} |")
 
-    run("disable"), run("enable")
-    raws, runs = [], []
-    for _ in range(ROUNDS):
-        raws.append(seconds(lambda: raw(b"546")))
-        raw(b"544")
-        runs.append(seconds(lambda: run("disable")))
-        run("enable")
-    return statistics.median(raws), statistics.median(runs)
+
+def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
+    flooded = measure_flood(domain, gateway, reads=20 if quick else 4000, accounts=20 if quick else 3000)
+    print("\n| Reads | median | worst | target |\n|---|---|---|---|")
+    for name, times in (("alone", flooded.alone), ("beside a flood of another key's searches", flooded.beside)):
+        worst = max(times)
+        verdict = f"worst < {TARGET:g} s{'' if worst < TARGET else ' (not reached)'}"
+        print(f"| {name} | {statistics.median(times) * 1000:.1f} ms | {worst * 1000:.0f} ms | {verdict} |")
+    told = ", ".join(f"{count} × {status}" for status, count in sorted(flooded.answers.items()))
+    print(f"\nThe flood was answered with {told}.")
+
+
+def _results(
+    domain: Domain, both: list[Gateway], one: list[Gateway], arguments: argparse.Namespace, bare_url: str
+) -> Iterator[Result]:
+    for measure, on_both in measures(bare_url, stream=arguments.stream, quick=arguments.quick):
+        if _is_wanted(measure.name, arguments.only):
+            yield from measured(measure, domain, both if on_both else one)
+
+
+def _is_wanted(name: str, only: str) -> bool:
+    return not only or any(word in name for word in only.split(","))
 
 
 def main() -> None:
-    with running_stack() as stack:
-        connection = stack.connect()
-        ids = add_users(connection, f"OU=Reads,{stack.base_dn}", 50)
-        print("| Measure | raw python-ldap | gateway | result | target |\n|---|---|---|---|---|")
-        raw, through, bare = measure_reads(stack, ids, 1)
-        added = f"{(through - raw) * 1000:.2f} ms added ({(bare - raw) * 1000:.2f} by a bare WSGI function)"
-        row("read one, 1 connection", raw, through, added, "≤ 1.0 ms added")
-        raw, through, bare = measure_reads(stack, ids, 8)
-        ratio = f"{raw / through:.2f} of raw ({raw / bare:.2f} by a bare WSGI function)"
-        row("read one, 8 connections", raw, through, ratio, "≥ 0.45 of raw")
-        raw, through = measure_run(stack)
-        row(f"run of {ACCOUNTS} accounts with its log", raw, through, f"{through / raw:.2f} × raw", "≤ 1.3 × raw")
-        raw, through = measure_batch(stack)
-        row(f"batch of {ITEMS} updates with its log", raw, through, f"{through / raw:.2f} × raw", "≤ 1.15 × raw")
-        raw, through = measure_resets(stack)
-        row("reset one password", raw, through, f"{through / raw:.2f} × raw", "≤ 1.15 × raw")
-        raw, through = measure_membership(stack)
-        row(f"{MEMBERS} members into a group", raw, through, f"{through / raw:.2f} × raw", "≤ 1.3 × raw")
-        print_search(stack)
-        print("\n| Process | resident memory | proportional |\n|---|---|---|")
-        for name, group in stack.processes.items():
-            for process, resident, proportional in memory_of(group):
-                print(f"| {name} ({process}) | {resident:.0f} MB | {proportional:.0f} MB |")
+    arguments = _arguments()
+    others = [database for database in DATABASES if database != arguments.database]
+    with ExitStack() as stack:
+        domain = stack.enter_context(running_domain(people=PEOPLE))
+        now, before = commit_of("HEAD"), ""
+        one = [stack.enter_context(running_gateway(domain, arguments.database, database=arguments.database))]
+        both = [*one, *(stack.enter_context(running_gateway(domain, name, database=name)) for name in others)]
+        if arguments.against:
+            before = commit_of(arguments.against)
+            tree = stack.enter_context(checked_out(before))
+            old = running_gateway(domain, before, database=arguments.database, checkout=tree)
+            old_gateway = stack.enter_context(old)
+            one, both = [*one, old_gateway], [*both, old_gateway]
+        bare_url = stack.enter_context(running_bare(domain, one[0]))
+        print(
+            f"Commit {now}. Times are milliseconds of one request, and so are the processor times, user and system.\n\n"
+            "| Measure | way | time | result | target | web | worker | domain controller | Redis | database |\n"
+            "|---|---|---|---|---|---|---|---|---|---|",
+            flush=True,
+        )
+        results: list[Result] = []
+        try:
+            for result in _results(domain, both, one, arguments, bare_url):
+                print_result(result)
+                results.append(result)
+        finally:  # an interrupted benchmark keeps what it has measured
+            if results and not arguments.quick:
+                commits = ({before: before} if before else {}) | dict.fromkeys(DATABASES, now)
+                PICTURE.write_text(draw(keep(results, commits)))
+        if before:
+            print_ratios(results, before)
+        if _is_wanted("flood", arguments.only):
+            print_flood(domain, one[0], quick=arguments.quick)
+        print_memory(both)
 
 
 if __name__ == "__main__":

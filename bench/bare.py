@@ -12,7 +12,7 @@ from typing import Any
 import django
 import ldap
 
-from bench.measuring import ATTRIBUTES
+from bench.reads import ATTRIBUTES
 
 _own = threading.local()
 

@@ -1,38 +1,36 @@
-"""A batch of 1000 updates against 1000 raw modifies done one after the other."""
+"""A batch of updates with its log against raw modifies done one after the other."""
 
-import statistics
-import uuid
 from functools import partial
+from itertools import count
 
 import ldap
 
-from bench.measuring import Gateway, add_users, seconds
-from bench.stack import Stack
+from bench.client import Client
+from bench.domain import Domain
+from bench.gateway import Gateway
+from bench.turns import RAW, Figure, Measure, Way
 
-ROUNDS = 5
-ITEMS = 1000
 
+def measure_batch(items: int) -> Measure:
+    """All ways give the same users another title."""
 
-def measure_batch(stack: Stack) -> tuple[float, float]:
-    """Median seconds of giving 1000 users another title: raw, and as one batch with its log."""
-    connection = stack.connect()
-    ids = add_users(connection, f"OU=Batch {uuid.uuid4().hex[:8]},{stack.base_dn}", ITEMS)
-    names = [f"<GUID={item}>" for item in ids]
+    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+        connection = domain.connect()
+        ids = domain.add_users(domain.add_unit("Batch"), items)
+        titles = (f"Title {number}" for number in count())
 
-    def raw(title: str) -> None:
-        for name in names:
-            connection.modify_s(name, [(ldap.MOD_REPLACE, "title", [title.encode()])])
+        def raw() -> None:
+            title = next(titles).encode()
+            for item in ids:
+                connection.modify_s(f"<GUID={item}>", [(ldap.MOD_REPLACE, "title", [title])])
 
-    def batch(title: str) -> None:
-        items = [{"id": str(item), "replace": {"title": title}} for item in ids]
-        # A new connection: while the raw modifies were done an old one may have been idle for too long.
-        status, body = Gateway(stack).call("POST", "/api/ad/users/batch/update", {"items": items})
-        if status != 200 or body["succeeded"] != ITEMS:
-            raise SystemExit(f"a batch was answered with {status}: {str(body)[:500]}")
+        def batch(gateway: Gateway) -> None:
+            title = next(titles)
+            body = {"items": [{"id": str(item), "replace": {"title": title}} for item in ids]}
+            answer = Client(gateway).call("POST", "/api/ad/users/batch/update", body)
+            if answer["succeeded"] != items:
+                raise SystemExit(f"a batch was answered with {str(answer)[:500]}")
 
-    raw("first"), batch("second")
-    raws, batches = [], []
-    for number in range(ROUNDS):
-        raws.append(seconds(partial(raw, f"raw {number}")))
-        batches.append(seconds(partial(batch, f"batch {number}")))
-    return statistics.median(raws), statistics.median(batches)
+        return {RAW: Way(raw)} | {gateway.name: Way(partial(batch, gateway)) for gateway in gateways}
+
+    return Measure(f"batch of {items} updates with its log", Figure.TIMES, 1.1, prepare)

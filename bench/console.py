@@ -11,7 +11,8 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
@@ -19,8 +20,9 @@ from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
-from bench.measuring import Gateway, add_users, seconds
-from bench.stack import PASSWORD, PERSON, Stack, running_stack
+from bench.client import Client
+from bench.domain import PASSWORD, Domain, running_domain
+from bench.gateway import PERSON, Gateway, running_gateway
 from demo.services import PROJECT, manage_command
 
 PEOPLE = 10_000
@@ -57,8 +59,8 @@ class Page:
 class Browser:
     """A signed-in person's connection, kept open."""
 
-    def __init__(self, stack: Stack) -> None:
-        parts = urlsplit(stack.base_url)
+    def __init__(self, gateway: Gateway) -> None:
+        parts = urlsplit(gateway.base_url)
         self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
         self._cookies: dict[str, str] = {}
         self.send("POST", "/rest/session", {"username": PERSON, "password": PASSWORD})
@@ -120,8 +122,8 @@ def fetch_part(browser: Browser, part: Part) -> str:
 
 def find_pages(browser: Browser, given: Iterable[Page]) -> Iterator[Page]:
     """The pages given, and all that links lead to from them: of those whose paths differ in ids alone, the first."""
-    waiting, known = list(given), set()
-    known.update(page.name for page in waiting)
+    waiting = list(given)
+    known = {page.name for page in waiting}
     while waiting:
         page = waiting.pop(0)
         document = _Document(browser.fetch(page.address))
@@ -136,29 +138,27 @@ def find_pages(browser: Browser, given: Iterable[Page]) -> Iterator[Page]:
         yield page
 
 
-def change_accounts(stack: Stack) -> list[dict[str, Any]]:
+def change_accounts(domain: Domain, client: Client) -> list[dict[str, Any]]:
     """Leave 1000 changes and a run in the log; gives the users that were changed."""
-    gateway = Gateway(stack)
-    staff = f"OU=Staff,{stack.base_dn}"
-    found = _called(gateway, "GET", f"/api/ad/users?base={quote(staff)}&pageSize={_UPDATED}")["items"]
+    staff = f"OU=Staff,{domain.base_dn}"
+    found: list[dict[str, Any]] = client.call("GET", f"/api/ad/users?base={quote(staff)}&pageSize={_UPDATED}")["items"]
     items = [{"id": user["id"], "replace": {"physicalDeliveryOfficeName": "1.01"}} for user in found]
-    _called(gateway, "POST", "/api/ad/users/batch/update", {"items": items})
-    leavers = f"OU=Disabled in a run,{stack.base_dn}"
-    add_users(stack.connect(), leavers, _LEAVERS)
-    unit = _called(gateway, "GET", f"/api/ad/objects?scope=base&base={quote(leavers)}")["items"][0]["id"]
-    _called(gateway, "POST", f"/api/ad/organization-units/{unit}/accounts/disable", {"kinds": ["user"]})
+    client.call("POST", "/api/ad/users/batch/update", {"items": items})
+    leavers = domain.add_unit("Disabled in a run")
+    domain.add_users(leavers, _LEAVERS, lambda _: {"userAccountControl": "544"})
+    unit = client.call("GET", f"/api/ad/objects?scope=base&base={quote(leavers)}")["items"][0]["id"]
+    client.call("POST", f"/api/ad/organization-units/{unit}/accounts/disable", {"kinds": ["user"]})
     return found
 
 
-def find_addresses(stack: Stack, browser: Browser, users: list[dict[str, Any]]) -> list[Page]:
+def find_addresses(client: Client, browser: Browser, users: list[dict[str, Any]]) -> list[Page]:
     """The pages that no link names, once a filter is kept and a change waits for its approval."""
-    gateway = Gateway(stack)
     key = browser.send("GET", "/rest/api-keys")["items"][0]
     browser.send("PATCH", f"/rest/api-keys/{key['id']}", {"supervisionLevel": "ask_every_change"})
-    _called(gateway, "PATCH", f"/api/ad/users/{users[1]['id']}", {"replace": {"title": "Head"}})
+    client.call("PATCH", f"/api/ad/users/{users[1]['id']}", {"replace": {"title": "Head"}})
     kept = {"name": "Sales", "kind": "user", "filter": "(department=Sales)"}
     browser.send("POST", "/rest/ad/saved-filters", kept)
-    groups = _called(gateway, "GET", "/api/ad/groups?pageSize=1000&attributes=member")["items"]
+    groups = client.call("GET", "/api/ad/groups?pageSize=1000&attributes=member")["items"]
     largest = max(groups, key=lambda group: len(group["attributes"].get("member", ())))
     primary = next(group for group in groups if group["name"] == "Domain Users")
     objects = "/console/directory/objects/"
@@ -177,21 +177,19 @@ def find_addresses(stack: Stack, browser: Browser, users: list[dict[str, Any]]) 
     ]
 
 
-def _called(gateway: Gateway, method: str, path: str, body: object = None) -> dict[str, Any]:
-    status, content = gateway.send(method, path, json.dumps(body).encode() if body else b"")
-    answer: dict[str, Any] = json.loads(content)
-    if status >= 300:
-        raise SystemExit(f"{path} was answered with {status}: {str(answer)[:500]}")
-    return answer
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def measure(browser: Browser, pages: Iterable[Page]) -> None:
     """Fetch all in turn, so that each meets the same load of a shared machine."""
     for _ in range(ROUNDS):
         for page in pages:
-            page.times.append(seconds(partial(browser.fetch, page.address)))
+            page.times.append(_seconds(partial(browser.fetch, page.address)))
             for part in page.parts:
-                part.times.append(seconds(partial(fetch_part, browser, part)))
+                part.times.append(_seconds(partial(fetch_part, browser, part)))
 
 
 def _told(times: list[float]) -> str:
@@ -209,12 +207,12 @@ def print_pages(pages: Iterable[Page]) -> None:
 
 def main() -> None:
     people = int(sys.argv[1]) if len(sys.argv) > 1 else PEOPLE
-    with running_stack("127.0.35.1", with_company=True, durable=False) as stack:
+    with running_domain("127.0.35.1", people=640, durable=False) as domain, running_gateway(domain) as gateway:
         seed = manage_command("seed_directory", "--users", str(people))
-        subprocess.run(seed, env=stack.environment, check=True, cwd=PROJECT, stdout=sys.stderr)
-        users = change_accounts(stack)
-        browser = Browser(stack)  # the web server ends a connection that was idle for long
-        pages = list(find_pages(browser, [Page(HOME, HOME), *find_addresses(stack, browser, users)]))
+        subprocess.run(seed, env=gateway.environment, check=True, cwd=PROJECT, stdout=sys.stderr)
+        users = change_accounts(domain, Client(gateway))
+        browser = Browser(gateway)  # the web server ends a connection that was idle for long
+        pages = list(find_pages(browser, [Page(HOME, HOME), *find_addresses(Client(gateway), browser, users)]))
         measure(browser, pages)
         print_pages(pages)
 

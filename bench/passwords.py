@@ -1,54 +1,39 @@
-"""Resets through the gateway against raw modifies of unicodePwd, in turn: `python -m bench.passwords`."""
+"""Resets, with permission, protection, policy and record, against raw modifies of unicodePwd."""
 
-import statistics
-import uuid
-from collections.abc import Callable
 from functools import partial
+from itertools import count, cycle
 
 import ldap
 
-from bench.measuring import Gateway, add_users, row, seconds
-from bench.stack import Stack, running_stack
-
-RESETS = 100
-
-Way = Callable[[uuid.UUID, str], None]
+from bench.client import Client
+from bench.domain import Domain
+from bench.gateway import Gateway
+from bench.turns import RAW, Figure, Measure, Way
 
 
-def measure_resets(stack: Stack) -> tuple[float, float]:
-    """Median seconds of one reset: raw, and with its permission, protection, policy and record.
+def measure_resets(resets: int) -> Measure:
+    """One reset a round, so that all ways meet the same load of a shared machine.
 
-    They take turns account by account, and at being the first, so that both meet the same load of a shared machine.
     Every account has a password already: replacing one takes the domain controller half as long again as the first.
     """
-    connection, gateway = stack.connect(), Gateway(stack)
-    ids = add_users(connection, f"OU=Passwords {uuid.uuid4().hex[:8]},{stack.base_dn}", RESETS)
 
-    def raw(item: uuid.UUID, password: str) -> None:
-        value = f'"{password}"'.encode("utf-16-le")
-        connection.modify_s(f"<GUID={item}>", [(ldap.MOD_REPLACE, "unicodePwd", [value])])
+    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+        connection = domain.connect()
+        ids = domain.add_users(domain.add_unit("Passwords"), min(50, resets))
+        passwords = (f"Bench-Password-{number}" for number in count())
+        accounts = cycle(ids)
 
-    def through(item: uuid.UUID, password: str) -> None:
-        status, body = gateway.call("POST", f"/api/ad/users/{item}/reset-password", {"newPassword": password})
-        if status != 200:
-            raise SystemExit(f"a reset was answered with {status}: {body}")
+        def raw() -> None:
+            value = f'"{next(passwords)}"'.encode("utf-16-le")
+            connection.modify_s(f"<GUID={next(accounts)}>", [(ldap.MOD_REPLACE, "unicodePwd", [value])])
 
-    for item in ids:
-        raw(item, "Bench-Password-0")
-    times: dict[Way, list[float]] = {raw: [], through: []}
-    for number, item in enumerate(ids):
-        ways = (raw, through) if number % 2 else (through, raw)
-        for turn, way in enumerate(ways, 1):
-            times[way].append(seconds(partial(way, item, f"Bench-Password-{turn}")))
-    return statistics.median(times[raw]), statistics.median(times[through])
+        def through(client: Client) -> None:
+            body = {"newPassword": next(passwords)}
+            client.call("POST", f"/api/ad/users/{next(accounts)}/reset-password", body)
 
+        for _ in ids:
+            raw()
+        clients = {gateway.name: Client(gateway) for gateway in gateways}
+        return {RAW: Way(raw)} | {name: Way(partial(through, client)) for name, client in clients.items()}
 
-def main() -> None:
-    with running_stack() as stack:
-        print("| Measure | raw python-ldap | gateway | result | target |\n|---|---|---|---|---|")
-        raw, through = measure_resets(stack)
-        row("reset one password", raw, through, f"{through / raw:.2f} × raw", "≤ 1.15 × raw")
-
-
-if __name__ == "__main__":
-    main()
+    return Measure("reset of a password", Figure.TIMES, 1.12, prepare, rounds=resets)

@@ -1,4 +1,4 @@
-"""Makes a connection, a person, a role and a key that may do everything without asking, and prints the key."""
+"""Makes a connection, a person, a role and two keys that may do everything without asking, and prints the keys."""
 
 import sys
 
@@ -8,7 +8,7 @@ django.setup()
 
 from django.contrib.auth.models import Permission  # noqa: E402 - after Django is set up
 
-from bench.stack import PERSON  # noqa: E402 - after Django is set up
+from bench.gateway import PERSON  # noqa: E402 - after Django is set up
 from directory.models import DirectoryConnection  # noqa: E402
 from gateway.core.call import SupervisionLevel  # noqa: E402
 from keys.api_keys import secrets  # noqa: E402
@@ -30,17 +30,18 @@ def main() -> None:
     owner = Person.objects.create_superuser(PERSON, password=password)
     role = Role.objects.create(name="bench")
     role.permissions.set(Permission.objects.filter(content_type__app_label__in=["directory", "audit"]))
-    value, secret = secrets.make(secrets.Prefix.API_KEY)
-    key = ApiKey.objects.create(
-        name="bench",
-        owner=owner,
-        role=role,
-        lookup_id=secret.lookup_id,
-        digest=secret.digest,
-        supervision_level=SupervisionLevel.ACT,
-    )
-    Link.objects.create(api_key=key, connection=connection)
-    print(value)
+    for name in ("flood", "bench"):  # whoever knows of one key alone takes the last
+        value, secret = secrets.make(secrets.Prefix.API_KEY)
+        key = ApiKey.objects.create(
+            name=name,
+            owner=owner,
+            role=role,
+            lookup_id=secret.lookup_id,
+            digest=secret.digest,
+            supervision_level=SupervisionLevel.ACT,
+        )
+        Link.objects.create(api_key=key, connection=connection)
+        print(value)
 
 
 main()

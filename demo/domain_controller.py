@@ -213,6 +213,13 @@ class DomainController:
         """Whether the process started here is alive."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def process_id(self) -> int:
+        """The first of the controller's processes, from which all others descend."""
+        if self._process is None:
+            raise DomainControllerError("The domain controller does not run")
+        return self._process.pid
+
     def stop(self) -> None:
         """End the processes started here, and no others."""
         if self._process is not None:

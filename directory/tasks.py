@@ -22,7 +22,7 @@ def execute_run(run_id: str) -> None:
     """Do a run, and whatever else waits in its directory; nothing if it is done already or a worker is at it."""
     waiting = Run.objects.filter(id=UUID(run_id)).exclude(state=RunState.COMPLETED)
     for connection_id in waiting.values_list("connection_id", flat=True):
-        run_worker.work_off(connection_id, call_for=_call_for, people_above=people_above)
+        run_worker.run_pending(connection_id, call_for=_call_for, people_above=people_above)
 
 
 @shared_task(name="directory.tasks.sweep_runs")

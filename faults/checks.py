@@ -126,8 +126,8 @@ def unrecorded_changes(story: Story) -> Iterator[str]:
     yield from _unexplained_members(story)
 
 
-def _told(records: Iterable[Record], verb: str) -> bool:
-    return any(record.operation.endswith(verb) and record.outcome in ("succeeded", *OPEN) for record in records)
+def _told(records: Iterable[Record], action: str) -> bool:
+    return any(record.operation.endswith(action) and record.outcome in ("succeeded", *OPEN) for record in records)
 
 
 def _excesses(story: Story, guid: str) -> Iterator[tuple[str, int, int]]:

@@ -142,9 +142,9 @@ class LoadedClient(threading.Thread):
         if user is None:
             return None
         self._unique()
-        verb, value = ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
+        action, value = ("disable", NO) if self._fact("enabled", user) == YES else ("enable", YES)
         wanted = effect("enabled", user, value=value)
-        return self._request(f"users.{verb}", "POST", f"users/{user}/{verb}", None, wanted, careful=careful)
+        return self._request(f"users.{action}", "POST", f"users/{user}/{action}", None, wanted, careful=careful)
 
     def _new_user(self, index: int | None = None) -> tuple[dict[str, str], Effect]:
         name, unit = self._unique(), self._choices.choice(self._place.units)
@@ -221,10 +221,10 @@ class LoadedClient(threading.Thread):
         if self._client.busy & set(accounts):
             return None
         self._unique()
-        verb, value = ("disable", NO) if self._fact("enabled", accounts[0]) == YES else ("enable", YES)
+        action, value = ("disable", NO) if self._fact("enabled", accounts[0]) == YES else ("enable", YES)
         effects = (effect("enabled", account, value=value) for account in accounts)
-        path = f"organization-units/{self._place.run_unit}/accounts/{verb}"
-        return self._request(f"organization-units.{verb}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
+        path = f"organization-units/{self._place.run_unit}/accounts/{action}"
+        return self._request(f"organization-units.{action}-accounts", "POST", path, {"kinds": ["user"]}, *effects)
 
     def _update_many(self) -> Request | None:
         free = [user for user in self._place.listed if user not in self._client.busy]
@@ -273,8 +273,8 @@ class Approver(threading.Thread):
             self._headers = {"Cookie": answer.cookies, "X-CSRFToken": answer.body["csrfToken"]}
 
     def _decide(self, request: dict[str, Any]) -> None:
-        verb = "reject" if self._choices.random() < 0.1 else "approve"
-        body = {"comment": "Not now."} if verb == "reject" else {"digest": request["digest"]}
-        answer = self._http.send("POST", f"/rest/change-requests/{request['id']}/{verb}", body, self._headers)
+        action = "reject" if self._choices.random() < 0.1 else "approve"
+        body = {"comment": "Not now."} if action == "reject" else {"digest": request["digest"]}
+        answer = self._http.send("POST", f"/rest/change-requests/{request['id']}/{action}", body, self._headers)
         if answer.status == 200:
-            self.decisions[request["id"]] = verb
+            self.decisions[request["id"]] = action

@@ -1,9 +1,9 @@
-"""The one table of the project itself: answers kept for idempotency keys."""
+"""The one table of the project itself: the idempotency records."""
 
 from django.db import models
 
 
-class KeptAnswer(models.Model):
+class IdempotencyRecord(models.Model):
     """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
 
     `fingerprint` is a SHA-256 over directory, method, path, query and body; `lease_until` ends the claim of a request
@@ -22,6 +22,7 @@ class KeptAnswer(models.Model):
     lease_until = models.DateTimeField()
 
     class Meta:
+        db_table = "gateway_keptanswer"  # the name by which the first releases know it
         constraints = [models.UniqueConstraint(fields=["credential_id", "key"], name="one_answer_per_idempotency_key")]
         indexes = [models.Index(fields=["created_at"], name="kept_answer_age")]
         default_permissions = ()

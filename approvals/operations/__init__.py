@@ -1,4 +1,4 @@
-"""The declared operations of this app, one module per noun."""
+"""The declared operations of this app, one module per resource."""
 
 from approvals.operations import change_requests
 

@@ -52,12 +52,12 @@ def _raises_nothing(_before: Any, _after: Any) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnThing:
-    """A kind of thing: the noun of its operations, its table, and how one is told.
+    """A kind of thing: the resource of its operations, its table, and how one is told.
 
     `identifier` is the field that names one: a UUID, or a number, which is then the last digits of a UUID.
     """
 
-    noun: str
+    resource: str
     model: type[Model]
     describe: Describe
     raises: Raises
@@ -91,7 +91,7 @@ F = TypeVar("F", bound=Describe)
 
 
 def own_thing(
-    noun: str,
+    resource: str,
     model: type[Model],
     *,
     raises: Raises = _raises_nothing,
@@ -101,10 +101,10 @@ def own_thing(
     """Declare how a row of a table is told. `hidden` columns are not read: they are large, or nobody's business."""
 
     def declare(describe: F) -> F:
-        if noun in _things or any(thing.model is model for thing in _things.values()):
-            raise ValueError(f"{noun} or its table is declared already")
-        _things[noun] = OwnThing(
-            noun=noun,
+        if resource in _things or any(thing.model is model for thing in _things.values()):
+            raise ValueError(f"{resource} or its table is declared already")
+        _things[resource] = OwnThing(
+            resource=resource,
             model=model,
             describe=describe,
             raises=raises,
@@ -116,9 +116,9 @@ def own_thing(
     return declare
 
 
-def find_thing(noun: str) -> OwnThing:
-    """The kind of thing of that noun; KeyError when there is none."""
-    return _things[noun]
+def find_thing(resource: str) -> OwnThing:
+    """The kind of thing of that resource; KeyError when there is none."""
+    return _things[resource]
 
 
 def thing_of(model: type[Model]) -> OwnThing | None:
@@ -128,7 +128,7 @@ def thing_of(model: type[Model]) -> OwnThing | None:
 
 def names_of_changes() -> list[str]:
     """The names under which changes of own things are recorded, beside those of operations."""
-    return [f"{noun}.{verb}" for noun in _things for verb in ("create", "update", "delete")]
+    return [f"{resource}.{action}" for resource in _things for action in ("create", "update", "delete")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ class Changed:
         return facts.name if facts else ""
 
     @property
-    def verb(self) -> str:
+    def action(self) -> str:
         """What was done to it, where nothing says more."""
         return "create" if self.before is None else "delete" if self.after is None else "update"
 
@@ -172,7 +172,7 @@ class Changed:
         names = [change["attribute"] for change in self.changes]
         before = _values(self.before)
         return [
-            self.thing.noun,
+            self.thing.resource,
             str(self.id) if self.before else None,
             {name: _raw(before.get(name, ())) for name in names},
             [asdict(facts.access) if facts and facts.access else None for facts in (self.before, self.after)],

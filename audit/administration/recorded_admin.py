@@ -42,10 +42,10 @@ class RecordedAdmin(admin.ModelAdmin):
 
     @contextmanager
     def recorded(
-        self, request: HttpRequest, rows: Iterable[Model], *, verb: str | None = None, may_delete: bool = False
+        self, request: HttpRequest, rows: Iterable[Model], *, action: str | None = None, may_delete: bool = False
     ) -> Iterator[Administration]:
         """Change rows in one transaction that ends with their records."""
-        operation = f"{self.thing.noun}.{verb}" if verb else None
+        operation = f"{self.thing.resource}.{action}" if action else None
         with recorded(call_of(request), operation=operation) as administration:
             for row in sorted(rows, key=lambda row: str(row.pk)):  # in one order, or two could wait for each other
                 administration.watch_row(row, with_dependents=may_delete)
@@ -83,8 +83,8 @@ class RecordedAdmin(admin.ModelAdmin):
         if request.POST.get("select_across") != "1":
             chosen = queryset.filter(pk__in=request.POST.getlist(ACTION_CHECKBOX_NAME))
         is_deletion = action == "delete_selected"
-        verb = "delete" if is_deletion else action.replace("_", "-")
-        with self.recorded(request, chosen, verb=verb, may_delete=is_deletion):
+        action = "delete" if is_deletion else action.replace("_", "-")
+        with self.recorded(request, chosen, action=action, may_delete=is_deletion):
             return super().response_action(request, queryset, *args, **kwargs)
 
     def _named(self, request: HttpRequest, object_id: str | None) -> list[Model]:

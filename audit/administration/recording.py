@@ -57,8 +57,8 @@ class Administration:
 
         `with_dependents` notes what the database would delete along with it, too.
         """
-        lock_record(thing.noun, id)
-        self._watched.setdefault((thing.noun, id), (thing, thing.find(id)))
+        lock_record(thing.resource, id)
+        self._watched.setdefault((thing.resource, id), (thing, thing.find(id)))
         if with_dependents:
             row = thing.rows().filter(**{thing.identifier: id if _is_uuid(thing) else id.int}).first()
             for dependent in _dependents(row) if row is not None else ():
@@ -72,7 +72,7 @@ class Administration:
 
     def note_new(self, thing: OwnThing, id: UUID) -> None:
         """Note that a thing was just made."""
-        self._watched.setdefault((thing.noun, id), (thing, None))
+        self._watched.setdefault((thing.resource, id), (thing, None))
 
     def note_new_row(self, row: Model) -> None:
         """The same by its row."""
@@ -92,8 +92,8 @@ class Administration:
 def recorded(call: Call, *, operation: str | None = None, approved_by: str | None = None) -> Iterator[Administration]:
     """Change own tables in one transaction that ends with a record of each thing that became different.
 
-    `operation` is what is done to the things of its noun; of others the log says created, updated or deleted. Raises
-    NotRecorded, or AccessNeedsTwo where more access waits for a second person: then nothing is changed.
+    `operation` is what is done to the things of its resource; of others the log says created, updated or deleted.
+    Raises NotRecorded, or AccessNeedsTwo where more access waits for a second person: then nothing is changed.
     """
     administration = Administration()
     with transaction.atomic():
@@ -106,7 +106,7 @@ def recorded(call: Call, *, operation: str | None = None, approved_by: str | Non
             log.record_administration(
                 call,
                 operation=_name_of(item, operation),
-                target=log.TargetRef(id=item.id, kind=item.thing.noun, distinguished_name=item.name),
+                target=log.TargetRef(id=item.id, kind=item.thing.resource, distinguished_name=item.name),
                 changes=item.changes,
                 raised_access=item.raises,
                 approved_by=approved_by,
@@ -120,9 +120,9 @@ def _waits(call: Call) -> bool:
 
 
 def _name_of(item: Changed, operation: str | None) -> str:
-    if operation is not None and operation.partition(".")[0] == item.thing.noun:
+    if operation is not None and operation.partition(".")[0] == item.thing.resource:
         return operation
-    return f"{item.thing.noun}.{item.verb}"
+    return f"{item.thing.resource}.{item.action}"
 
 
 def _thing_of(row: Model) -> OwnThing:

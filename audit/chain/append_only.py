@@ -159,7 +159,7 @@ def deletions_allowed() -> Iterator[None]:
     if not connection.in_atomic_block:
         raise TransactionManagementError("the guard of the operations log is lifted for one transaction only")
     if connection.vendor == "postgresql":
-        lift, restore = (f"ALTER TABLE {TABLE} {verb} TRIGGER audit_no_delete" for verb in ("DISABLE", "ENABLE"))
+        lift, restore = (f"ALTER TABLE {TABLE} {action} TRIGGER audit_no_delete" for action in ("DISABLE", "ENABLE"))
     else:
         lift, restore = "DROP TRIGGER audit_no_delete", _SQLITE_NO_DELETE
     with connection.cursor() as cursor:

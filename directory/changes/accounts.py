@@ -10,27 +10,27 @@ from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 
 
-def propose_enabled(call: Call, *, noun: str, id: UUID, enabled: bool) -> Proposal:
+def propose_enabled(call: Call, *, resource: str, id: UUID, enabled: bool) -> Proposal:
     """Clear or set ACCOUNTDISABLE by compare-and-swap; nothing to do gives a proposal without changes."""
     bit = UserAccountControl.ACCOUNTDISABLE.value
-    return _propose(call, noun, id, {"set_bits": 0 if enabled else bit, "clear_bits": bit})
+    return _propose(call, resource, id, {"set_bits": 0 if enabled else bit, "clear_bits": bit})
 
 
-def propose_unlocked(call: Call, *, noun: str, id: UUID) -> Proposal:
+def propose_unlocked(call: Call, *, resource: str, id: UUID) -> Proposal:
     """Set lockoutTime to 0, which also clears the count of bad passwords ([MS-SAMR] 3.1.1.8.6)."""
-    return _propose(call, noun, id, None)
+    return _propose(call, resource, id, None)
 
 
-def _propose(call: Call, noun: str, id: UUID, bits: dict[str, int] | None) -> Proposal:
+def _propose(call: Call, resource: str, id: UUID, bits: dict[str, int] | None) -> Proposal:
     client = client_of(call)
     schema = client.schema
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
     protected = require_may_write(call, protected=is_protected(client, entry))
     delta = Delta()
     if bits is not None:

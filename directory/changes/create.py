@@ -24,9 +24,9 @@ from directory.policies.password_policy import PolicyReader
 from directory.protection.rules import protects_its_content, require_may_write
 from directory.queries.reading import read_created
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
-from directory.shapes.attribute_updates import Bags, pointer
+from directory.shapes.attribute_updates import AttributeUpdates, pointer
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, kind_of, permission_for
-from directory.shapes.modifications import Step, read_bags, refusal, require_sense, values_of_new
+from directory.shapes.modifications import Step, read_updates, refusal, require_sense, values_of_new
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal, Target, shown_values
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from directory.shapes.value_rules import (
@@ -103,7 +103,7 @@ def propose_create(
     object_class: str,
     name: str,
     parent: Reference,
-    bags: Bags,
+    updates: AttributeUpdates,
     account: NewAccount | None = None,
     group: NewGroup | None = None,
 ) -> Proposal:
@@ -119,7 +119,7 @@ def propose_create(
     kind = kind_of(classes)
     if complaint := refuse_name(name):
         raise refusal(InvalidRequest, "#/name", complaint)
-    steps = read_bags(bags, schema, kind=kind)
+    steps = read_updates(updates, schema, kind=kind)
     require_sense(steps, kind=kind, entry=None)
     new = _Attributes.from_steps(steps, kind)
     named = frozenset(new.values)

@@ -14,7 +14,7 @@ from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import sight_of
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, protected_among, require_may_write
-from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, kind_of, permission_for
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call
@@ -35,7 +35,7 @@ _KIND_IN_WORDS = {
 }
 
 
-def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Proposal:
+def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> Proposal:
     """The end of an object. With `recursive` everything below is checked first, and refused whole.
 
     Raises DeletionProtected for the object or, recursively, for any below it; NotEmpty without `recursive`;
@@ -43,7 +43,7 @@ def propose_delete(call: Call, *, noun: str, id: UUID, recursive: bool) -> Propo
     group that is the primary one of an account.
     """
     client = client_of(call)
-    find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=())
+    find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=())
     # All readable attributes: the record of the deletion is what a restore is refilled from.
     entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
     protected = require_may_write(call, protected=is_protected(client, entry))

@@ -14,7 +14,7 @@ from gateway.core.shapes import parse_guid
 
 PARENT: Final = "parent"
 """The member of bodies that names an object: by UUID, which is an identity already, or by distinguished name."""
-BAGS: Final = ("replace", "add", "remove")
+UPDATES: Final = ("replace", "add", "remove")
 
 
 class ReferenceChanged(Exception):
@@ -73,7 +73,7 @@ def _renamed(schema: Schema, document: Any, renamed: Callable[[str], str]) -> An
     parent = document.get(PARENT)
     if isinstance(parent, str) and parse_guid(parent) is None:
         copy[PARENT] = renamed(parent)
-    for bag in BAGS:
+    for bag in UPDATES:
         if isinstance(document.get(bag), dict):  # the lists of a change of members hold identities
             copy[bag] = {name: _renamed_values(schema, name, values, renamed) for name, values in document[bag].items()}
     return copy

@@ -20,7 +20,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.policies.group_policy import inheritance_warnings
 from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_RESOURCE, Kind, kind_of, permission_for
 from directory.shapes.modifications import refusal
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
@@ -34,7 +34,7 @@ _COUNTED_BELOW = 10_000
 """Objects below are counted up to so many: more is a number nobody needs exactly."""
 
 
-def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Proposal:
+def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> Proposal:
     """Another parent, the same name.
 
     Raises ObjectNotFound for the object and the parent, Forbidden when either or the present parent is outside the
@@ -42,7 +42,7 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
     AlreadyExists, and DirectoryRejected for a parent that holds no such class.
     """
     client = client_of(call)
-    entry, protected = _find(call, id, noun, descriptor=True)
+    entry, protected = _find(call, id, resource, descriptor=True)
     container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
     stays = container.guid.bytes_le in entry.values("parentGUID")
     protected = require_may_write(call, protected=protected or (not stays and protects_its_content(client, container)))
@@ -71,7 +71,7 @@ def propose_move(call: Call, *, noun: str, id: UUID, parent: Reference) -> Propo
     )
 
 
-def propose_rename(call: Call, *, noun: str, id: UUID, name: str) -> Proposal:
+def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposal:
     """Another name, the same parent; one that differs in case only is another.
 
     Raises InvalidRequest for a name that cannot be, ObjectNotFound, Forbidden and AlreadyExists.
@@ -79,7 +79,7 @@ def propose_rename(call: Call, *, noun: str, id: UUID, name: str) -> Proposal:
     if complaint := refuse_name(name):
         raise refusal(InvalidRequest, "#/name", complaint)
     client = client_of(call)
-    entry, protected = _find(call, id, noun)
+    entry, protected = _find(call, id, resource)
     old = DistinguishedName.parse(entry.dn)
     rdn = make_rdn(old.rdn_attribute, name)
     write = None if name == entry.text("name") else Rename(entry.dn, rdn)
@@ -98,12 +98,12 @@ def propose_rename(call: Call, *, noun: str, id: UUID, name: str) -> Proposal:
     )
 
 
-def _find(call: Call, id: UUID, noun: str, *, descriptor: bool = False) -> tuple[Entry, bool]:
+def _find(call: Call, id: UUID, resource: str, *, descriptor: bool = False) -> tuple[Entry, bool]:
     """The object, with its present parent inside the scopes: the base of a scope stays where and what it is.
 
     And whether it is protected, or holds an object that is; Forbidden when the caller may not write such.
     """
-    find_object(call, id, kinds=KINDS_OF_NOUN[noun])
+    find_object(call, id, kinds=KINDS_OF_RESOURCE[resource])
     wanted = (*TARGET_ATTRIBUTES, "parentGUID", "gPOptions", "instanceType")
     client = client_of(call)
     entry = client.read(id, wanted, descriptor=descriptor)

@@ -28,7 +28,7 @@ from directory.policies.password_policy import (
     policy_of,
 )
 from directory.protection.rules import is_protected, require_may_write
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.modifications import Delta
 from directory.shapes.passwords import PasswordReset
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
@@ -45,7 +45,7 @@ _ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
 
 
 def propose_reset(
-    call: Call, *, noun: str, id: UUID, new_password: str | None, must_change: bool, unlock: bool
+    call: Call, *, resource: str, id: UUID, new_password: str | None, must_change: bool, unlock: bool
 ) -> Proposal:
     """Replace the password, and pwdLastSet and lockoutTime as asked, in one modify; None lets one be generated.
 
@@ -55,11 +55,15 @@ def propose_reset(
     """
     client = client_of(call)
     schema = client.schema
+<<<<<<< HEAD
     known = policies_lately_known(client)
     # Then it does not matter which one applies, and the domain controller need not find that out.
     is_acceptable = known is not None and new_password is not None and known.accept(new_password)
     wanted = _ATTRIBUTES if is_acceptable else PASSWORD_ATTRIBUTES
     entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=wanted)
+=======
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=PASSWORD_ATTRIBUTES)
+>>>>>>> main
     protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
     policy = None
@@ -105,7 +109,7 @@ def propose_reset(
     )
 
 
-def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, new: str) -> Proposal:
+def propose_password_change(call: Call, *, resource: str, id: UUID, current: str, new: str) -> Proposal:
     """Delete the present password and add the new one in one modify, as Active Directory has it for a change.
 
     History and minimum age hold. A wrong present password counts towards the account's lock-out (badPwdCount grows by
@@ -116,7 +120,7 @@ def propose_password_change(call: Call, *, noun: str, id: UUID, current: str, ne
     Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
     client = client_of(call)
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=PASSWORD_ATTRIBUTES)
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=PASSWORD_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, entry))
     # A dry run tries nothing, and an approved change was counted when it was asked for.
     if call.directory is not None and call.change_request_id is None and not call.dry_run:

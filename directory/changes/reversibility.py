@@ -40,12 +40,12 @@ _NUL_SIGNS: Final = ("\x00", "\N{SYMBOL FOR NULL}")
 
 def reversible_as(operation: str, changes: Collection[AttributeChange]) -> Reversible:
     """How far a change of this name (`users.update`) can be reverted, by what the log keeps of it."""
-    verb = operation.partition(".")[2]
-    if INVERSES.get(verb) is None or not changes:
+    action = operation.partition(".")[2]
+    if INVERSES.get(action) is None or not changes:
         return Reversible.NONE
-    if verb == "delete":
+    if action == "delete":
         return Reversible.PARTIAL  # never the password, nor what was below
-    if verb != "update":
+    if action != "update":
         return Reversible.FULL
     kept = [can_be_put_back(change) for change in changes]
     if all(kept):

@@ -41,9 +41,9 @@ from directory.protection.rules import is_protected, require_may_write
 from directory.queries.deleted_objects import deleted_at, find_deleted
 from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart
-from directory.shapes.attribute_updates import Bags
+from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.inputs import ChangeMembers
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from gateway.core.call import Call
@@ -51,7 +51,9 @@ from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Id
 
-_NOUN_OF_KIND: Final = {kind.value: noun for noun, kinds in KINDS_OF_NOUN.items() if len(kinds) == 1 for kind in kinds}
+_RESOURCE_OF_KIND: Final = {
+    kind.value: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
+}
 _ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 _SHOWN: Final = 20
 _CONTROL: Final = "userAccountControl"
@@ -98,7 +100,7 @@ def propose_revert(call: Call, record: OperationRecord) -> Proposal:
     if not inverse.permission & call.permissions:
         raise Forbidden
     try:
-        proposal = _PROPOSALS[inverse.verb](call, record, inverse.noun)
+        proposal = _PROPOSALS[inverse.action](call, record, inverse.resource)
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
             raise
@@ -126,17 +128,17 @@ def _inverse_of(record: OperationRecord) -> Operation:
         raise NotRevertible("It changed the gateway's own tables, not the directory.")
     if record.outcome != Outcome.SUCCEEDED:
         raise NotRevertible(_WHY_NOT[Outcome(record.outcome)])
-    verb = INVERSES.get(made.verb)
-    if verb is None:
+    action = INVERSES.get(made.action)
+    if action is None:
         raise NotRevertible("There is no change that would take this one back.")
     if record.target_id is None:
         raise NotRevertible("It is not known which object it made.")
-    noun = made.noun
-    if verb == "restore":
-        noun = "deleted-objects"
-    elif made.verb in ("restore", "enable-accounts", "disable-accounts"):  # named by something else than the object
-        noun = _NOUN_OF_KIND.get(record.target_kind or "", "objects")
-    return find_operation(f"{noun}.{verb}")
+    resource = made.resource
+    if action == "restore":
+        resource = "deleted-objects"
+    elif made.action in ("restore", "enable-accounts", "disable-accounts"):  # named by something else than the object
+        resource = _RESOURCE_OF_KIND.get(record.target_kind or "", "objects")
+    return find_operation(f"{resource}.{action}")
 
 
 def _reason(call: Call, record: OperationRecord) -> str:
@@ -153,7 +155,7 @@ def _means(inverse: Operation) -> str:
 
 def _answer(call: Call, record: OperationRecord, inverse: Operation, proposal: Proposal) -> Reverted:
     answer = proposal.answer()
-    if inverse.verb == "change-members":
+    if inverse.action == "change-members":
         answer = read_changed(call, _target(record))
     return {"reverts": str(record.id), "operation": inverse.name, "object": answer}
 
@@ -215,17 +217,17 @@ def _named_now(
     return replace(change, before=renamed(change.before), after=renamed(change.after)), gone
 
 
-def _require_living(call: Call, record: OperationRecord, noun: str) -> None:
+def _require_living(call: Call, record: OperationRecord, resource: str) -> None:
     try:
-        entry = find_object(call, _target(record), kinds=KINDS_OF_NOUN[noun], attributes=PROTECTION_ATTRIBUTES)
+        entry = find_object(call, _target(record), kinds=KINDS_OF_RESOURCE[resource], attributes=PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
         raise NotRevertible("The object does not exist any more.") from None
     require_may_write(call, protected=is_protected(client_of(call), entry))
 
 
-def _delete(call: Call, record: OperationRecord, noun: str) -> Proposal:
-    _require_living(call, record, noun)
-    return propose_delete(call, noun=noun, id=_target(record), recursive=False)
+def _delete(call: Call, record: OperationRecord, resource: str) -> Proposal:
+    _require_living(call, record, resource)
+    return propose_delete(call, resource=resource, id=_target(record), recursive=False)
 
 
 def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
@@ -243,20 +245,20 @@ def _restore(call: Call, record: OperationRecord, _: str) -> Proposal:
     return propose_restore(call, id=_target(record), parent=None, name=None)
 
 
-def _enable(call: Call, record: OperationRecord, noun: str, *, enabled: bool = True) -> Proposal:
-    _require_living(call, record, noun)
-    proposal = propose_enabled(call, noun=noun, id=_target(record), enabled=enabled)
+def _enable(call: Call, record: OperationRecord, resource: str, *, enabled: bool = True) -> Proposal:
+    _require_living(call, record, resource)
+    proposal = propose_enabled(call, resource=resource, id=_target(record), enabled=enabled)
     _require_unchanged(call, record, proposal, changes_of(record))
     return proposal
 
 
-def _disable(call: Call, record: OperationRecord, noun: str) -> Proposal:
-    return _enable(call, record, noun, enabled=False)
+def _disable(call: Call, record: OperationRecord, resource: str) -> Proposal:
+    return _enable(call, record, resource, enabled=False)
 
 
-def _move(call: Call, record: OperationRecord, noun: str) -> Proposal:
+def _move(call: Call, record: OperationRecord, resource: str) -> Proposal:
     """Back to the container it was in, if it still is in the one it was put in; its name does not matter."""
-    _require_living(call, record, noun)
+    _require_living(call, record, resource)
     change = _change_of_name(record)
     before, after = change.before[0], change.after[0]
     containers = _identities(call, record, [change])
@@ -265,15 +267,15 @@ def _move(call: Call, record: OperationRecord, noun: str) -> Proposal:
     present = find_object(call, _target(record), attributes=("parentGUID",))
     if containers[parent_of(after)].bytes_le not in present.values("parentGUID"):
         raise _drifted(call, [_place(after, present.dn)])
-    return propose_move(call, noun=noun, id=_target(record), parent=containers[parent_of(before)])
+    return propose_move(call, resource=resource, id=_target(record), parent=containers[parent_of(before)])
 
 
-def _rename(call: Call, record: OperationRecord, noun: str) -> Proposal:
+def _rename(call: Call, record: OperationRecord, resource: str) -> Proposal:
     """Back to the name it had, if it still has the one it was given; where it is does not matter."""
-    _require_living(call, record, noun)
+    _require_living(call, record, resource)
     change = _change_of_name(record)
     before, after = DistinguishedName.parse(change.before[0]), DistinguishedName.parse(change.after[0])
-    proposal = propose_rename(call, noun=noun, id=_target(record), name=before.rdn_value)
+    proposal = propose_rename(call, resource=resource, id=_target(record), name=before.rdn_value)
     present = DistinguishedName.parse(proposal.target.distinguished_name)
     if present.rdn_value != after.rdn_value:
         raise _drifted(call, [_place(str(after), str(present))])
@@ -289,9 +291,9 @@ def _place(expected: str, current: str) -> Difference:
     return {"attribute": "distinguishedName", "expected": [expected], "current": [current]}
 
 
-def _change_members(call: Call, record: OperationRecord, noun: str) -> Proposal:
+def _change_members(call: Call, record: OperationRecord, resource: str) -> Proposal:
     """Who was added goes, who was removed comes back, as far as each is still as the change left it."""
-    _require_living(call, record, noun)
+    _require_living(call, record, resource)
     (change,) = changes_of(record)
     (present,) = _present_changes(call, record, [change])
     removed, added = (
@@ -302,8 +304,8 @@ def _change_members(call: Call, record: OperationRecord, noun: str) -> Proposal:
     return _as_far_as_possible(call, record, proposal, [present])
 
 
-def _update(call: Call, record: OperationRecord, noun: str) -> Proposal:
-    _require_living(call, record, noun)
+def _update(call: Call, record: OperationRecord, resource: str) -> Proposal:
+    _require_living(call, record, resource)
     client = client_of(call)
     recorded = changes_of(record)
     wanted = [change for change in recorded if can_be_put_back(change)]
@@ -313,14 +315,14 @@ def _update(call: Call, record: OperationRecord, noun: str) -> Proposal:
     links = [each for each in present if _is_list_of_links(client.schema.attribute(each.change.attribute))]
     others = [each.change for each in present if each not in links]
     account = next((part for part in map(_account_part, others) if part is not None), None)
-    in_bags = [change for change in others if _account_part(change) is None]
-    bags = Bags(
-        replace={change.attribute: list(change.before) for change in in_bags if change.before},
-        clear=[change.attribute for change in in_bags if not change.before],
+    in_updates = [change for change in others if _account_part(change) is None]
+    updates = AttributeUpdates(
+        replace={change.attribute: list(change.before) for change in in_updates if change.before},
+        clear=[change.attribute for change in in_updates if not change.before],
         add={each.change.attribute: list(each.change.before) for each in links if each.change.before},
         remove={each.change.attribute: list(each.change.after) for each in links if each.change.after},
     )
-    proposal = propose_update(call, noun=noun, id=_target(record), bags=bags, account=account)
+    proposal = propose_update(call, resource=resource, id=_target(record), updates=updates, account=account)
     _require_unchanged(call, record, proposal, others)
     left_out = [change.attribute for change in recorded if change not in wanted]
     if left_out:

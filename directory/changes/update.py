@@ -19,13 +19,13 @@ from directory.policies.password_policy import RESULTANT_POLICY, policy_of
 from directory.protection.rules import holds_protected, is_protected, require_may_write
 from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart, GroupPart
-from directory.shapes.attribute_updates import Bags, attribute_names, pointer
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.attribute_updates import AttributeUpdates, attribute_names, pointer
+from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_RESOURCE, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
     append_difference,
     combine,
-    read_bags,
+    read_updates,
     refusal,
     require_sense,
 )
@@ -64,9 +64,9 @@ def target_of(entry: Entry) -> Target:
 def propose_update(
     call: Call,
     *,
-    noun: str,
+    resource: str,
     id: UUID,
-    bags: Bags,
+    updates: AttributeUpdates,
     account: AccountPart | None = None,
     group: GroupPart | None = None,
 ) -> Proposal:
@@ -77,16 +77,16 @@ def propose_update(
     """
     client = client_of(call)
     schema = client.schema
-    kinds = KINDS_OF_NOUN[noun]
-    steps = read_bags(bags, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
-    _require_separate(bags, account, group)
+    kinds = KINDS_OF_RESOURCE[resource]
+    steps = read_updates(updates, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
+    _require_separate(updates, account, group)
 
     wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
     if account is not None and "password_never_expires" in account.model_fields_set:
         wanted.append(RESULTANT_POLICY)
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
-    names = attribute_names(bags)
+    names = attribute_names(updates)
     protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
@@ -164,9 +164,9 @@ def _require_part(fits: bool, member: str) -> None:
         raise refusal(InvalidRequest, pointer(member), f"an object of this kind has no {member}")
 
 
-def _require_separate(bags: Bags, account: AccountPart | None, group: GroupPart | None) -> None:
+def _require_separate(updates: AttributeUpdates, account: AccountPart | None, group: GroupPart | None) -> None:
     """What a part writes is in no bag too. Raises AttributesConflict."""
-    names = attribute_names(bags)
+    names = attribute_names(updates)
     written = {
         "accountexpires": account is not None and "expires_at" in account.model_fields_set,
         "useraccountcontrol": account is not None and "password_never_expires" in account.model_fields_set,

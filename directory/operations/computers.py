@@ -21,7 +21,7 @@ from directory.shapes.inputs import (
     RenameObject,
     UpdateAccount,
 )
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
@@ -52,7 +52,7 @@ def search_computers(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]
 )
 def read_computer_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
     """Look up one computer by distinguished name."""
-    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["computers"], attributes=query.attributes)
+    return read_by_name(call, query.dn, kinds=KINDS_OF_RESOURCE["computers"], attributes=query.attributes)
 
 
 @operation(
@@ -64,7 +64,7 @@ def read_computer_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
 )
 def read_computer(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
     """Read one computer."""
-    return read_record(call, id, kinds=KINDS_OF_NOUN["computers"], attributes=query.attributes)
+    return read_record(call, id, kinds=KINDS_OF_RESOURCE["computers"], attributes=query.attributes)
 
 
 @operation(
@@ -83,7 +83,7 @@ def create_computer(call: Call, *, body: CreateComputer) -> Proposal:
         object_class="computer",
         name=body.name,
         parent=parse_reference(body.parent, pointer="#/parent"),
-        bags=body,
+        updates=body,
         account=NewAccount(
             sam_account_name=body.sam_account_name,
             user_principal_name=body.user_principal_name,
@@ -105,7 +105,7 @@ def create_computer(call: Call, *, body: CreateComputer) -> Proposal:
 )
 def update_computer(call: Call, *, id: UUID, body: UpdateAccount) -> Proposal:
     """Update attributes and account options of a computer, all in one atomic change."""
-    return propose_update(call, noun="computers", id=id, bags=body, account=body.account)
+    return propose_update(call, resource="computers", id=id, updates=body, account=body.account)
 
 
 @operation(
@@ -119,7 +119,7 @@ def update_computer(call: Call, *, id: UUID, body: UpdateAccount) -> Proposal:
 )
 def delete_computer(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete a computer."""
-    return propose_delete(call, noun="computers", id=id, recursive=query.recursive)
+    return propose_delete(call, resource="computers", id=id, recursive=query.recursive)
 
 
 @operation(
@@ -132,7 +132,7 @@ def delete_computer(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
 )
 def enable_computer(call: Call, *, id: UUID) -> Proposal:
     """Enable a computer's account."""
-    return propose_enabled(call, noun="computers", id=id, enabled=True)
+    return propose_enabled(call, resource="computers", id=id, enabled=True)
 
 
 @operation(
@@ -145,7 +145,7 @@ def enable_computer(call: Call, *, id: UUID) -> Proposal:
 )
 def disable_computer(call: Call, *, id: UUID) -> Proposal:
     """Disable a computer's account."""
-    return propose_enabled(call, noun="computers", id=id, enabled=False)
+    return propose_enabled(call, resource="computers", id=id, enabled=False)
 
 
 @operation(
@@ -157,7 +157,7 @@ def disable_computer(call: Call, *, id: UUID) -> Proposal:
 )
 def unlock_computer(call: Call, *, id: UUID) -> Proposal:
     """Unlock a computer's account after too many wrong passwords."""
-    return propose_unlocked(call, noun="computers", id=id)
+    return propose_unlocked(call, resource="computers", id=id)
 
 
 @operation(
@@ -170,7 +170,7 @@ def unlock_computer(call: Call, *, id: UUID) -> Proposal:
 )
 def move_computer(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
     """Move a computer to another parent."""
-    return propose_move(call, noun="computers", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+    return propose_move(call, resource="computers", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
 
 
 @operation(
@@ -187,7 +187,7 @@ def rename_computer(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
     Only the object is renamed: sAMAccountName, dNSHostName and service principal names stay, and the machine keeps
     its name.
     """
-    return propose_rename(call, noun="computers", id=id, name=body.name)
+    return propose_rename(call, resource="computers", id=id, name=body.name)
 
 
 @operation(
@@ -199,4 +199,4 @@ def rename_computer(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
 )
 def list_groups_of_computer(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
     """List the groups a computer belongs to, the primary group included."""
-    return list_groups(call, noun="computers", id=id, query=query)
+    return list_groups(call, resource="computers", id=id, query=query)

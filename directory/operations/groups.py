@@ -22,7 +22,7 @@ from directory.shapes.inputs import (
     RenameObject,
     UpdateGroup,
 )
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
@@ -53,7 +53,7 @@ def search_groups(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
 )
 def read_group_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
     """Look up one group by distinguished name."""
-    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["groups"], attributes=query.attributes)
+    return read_by_name(call, query.dn, kinds=KINDS_OF_RESOURCE["groups"], attributes=query.attributes)
 
 
 @operation(
@@ -61,7 +61,7 @@ def read_group_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
 )
 def read_group(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
     """Read one group."""
-    return read_record(call, id, kinds=KINDS_OF_NOUN["groups"], attributes=query.attributes)
+    return read_record(call, id, kinds=KINDS_OF_RESOURCE["groups"], attributes=query.attributes)
 
 
 @operation(
@@ -80,7 +80,7 @@ def create_group(call: Call, *, body: CreateGroup) -> Proposal:
         object_class="group",
         name=body.name,
         parent=parse_reference(body.parent, pointer="#/parent"),
-        bags=body,
+        updates=body,
         group=NewGroup(
             sam_account_name=body.sam_account_name,
             scope=body.scope,
@@ -101,7 +101,7 @@ def create_group(call: Call, *, body: CreateGroup) -> Proposal:
 )
 def update_group(call: Call, *, id: UUID, body: UpdateGroup) -> Proposal:
     """Update attributes, scope and type of a group, all in one atomic change."""
-    return propose_update(call, noun="groups", id=id, bags=body, group=body.group)
+    return propose_update(call, resource="groups", id=id, updates=body, group=body.group)
 
 
 @operation(
@@ -115,7 +115,7 @@ def update_group(call: Call, *, id: UUID, body: UpdateGroup) -> Proposal:
 )
 def delete_group(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete a group."""
-    return propose_delete(call, noun="groups", id=id, recursive=query.recursive)
+    return propose_delete(call, resource="groups", id=id, recursive=query.recursive)
 
 
 @operation(
@@ -128,7 +128,7 @@ def delete_group(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
 )
 def move_group(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
     """Move a group to another parent."""
-    return propose_move(call, noun="groups", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+    return propose_move(call, resource="groups", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
 
 
 @operation(
@@ -144,7 +144,7 @@ def rename_group(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
 
     Its sAMAccountName stays as it is.
     """
-    return propose_rename(call, noun="groups", id=id, name=body.name)
+    return propose_rename(call, resource="groups", id=id, name=body.name)
 
 
 @operation(
@@ -181,4 +181,4 @@ def change_members_of_group(call: Call, *, id: UUID, body: ChangeMembers) -> Pro
 )
 def list_groups_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
     """List the groups a group belongs to."""
-    return list_groups(call, noun="groups", id=id, query=query)
+    return list_groups(call, resource="groups", id=id, query=query)

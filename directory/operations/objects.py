@@ -19,7 +19,7 @@ from directory.shapes.inputs import (
     RenameObject,
     UpdateObject,
 )
-from directory.shapes.kinds import KINDS_OF_NOUN, permissions_for_any
+from directory.shapes.kinds import KINDS_OF_RESOURCE, permissions_for_any
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
@@ -50,7 +50,7 @@ def search_objects(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
 )
 def read_object_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
     """Look up one object of any class by distinguished name."""
-    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["objects"], attributes=query.attributes)
+    return read_by_name(call, query.dn, kinds=KINDS_OF_RESOURCE["objects"], attributes=query.attributes)
 
 
 @operation(
@@ -58,7 +58,7 @@ def read_object_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
 )
 def read_object(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
     """Read one object of any class."""
-    return read_record(call, id, kinds=KINDS_OF_NOUN["objects"], attributes=query.attributes)
+    return read_record(call, id, kinds=KINDS_OF_RESOURCE["objects"], attributes=query.attributes)
 
 
 @operation(
@@ -76,7 +76,7 @@ def create_object(call: Call, *, body: CreateObject) -> Proposal:
         object_class=body.object_class,
         name=body.name,
         parent=parse_reference(body.parent, pointer="#/parent"),
-        bags=body,
+        updates=body,
     )
 
 
@@ -90,7 +90,7 @@ def create_object(call: Call, *, body: CreateObject) -> Proposal:
 )
 def update_object(call: Call, *, id: UUID, body: UpdateObject) -> Proposal:
     """Update attributes of an object of any class, all in one atomic change."""
-    return propose_update(call, noun="objects", id=id, bags=body, account=body.account, group=body.group)
+    return propose_update(call, resource="objects", id=id, updates=body, account=body.account, group=body.group)
 
 
 @operation(
@@ -103,7 +103,7 @@ def update_object(call: Call, *, id: UUID, body: UpdateObject) -> Proposal:
 )
 def delete_object(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete an object of any class."""
-    return propose_delete(call, noun="objects", id=id, recursive=query.recursive)
+    return propose_delete(call, resource="objects", id=id, recursive=query.recursive)
 
 
 @operation(
@@ -116,7 +116,7 @@ def delete_object(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
 )
 def move_object(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
     """Move an object of any class to another parent."""
-    return propose_move(call, noun="objects", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+    return propose_move(call, resource="objects", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
 
 
 @operation(
@@ -132,4 +132,4 @@ def rename_object(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
 
     The distinguished names of everything below change with it.
     """
-    return propose_rename(call, noun="objects", id=id, name=body.name)
+    return propose_rename(call, resource="objects", id=id, name=body.name)

@@ -19,7 +19,7 @@ from directory.shapes.inputs import (
     RenameObject,
     UpdateOrganizationalUnit,
 )
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
@@ -50,7 +50,7 @@ def search_organizational_units(call: Call, *, query: SearchQuery) -> Page[Direc
 )
 def read_organizational_unit_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
     """Look up one organizational unit by distinguished name."""
-    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["organization-units"], attributes=query.attributes)
+    return read_by_name(call, query.dn, kinds=KINDS_OF_RESOURCE["organization-units"], attributes=query.attributes)
 
 
 @operation(
@@ -62,7 +62,7 @@ def read_organizational_unit_by_dn(call: Call, *, query: ByDnQuery) -> Directory
 )
 def read_organizational_unit(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
     """Read one organizational unit."""
-    return read_record(call, id, kinds=KINDS_OF_NOUN["organization-units"], attributes=query.attributes)
+    return read_record(call, id, kinds=KINDS_OF_RESOURCE["organization-units"], attributes=query.attributes)
 
 
 @operation(
@@ -81,7 +81,7 @@ def create_organizational_unit(call: Call, *, body: CreateOrganizationalUnit) ->
         object_class="organizationalUnit",
         name=body.name,
         parent=parse_reference(body.parent, pointer="#/parent"),
-        bags=body,
+        updates=body,
     )
 
 
@@ -96,7 +96,7 @@ def create_organizational_unit(call: Call, *, body: CreateOrganizationalUnit) ->
 )
 def update_organizational_unit(call: Call, *, id: UUID, body: UpdateOrganizationalUnit) -> Proposal:
     """Update attributes of an organizational unit, all in one atomic change."""
-    return propose_update(call, noun="organization-units", id=id, bags=body)
+    return propose_update(call, resource="organization-units", id=id, updates=body)
 
 
 @operation(
@@ -110,7 +110,7 @@ def update_organizational_unit(call: Call, *, id: UUID, body: UpdateOrganization
 )
 def delete_organizational_unit(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete an organizational unit."""
-    return propose_delete(call, noun="organization-units", id=id, recursive=query.recursive)
+    return propose_delete(call, resource="organization-units", id=id, recursive=query.recursive)
 
 
 @operation(
@@ -124,7 +124,9 @@ def delete_organizational_unit(call: Call, *, id: UUID, query: DeleteQuery) -> P
 )
 def move_organizational_unit(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
     """Move an organizational unit to another parent."""
-    return propose_move(call, noun="organization-units", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+    return propose_move(
+        call, resource="organization-units", id=id, parent=parse_reference(body.parent, pointer="#/parent")
+    )
 
 
 @operation(
@@ -140,4 +142,4 @@ def rename_organizational_unit(call: Call, *, id: UUID, body: RenameObject) -> P
 
     The distinguished names of everything below change with it.
     """
-    return propose_rename(call, noun="organization-units", id=id, name=body.name)
+    return propose_rename(call, resource="organization-units", id=id, name=body.name)

@@ -22,7 +22,7 @@ from directory.shapes.inputs import (
     RenameObject,
     UpdateAccount,
 )
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
@@ -54,7 +54,7 @@ def search_users(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
 )
 def read_user_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
     """Look up one user by distinguished name."""
-    return read_by_name(call, query.dn, kinds=KINDS_OF_NOUN["users"], attributes=query.attributes)
+    return read_by_name(call, query.dn, kinds=KINDS_OF_RESOURCE["users"], attributes=query.attributes)
 
 
 @operation(
@@ -62,7 +62,7 @@ def read_user_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
 )
 def read_user(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
     """Read one user."""
-    return read_record(call, id, kinds=KINDS_OF_NOUN["users"], attributes=query.attributes)
+    return read_record(call, id, kinds=KINDS_OF_RESOURCE["users"], attributes=query.attributes)
 
 
 @operation(
@@ -81,7 +81,7 @@ def create_user(call: Call, *, body: CreateUser) -> Proposal:
         object_class="user",
         name=body.name,
         parent=parse_reference(body.parent, pointer="#/parent"),
-        bags=body,
+        updates=body,
         account=NewAccount(
             sam_account_name=body.sam_account_name,
             user_principal_name=body.user_principal_name,
@@ -103,7 +103,7 @@ def create_user(call: Call, *, body: CreateUser) -> Proposal:
 )
 def update_user(call: Call, *, id: UUID, body: UpdateAccount) -> Proposal:
     """Update attributes and account options of a user, all in one atomic change."""
-    return propose_update(call, noun="users", id=id, bags=body, account=body.account)
+    return propose_update(call, resource="users", id=id, updates=body, account=body.account)
 
 
 @operation(
@@ -117,7 +117,7 @@ def update_user(call: Call, *, id: UUID, body: UpdateAccount) -> Proposal:
 )
 def delete_user(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
     """Delete a user."""
-    return propose_delete(call, noun="users", id=id, recursive=query.recursive)
+    return propose_delete(call, resource="users", id=id, recursive=query.recursive)
 
 
 @operation(
@@ -130,7 +130,7 @@ def delete_user(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
 )
 def enable_user(call: Call, *, id: UUID) -> Proposal:
     """Enable a user's account."""
-    return propose_enabled(call, noun="users", id=id, enabled=True)
+    return propose_enabled(call, resource="users", id=id, enabled=True)
 
 
 @operation(
@@ -143,7 +143,7 @@ def enable_user(call: Call, *, id: UUID) -> Proposal:
 )
 def disable_user(call: Call, *, id: UUID) -> Proposal:
     """Disable a user's account."""
-    return propose_enabled(call, noun="users", id=id, enabled=False)
+    return propose_enabled(call, resource="users", id=id, enabled=False)
 
 
 @operation(
@@ -155,7 +155,7 @@ def disable_user(call: Call, *, id: UUID) -> Proposal:
 )
 def unlock_user(call: Call, *, id: UUID) -> Proposal:
     """Unlock a user's account after too many wrong passwords."""
-    return propose_unlocked(call, noun="users", id=id)
+    return propose_unlocked(call, resource="users", id=id)
 
 
 @operation(
@@ -168,7 +168,7 @@ def unlock_user(call: Call, *, id: UUID) -> Proposal:
 )
 def move_user(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
     """Move a user to another parent."""
-    return propose_move(call, noun="users", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+    return propose_move(call, resource="users", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
 
 
 @operation(
@@ -184,7 +184,7 @@ def rename_user(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
 
     Its sAMAccountName, userPrincipalName and displayName stay as they are.
     """
-    return propose_rename(call, noun="users", id=id, name=body.name)
+    return propose_rename(call, resource="users", id=id, name=body.name)
 
 
 @operation(
@@ -205,7 +205,7 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
     body.require_one_password()
     return propose_reset(
         call,
-        noun="users",
+        resource="users",
         id=id,
         new_password=body.new_password,
         must_change=body.must_change,
@@ -223,7 +223,7 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
 )
 def change_password(call: Call, *, id: UUID, body: ChangePassword) -> Proposal:
     """Change a user's password, knowing the present one; a wrong one counts towards the account's lock-out."""
-    return propose_password_change(call, noun="users", id=id, current=body.current_password, new=body.new_password)
+    return propose_password_change(call, resource="users", id=id, current=body.current_password, new=body.new_password)
 
 
 @operation(
@@ -235,4 +235,4 @@ def change_password(call: Call, *, id: UUID, body: ChangePassword) -> Proposal:
 )
 def list_groups_of_user(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
     """List the groups a user belongs to, the primary group included."""
-    return list_groups(call, noun="users", id=id, query=query)
+    return list_groups(call, resource="users", id=id, query=query)

@@ -194,9 +194,9 @@ def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
 
 def _claims_of_modify(record: OperationRecord, evidence: dict[str, Any], schema: Schema) -> Iterator[Claim]:
     """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
-    for verb, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
+    for action, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
         ids = evidence.get("ids", {})
-        yield from ((verb, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
+        yield from ((action, name.lower(), ids.get(dn, fold(dn))) for name, names in links.items() for dn in names)
     kind = Kind(record.target_kind) if record.target_kind else Kind.OBJECT
     for change in record.changes:
         attribute = schema.attribute(change["attribute"])
@@ -216,8 +216,8 @@ def _is_taken(
 ) -> bool:
     """Whether another record succeeded with what only one can have done."""
     for claim in claims:
-        verb, *what = claim
-        undoing = (_UNDONE_BY.get(verb, ""), *what)
+        action, *what = claim
+        undoing = (_UNDONE_BY.get(action, ""), *what)
         done = []
         for other in succeeded:
             others_claims = _claims(other, schema)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from directory.ldap import And, BitAnd, Client, DomainRid, Equals, Filter, Not, Or, Present, UserAccountControl
 from directory.ldap.codecs import text_to_sid
 from directory.security.principals import domain_sid
-from directory.shapes.kinds import FILTER_OF_NOUN, Kind
+from directory.shapes.kinds import FILTER_OF_RESOURCE, Kind
 
 CONTROL = "userAccountControl"
 
@@ -25,7 +25,7 @@ def user_accounts(client: Client) -> Filter:
     msDS-SecondaryKrbTgtNumber).
     """
     return And(
-        FILTER_OF_NOUN["users"],
+        FILTER_OF_RESOURCE["users"],
         Not(BitAnd(CONTROL, UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT)),
         Not(Equals("objectSid", text_to_sid(f"{domain_sid(client)}-{DomainRid.KRBTGT}"))),
         Not(Present("msDS-SecondaryKrbTgtNumber")),
@@ -36,7 +36,7 @@ def accounts_of(client: Client, kinds: Collection[Kind]) -> Filter:
     """The accounts of these kinds."""
     filters: dict[Kind, Filter] = {
         Kind.USER: user_accounts(client),
-        Kind.COMPUTER: FILTER_OF_NOUN["computers"],
+        Kind.COMPUTER: FILTER_OF_RESOURCE["computers"],
         Kind.SERVICE_ACCOUNT: Or(MANAGED, GROUP_MANAGED, DELEGATED_MANAGED),
     }
     return Or(*(filters[kind] for kind in dict.fromkeys(kinds)))

@@ -1,7 +1,8 @@
 """The test of a connection: what each server answers, and what the gateway's own account may do there."""
 
 from dataclasses import replace
-from typing import TypedDict
+
+from typing_extensions import TypedDict
 
 from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, check_server
 from directory.lookup.connection import server_settings

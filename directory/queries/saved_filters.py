@@ -20,7 +20,7 @@ from directory.queries.searches.filter_input import read_filter
 from directory.queries.searches.filter_scoping import scope_filter
 from directory.queries.searches.search import SearchQuery
 from directory.shapes.attribute_updates import pointer
-from directory.shapes.kinds import KINDS_OF_NOUN
+from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.record import select
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, NotFound
@@ -32,7 +32,7 @@ SearchedKind = Literal[
 ]  # fmt: skip
 """What is searched, as a path calls it or as a record's `kind` does. `object` is any class, as `objects` is."""
 
-_NOUN_OF_KIND = {
+_RESOURCE_OF_KIND = {
     "user": "users",
     "group": "groups",
     "computer": "computers",
@@ -57,9 +57,9 @@ def find_filter(call: Call, id: UUID) -> SavedFilter:
     return row
 
 
-def noun_of(kind: str) -> str:
+def resource_of(kind: str) -> str:
     """The path whose search finds objects of this kind."""
-    return _NOUN_OF_KIND.get(kind, kind)
+    return _RESOURCE_OF_KIND.get(kind, kind)
 
 
 def require_filter(call: Call, text: str) -> None:
@@ -77,7 +77,7 @@ def require_attributes(call: Call, names: Sequence[str]) -> None:
     """Refuse attributes that the caller could not see. Raises AttributeUnknown or AttributeNotReadable."""
     with _naming("attributes"):
         confidential = may_see_confidential(call)
-        select(client_of(call).schema, names, KINDS_OF_NOUN["objects"], confidential=confidential)
+        select(client_of(call).schema, names, KINDS_OF_RESOURCE["objects"], confidential=confidential)
 
 
 def find_given_base(call: Call, text: str) -> Entry:
@@ -95,7 +95,7 @@ def names_of_bases(call: Call, rows: Iterable[SavedFilter]) -> dict[UUID, str]:
 
 def search_of(row: SavedFilter) -> Search:
     """The search of the filter's kind. Its name is the revision's own, and so are the cursors made by it."""
-    return replace(SEARCHES[noun_of(row.kind)], name=f"saved filter {row.id} revision {row.revision}")
+    return replace(SEARCHES[resource_of(row.kind)], name=f"saved filter {row.id} revision {row.revision}")
 
 
 def query_of(row: SavedFilter, page: PageQuery, *, sort: str | None) -> SearchQuery:

@@ -53,7 +53,7 @@ def find_abandoned() -> list[UUID]:
     return list(oldest.values())
 
 
-def work_off(connection_id: UUID, *, call_for: CallFor, people_above: PeopleAboveCaller) -> None:
+def run_pending(connection_id: UUID, *, call_for: CallFor, people_above: PeopleAboveCaller) -> None:
     """Do the directory's open runs, oldest first, unless another worker does them.
 
     Who finds the lease taken may go: its holder looks for runs once more after giving it back.

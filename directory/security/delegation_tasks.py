@@ -137,7 +137,7 @@ _OF_CHILDREN = AccessMask.CREATE_CHILD | AccessMask.DELETE_CHILD
 _OF_PROPERTIES = AccessMask.READ_PROPERTY | AccessMask.WRITE_PROPERTY
 _CONFINABLE = (_OF_CHILDREN, _OF_PROPERTIES, AccessMask.CONTROL_ACCESS, AccessMask.SELF_WRITE)
 _PROPERTIES = (Subject.ATTRIBUTE, Subject.PROPERTY_SET)
-_CHILD_VERBS = {
+_CHILD_ACTIONS = {
     AccessMask.CREATE_CHILD: "Create",
     AccessMask.DELETE_CHILD: "Delete",
     _OF_CHILDREN: "Create and delete",
@@ -217,8 +217,8 @@ def _own_name(meaning: ObjectType, rights: AccessMask) -> str:
     if meaning.name is None:
         return CUSTOM
     if meaning.subject is Subject.CLASS:
-        verb = _CHILD_VERBS.get(rights & _OF_CHILDREN)
-        return f"{verb} {_plural(meaning.name)}" if verb else CUSTOM
+        action = _CHILD_ACTIONS.get(rights & _OF_CHILDREN)
+        return f"{action} {_plural(meaning.name)}" if action else CUSTOM
     if meaning.subject in _PROPERTIES:
         return f"{'Write' if AccessMask.WRITE_PROPERTY in rights else 'Read'} {meaning.name}"
     return meaning.name.replace("-", " ")

@@ -36,34 +36,34 @@ Values = Annotated[
     BeforeValidator(_as_list),
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
-Bag = dict[str, Values]
+AttributeUpdate = dict[str, Values]
 
 
-class Bags(Part):
+class AttributeUpdates(Part):
     """The bags of a write. An attribute in `replace` or `clear` may be in no other."""
 
-    replace: Annotated[Bag, Field(description="Attributes that shall have exactly these values.")] = {}
-    add: Annotated[Bag, Field(description="Values to add; one that is present already is no change.")] = {}
-    remove: Annotated[Bag, Field(description="Values to remove; one that is absent is no change.")] = {}
+    replace: Annotated[AttributeUpdate, Field(description="Attributes that shall have exactly these values.")] = {}
+    add: Annotated[AttributeUpdate, Field(description="Values to add; one that is present already is no change.")] = {}
+    remove: Annotated[AttributeUpdate, Field(description="Values to remove; one that is absent is no change.")] = {}
     clear: Annotated[list[str], Field(description="Attributes that shall have no value.")] = []
 
 
-class CreateBags(Bags):
+class CreateAttributes(AttributeUpdates):
     """The bags of a new object: `replace` and `add` mean the same, the others have no meaning."""
 
-    remove: Annotated[Bag, BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = {}
+    remove: Annotated[AttributeUpdate, BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = {}
     clear: Annotated[list[str], BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = []
 
 
-def named_bags(bags: Bags) -> Iterator[tuple[str, Bag]]:
+def named_updates(updates: AttributeUpdates) -> Iterator[tuple[str, AttributeUpdate]]:
     """The bags that hold values, each with its name."""
-    yield from (("replace", bags.replace), ("add", bags.add), ("remove", bags.remove))
+    yield from (("replace", updates.replace), ("add", updates.add), ("remove", updates.remove))
 
 
-def attribute_names(bags: Bags) -> frozenset[str]:
+def attribute_names(updates: AttributeUpdates) -> frozenset[str]:
     """All attribute names of all bags, in lower case: a name counts once however it is written."""
-    return frozenset(name.lower() for _, bag in named_bags(bags) for name in bag) | {
-        name.lower() for name in bags.clear
+    return frozenset(name.lower() for _, bag in named_updates(updates) for name in bag) | {
+        name.lower() for name in updates.clear
     }
 
 
@@ -72,21 +72,21 @@ def pointer(*parts: str) -> str:
     return "#" + "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
 
 
-def check_limits(bags: Bags) -> None:
+def check_limits(updates: AttributeUpdates) -> None:
     """Refuse more names, values or bytes than a write may carry, before anything reaches the directory.
 
     Raises AttributesTooMany, TooManyValues or ValueTooLong; exactly the limit passes. A value is measured in bytes of
     UTF-8 as sent, so binary values by their base64.
     """
-    names = attribute_names(bags)
+    names = attribute_names(updates)
     if len(names) > MAX_NAMES:
         raise errors.AttributesTooMany(
             f"{len(names)} different attributes are named; at most {MAX_NAMES} may be.", maxAttributes=MAX_NAMES
         )
-    for bag_name, bag in named_bags(bags):
+    for update_name, bag in named_updates(updates):
         counts: dict[str, int] = {}
         for name, values in bag.items():
-            where = pointer(bag_name, name)
+            where = pointer(update_name, name)
             counts[name.lower()] = counts.get(name.lower(), 0) + len(values)
             if counts[name.lower()] > MAX_VALUES:
                 detail = f"more than {MAX_VALUES} values for one attribute"
@@ -104,30 +104,33 @@ def check_limits(bags: Bags) -> None:
                 )
 
 
-def require_consistency(bags: Bags) -> None:
+def require_consistency(updates: AttributeUpdates) -> None:
     """Refuse bags that contradict each other. Raises AttributesConflict.
 
     An attribute that is replaced or cleared is in no other bag and written in one way only; a value is not both added
     and removed.
     """
     seen: dict[str, str] = {}
-    for bag_name, bag in (("replace", list(bags.replace)), ("clear", sorted({name.lower() for name in bags.clear}))):
+    for update_name, bag in (
+        ("replace", list(updates.replace)),
+        ("clear", sorted({name.lower() for name in updates.clear})),
+    ):
         for name in bag:
             if name.lower() in seen:
-                raise _conflict(bag_name, name, f"is also in {seen[name.lower()]}")
-            seen[name.lower()] = bag_name
-    for bag_name, names in (("add", bags.add), ("remove", bags.remove)):
+                raise _conflict(update_name, name, f"is also in {seen[name.lower()]}")
+            seen[name.lower()] = update_name
+    for update_name, names in (("add", updates.add), ("remove", updates.remove)):
         for name in names:
             if name.lower() in seen:
-                raise _conflict(bag_name, name, f"is also in {seen[name.lower()]}")
-    removed = {(name.lower(), value) for name, values in bags.remove.items() for value in values}
-    for name, values in bags.add.items():
+                raise _conflict(update_name, name, f"is also in {seen[name.lower()]}")
+    removed = {(name.lower(), value) for name, values in updates.remove.items() for value in values}
+    for name, values in updates.add.items():
         if any((name.lower(), value) in removed for value in values):
             raise _conflict("add", name, "the same value is added and removed")
 
 
-def _conflict(bag_name: str, name: str, detail: str) -> errors.AttributesConflict:
+def _conflict(update_name: str, name: str, detail: str) -> errors.AttributesConflict:
     return errors.AttributesConflict(
         f"{name}: {detail}",
-        errors=[FieldError(errors.AttributesConflict.code, detail, pointer=pointer(bag_name, name))],
+        errors=[FieldError(errors.AttributesConflict.code, detail, pointer=pointer(update_name, name))],
     )

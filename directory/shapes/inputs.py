@@ -1,11 +1,11 @@
-"""Input shapes that the nouns share: queries of reads and deletes, bodies of creates and updates."""
+"""Input shapes that the resources share: queries of reads and deletes, bodies of creates and updates."""
 
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
 from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
-from directory.shapes.attribute_updates import Bags, CreateBags
+from directory.shapes.attribute_updates import AttributeUpdates, CreateAttributes
 from gateway.core.shapes import Body, CommaList, Flag, Guid, Query
 
 
@@ -30,7 +30,7 @@ Name = Annotated[str, Field(min_length=1, description="The object's name in its 
 Parent = Annotated[str, Field(min_length=1, description="The container: UUID or distinguished name.")]
 
 
-class CreateObject(CreateBags):
+class CreateObject(CreateAttributes):
     model_config = example(name="Printers", parent="DC=corp,DC=example,DC=com", objectClass="container")
 
     name: Name
@@ -38,7 +38,7 @@ class CreateObject(CreateBags):
     object_class: Annotated[str, Field(min_length=1, description="One structural class of the directory's schema.")]
 
 
-class CreateOrganizationalUnit(CreateBags):
+class CreateOrganizationalUnit(CreateAttributes):
     model_config = example(
         name="Analysis", parent="OU=Staff,DC=corp,DC=example,DC=com", replace={"description": "Engines and numbers"}
     )
@@ -47,7 +47,7 @@ class CreateOrganizationalUnit(CreateBags):
     parent: Parent
 
 
-class CreateGroup(CreateBags):
+class CreateGroup(CreateAttributes):
     model_config = example(
         name="Analysts", parent="OU=Groups,DC=corp,DC=example,DC=com", scope="global", type="security"
     )
@@ -59,7 +59,7 @@ class CreateGroup(CreateBags):
     type: GroupCategory = "security"
 
 
-class _CreateAccount(CreateBags):
+class _CreateAccount(CreateAttributes):
     name: Name
     parent: Parent
     sam_account_name: Annotated[str | None, Field(description="Default: the name.")] = None
@@ -90,11 +90,11 @@ class CreateComputer(_CreateAccount):
     )
 
 
-class UpdateOrganizationalUnit(Bags):
+class UpdateOrganizationalUnit(AttributeUpdates):
     model_config = example(replace={"description": "Engines and numbers"}, clear=["street"])
 
 
-class UpdateAccount(Bags):
+class UpdateAccount(AttributeUpdates):
     model_config = example(
         replace={"title": "Countess"},
         add={"otherTelephone": ["+44 20 7946 0001"]},
@@ -106,13 +106,13 @@ class UpdateAccount(Bags):
     account: AccountPart | None = None
 
 
-class UpdateGroup(Bags):
+class UpdateGroup(AttributeUpdates):
     model_config = example(replace={"description": "Who runs the engine"}, group={"scope": "universal"})
 
     group: GroupPart | None = None
 
 
-class UpdateObject(Bags):
+class UpdateObject(AttributeUpdates):
     model_config = example(replace={"description": "Kept for the auditors"})
 
     account: AccountPart | None = None

@@ -37,7 +37,7 @@ _KIND_OF_CLASS = (
     ("contact", Kind.CONTACT),
 )
 
-KINDS_OF_NOUN: dict[str, frozenset[Kind]] = {
+KINDS_OF_RESOURCE: dict[str, frozenset[Kind]] = {
     "users": frozenset({Kind.USER}),
     "groups": frozenset({Kind.GROUP}),
     "computers": frozenset({Kind.COMPUTER}),
@@ -46,7 +46,7 @@ KINDS_OF_NOUN: dict[str, frozenset[Kind]] = {
 }
 """Which kinds the objects under a path may be of."""
 
-FILTER_OF_NOUN: dict[str, Filter] = {
+FILTER_OF_RESOURCE: dict[str, Filter] = {
     "users": And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer"))),
     "groups": Equals("objectClass", "group"),
     # By category, not by leaving out the classes of service accounts: Windows has no answer to `objectClass` of a class
@@ -74,14 +74,14 @@ def kind_of(object_classes: Iterable[str]) -> Kind:
     return Kind.CONTAINER if names and names[-1] == "container" else Kind.OBJECT
 
 
-def permission_for(verb: str, kind: Kind) -> str:
+def permission_for(action: str, kind: Kind) -> str:
     """The permission to `create`, `update` or `delete` an object of a kind; kinds without their own count as object."""
-    return f"directory.{verb}_{_PERMISSION_SUFFIX.get(kind, 'object')}"
+    return f"directory.{action}_{_PERMISSION_SUFFIX.get(kind, 'object')}"
 
 
-def permissions_for_any(verb: str) -> frozenset[str]:
+def permissions_for_any(action: str) -> frozenset[str]:
     """The permissions of which one admits to a path that holds every kind; the object's own kind decides then."""
-    return frozenset(permission_for(verb, kind) for kind in Kind)
+    return frozenset(permission_for(action, kind) for kind in Kind)
 
 
 _NAMING = frozenset({"displayName", "description"})

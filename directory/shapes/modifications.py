@@ -13,7 +13,7 @@ from directory.ldap.comparison import comparable, fold
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue as UnfitValue
 from directory.ldap.schema import AttributeType, Syntax
-from directory.shapes.attribute_updates import Bags, named_bags, pointer, require_consistency
+from directory.shapes.attribute_updates import AttributeUpdates, named_updates, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AttributeChange, shown_values
 from directory.shapes.value_rules import (
@@ -60,23 +60,23 @@ class Delta:
     values: dict[str, tuple[Sequence[bytes], Sequence[bytes]]] = field(default_factory=dict)
 
 
-def read_bags(bags: Bags, schema: Schema, *, kind: Kind) -> list[Step]:
+def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind) -> list[Step]:
     """Check bags against the schema and encode their values; no object needs to be read for it.
 
     Raises AttributesConflict, AttributeUnknown, AttributeNotWritable, AttributeSingleValued or InvalidValue, each
     naming the member of the body.
     """
-    require_consistency(bags)
+    require_consistency(updates)
     steps = []
-    for bag_name, bag in named_bags(bags):
+    for update_name, bag in named_updates(updates):
         for name, values in bag.items():
-            where = pointer(bag_name, name)
+            where = pointer(update_name, name)
             attribute = _writable(schema, name, where, kind)
             encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
-            if bag_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
+            if update_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
                 raise refusal(errors.AttributeSingleValued, where, f"{attribute.name} can have one value only")
-            steps.append(Step(bag_name, attribute, encoded, where))
-    for index, name in enumerate(bags.clear):
+            steps.append(Step(update_name, attribute, encoded, where))
+    for index, name in enumerate(updates.clear):
         where = pointer("clear", str(index))
         steps.append(Step("replace", _writable(schema, name, where, kind), (), where))
     return steps

@@ -48,9 +48,9 @@ HTTP_SURFACES = frozenset({Surface.API, Surface.REST})
 class Operation:
     """One thing the gateway can do.
 
-    `name` is `<noun>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the caller
-    if any of its members is held (what the target itself asks for is the proposal's business); `risk` is the least
-    risk of a change; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
+    `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the
+    caller if any of its members is held (what the target itself asks for is the proposal's business); `risk` is the
+    least risk of a change; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
     """
 
     name: str
@@ -75,11 +75,11 @@ class Operation:
         return self.route.split(" ", 1)[1]
 
     @property
-    def noun(self) -> str:
+    def resource(self) -> str:
         return self.name.partition(".")[0]
 
     @property
-    def verb(self) -> str:
+    def action(self) -> str:
         return self.name.partition(".")[2]
 
     @property
@@ -102,7 +102,7 @@ class Operation:
         """The status of success: 204 without an answer, 201 for a creation, else 200."""
         if self.output is None:
             return 204
-        return 201 if self.verb.startswith("create") else 200
+        return 201 if self.action.startswith("create") else 200
 
     @property
     def summary(self) -> str:

@@ -16,13 +16,13 @@ def version_of(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:20]
 
 
-def lock_record(noun: str, id: Any) -> None:
+def lock_record(resource: str, id: Any) -> None:
     """Let changes of one record go one after another: whoever comes second waits for the first one's transaction.
 
     A lock of its own, since a record may stand in several tables. SQLite has one writer at a time anyway.
     """
     if connection.vendor != "postgresql":
         return
-    number = int.from_bytes(hashlib.sha256(f"{noun} {id}".encode()).digest()[:8], "big", signed=True)
+    number = int.from_bytes(hashlib.sha256(f"{resource} {id}".encode()).digest()[:8], "big", signed=True)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])

@@ -60,7 +60,7 @@ def take_sign_back(name: str) -> None:
     _redis(settings.REDIS_URL).zrem(_SIGNS, name)
 
 
-class SignsOfLife(bootsteps.StartStopStep):
+class Heartbeats(bootsteps.StartStopStep):
     """Lets a worker give signs from when it takes tasks until it ends or loses its broker."""
 
     requires = ("celery.worker.consumer.tasks:Tasks",)

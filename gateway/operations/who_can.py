@@ -18,7 +18,7 @@ from approvals.supervision import must_wait
 from directory.ldap import Entry
 from directory.lookup.access import client_of, find_object, is_within_any
 from directory.protection.rules import holds_protected, is_protected
-from directory.shapes.kinds import KINDS_OF_NOUN, Kind, kind_of, permission_for
+from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, kind_of, permission_for
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call, SupervisionLevel, Surface
 from gateway.core.errors import FieldError, Forbidden, InvalidRequest
@@ -29,7 +29,9 @@ from keys.models import ApiKey, Person
 from keys.permissions.assignable import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
 
-_NOUN_OF_KIND: Final = {kind: noun for noun, kinds in KINDS_OF_NOUN.items() if len(kinds) == 1 for kind in kinds}
+_RESOURCE_OF_KIND: Final = {
+    kind: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
+}
 _WITH_ALL_BELOW: Final = frozenset({"delete", "move", "rename"})
 """What is done to a container is done to what it holds."""
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
@@ -75,18 +77,18 @@ class _Action:
             return None
         is_change = self.operation.effect is Effect.CHANGE
         held = is_change and must_wait(level, self.risk)
-        return {"action": self.operation.verb, "operation": self.operation.name, "held": held}
+        return {"action": self.operation.action, "operation": self.operation.name, "held": held}
 
 
-def _list_who_can(call: Call, noun: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
+def _list_who_can(call: Call, resource: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
     if not call.permissions >= _NEEDED:
         raise Forbidden
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
     actions = list(_actions_on(call, entry))
     if query.action is not None:
-        named = [action for action in actions if action.operation.verb == query.action]
+        named = [action for action in actions if action.operation.action == query.action]
         if not named:
-            detail = f"must be one of {', '.join(sorted(action.operation.verb for action in actions))}"
+            detail = f"must be one of {', '.join(sorted(action.operation.action for action in actions))}"
             raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="action")])
         actions = named
     found = [*_keys(call, entry, actions), *_people(call, actions)]
@@ -112,25 +114,25 @@ def _page(call: Call, query: WhoCanQuery, found: Sequence[WhoCan], *, bound_to: 
 def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
     """What the registry has for an object of this kind, with what its protection asks for."""
     client, kind = client_of(call), kind_of(entry.object_classes)
-    noun = _NOUN_OF_KIND.get(kind, "objects")
+    resource = _RESOURCE_OF_KIND.get(kind, "objects")
     protected = is_protected(client, entry)
     holds = protected or holds_protected(client, entry.dn)
     for item in operations():
-        is_read = item.name == f"{noun}.read"
-        if item.noun != noun or not (is_read or (item.effect is Effect.CHANGE and "{id}" in item.path)):
+        is_read = item.name == f"{resource}.read"
+        if item.resource != resource or not (is_read or (item.effect is Effect.CHANGE and "{id}" in item.path)):
             continue
         needs, risk = _needs(item, kind), item.risk
-        if not is_read and (holds if item.verb in _WITH_ALL_BELOW else protected):
+        if not is_read and (holds if item.action in _WITH_ALL_BELOW else protected):
             needs, risk = needs | {"directory.manage_protected"}, Risk.SECURITY
         yield _Action(item, needs, risk)
 
 
 def _needs(item: Operation, kind: Kind) -> frozenset[str]:
     """The permission that admits to an operation; of several the one of the object's own kind."""
-    own = {permission_for(verb, kind) for verb in ("create", "update", "delete")}
+    own = {permission_for(action, kind) for action in ("create", "update", "delete")}
     needs = item.permission if len(item.permission) == 1 else item.permission & own
-    if item.verb.endswith("-accounts"):  # a run needs what the change of each account needs
-        needs |= {f"directory.{item.verb.removesuffix('-accounts')}_account"}
+    if item.action.endswith("-accounts"):  # a run needs what the change of each account needs
+        needs |= {f"directory.{item.action.removesuffix('-accounts')}_account"}
     return needs
 
 
@@ -199,18 +201,18 @@ def _possible(
     return [action for action in found if action is not None]
 
 
-def _declare(noun: str) -> None:
+def _declare(resource: str) -> None:
     def list_who_can(call: Call, *, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
         """List the keys and people who can do something to this object, what, and whether it would be held.
 
         Needs `directory.read_object` and `keys.view_person` besides. A key's allowed addresses are not considered, nor
         what single values of a change ask for besides.
         """
-        return _list_who_can(call, noun, id, query)
+        return _list_who_can(call, resource, id, query)
 
     declare: Callable[[Any], Any] = operation(
-        f"{noun}.who-can",
-        f"GET ad/{noun}/{{id}}/who-can",
+        f"{resource}.who-can",
+        f"GET ad/{resource}/{{id}}/who-can",
         permission="keys.view_apikey",
         rate=RateCategory.DIRECTORY_SEARCH,
         query=WhoCanQuery,
@@ -220,5 +222,5 @@ def _declare(noun: str) -> None:
     declare(list_who_can)
 
 
-for _noun in KINDS_OF_NOUN:
-    _declare(_noun)
+for _resource in KINDS_OF_RESOURCE:
+    _declare(_resource)

@@ -34,7 +34,7 @@ class Batch(Body):
 
 def path_of(operation: Operation) -> str:
     """The path of an operation's batches, below the surface's prefix."""
-    return f"ad/{operation.noun}/batch/{operation.verb}"
+    return f"ad/{operation.resource}/batch/{operation.action}"
 
 
 @cache
@@ -87,7 +87,7 @@ def item_shape(operation: Operation) -> type[Body]:
     members["if_match"] = (str | None, Field(None, description=meaning))
     named = dict.fromkeys(_arguments(operation), "4fae3d03-85d3-4ed8-a8aa-cb126df8b414")
     return create_model(
-        (base.__name__ if operation.body else operation.verb.capitalize()) + "Item",
+        (base.__name__ if operation.body else operation.action.capitalize()) + "Item",
         __base__=base,
         __doc__="One item of a batch: the body of the single call, and what that has in its path and headers.",
         __cls_kwargs__={"json_schema_extra": {"examples": [named | example for example in _examples(base)]}},

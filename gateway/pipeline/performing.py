@@ -50,7 +50,7 @@ def administer(
     operation: Operation, call: Call, accepted: Accepted, *, approved_by: str | None = None
 ) -> tuple[Any, list[Changed]]:
     """Change the gateway's own tables and record it, in one commit; the answer, and what became different."""
-    thing, id = find_thing(operation.noun), accepted.given.get("id")
+    thing, id = find_thing(operation.resource), accepted.given.get("id")
     with recorded(call, operation=operation.name, approved_by=approved_by) as administration:
         if id is not None:
             administration.watch(thing, id, with_dependents=operation.method == "DELETE")
@@ -67,10 +67,10 @@ def require_version(operation: Operation, call: Call, id: UUID | None) -> None:
     The version is the one that reading it shows. A record without one, or one still to be made, is never the one meant.
     """
     if id is not None:
-        lock_record(operation.noun, id)
+        lock_record(operation.resource, id)
     if call.if_match is None or "*" in call.if_match:
         return
-    record = find_operation(f"{operation.noun}.read").function(call, id=id) if id is not None else {}
+    record = find_operation(f"{operation.resource}.read").function(call, id=id) if id is not None else {}
     if record.get("version") not in call.if_match:
         raise directory_errors.VersionMismatch
 
@@ -90,7 +90,7 @@ def _hold_access(operation: Operation, call: Call, accepted: Accepted, refusal: 
         log.record_queued(
             call,
             operation=operation.name,
-            target=log.TargetRef(id=change_request.target_id, kind=made.thing.noun, distinguished_name=made.name),
+            target=log.TargetRef(id=change_request.target_id, kind=made.thing.resource, distinguished_name=made.name),
             changes=made.changes,
             change_request_id=change_request.id,
             raised_access=refusal.reasons,

@@ -17,7 +17,7 @@ from directory.changes.input_references import resolve_input
 from directory.lookup.access import client_of
 from directory.lookup.visibility import sight_of
 from directory.protection.reasons import why_protected
-from directory.shapes.attribute_updates import Bags, check_limits
+from directory.shapes.attribute_updates import AttributeUpdates, check_limits
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError, NotFound
@@ -119,7 +119,7 @@ def validate(operation: Operation, call: Call, inputs: Inputs) -> tuple[Accepted
         given["query"] = parameters
     if operation.body is not None:
         given["body"] = load_body(operation.body, {} if document is None else document)
-        if isinstance(given["body"], Bags):
+        if isinstance(given["body"], AttributeUpdates):
             check_limits(given["body"])
     return Accepted(given=given, arguments=dict(inputs.arguments), query=query, document=document), call
 

@@ -60,11 +60,11 @@ def target_of(result: Any, arguments: Mapping[str, str], operation: Operation) -
 
 
 def target_named(operation: Operation, text: str | None) -> log.TargetRef | None:
-    """What was named by its identifier alone: a directory object, or a thing of the gateway's own by its noun."""
+    """What was named by its identifier alone: a directory object, or a thing of the gateway's own by its resource."""
     named = parse_guid(text or "") if operation.on_directory else None
     if named is None:
         return None
-    return log.TargetRef(id=named, kind="" if operation.names_object else operation.noun, distinguished_name="")
+    return log.TargetRef(id=named, kind="" if operation.names_object else operation.resource, distinguished_name="")
 
 
 def record_refusal(operation: Operation, call: Call, arguments: Mapping[str, str], code: str) -> None:

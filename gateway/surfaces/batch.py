@@ -86,7 +86,7 @@ class BatchSchema(OperationSchema):
         of_single_calls = ("201", "202", "204", "404", "412", "502", "504")
         return {
             **described,
-            "operationId": f"{operation.noun}.batch-{operation.verb}",
+            "operationId": f"{operation.resource}.batch-{operation.action}",
             "summary": f"Many in one request: {operation.summary[:1].lower()}{operation.summary[1:]}",
             "description": "Each item is a change of its own, with its own checks, hold, log record and result.\n\n"
             + described["description"],

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.models import KeptAnswer
+from gateway.models import IdempotencyRecord
 from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, may_have_changed_something
 from gateway.surfaces.leases import LEASE, renewal
 
@@ -77,13 +77,13 @@ def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[C
     return response
 
 
-def _end(claim: KeptAnswer, response: HttpResponse | None) -> None:
+def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
     """Keep the final answer, or give the key back when there is none.
 
     After a request that may have changed something all the same, its retry has to know it. Never raises for the
     database: what was done is done, and the caller must hear so. The claim then runs out as that of a killed request.
     """
-    mine = KeptAnswer.objects.filter(pk=claim.pk, status=None)
+    mine = IdempotencyRecord.objects.filter(pk=claim.pk, status=None)
     for is_last_attempt in (False, True):
         try:
             if response is None:
@@ -105,16 +105,16 @@ def _end(claim: KeptAnswer, response: HttpResponse | None) -> None:
 
 def forget_old_answers() -> None:
     """Remove answers older than 24 hours."""
-    KeptAnswer.objects.filter(created_at__lt=timezone.now() - KEPT_FOR).delete()
+    IdempotencyRecord.objects.filter(created_at__lt=timezone.now() - KEPT_FOR).delete()
 
 
-def _claim(call: Call, key: str, fingerprint: str) -> KeptAnswer:
+def _claim(call: Call, key: str, fingerprint: str) -> IdempotencyRecord:
     """A new claim, or the finished answer of an earlier one.
 
     That of a killed request is taken over when the operations log knows what became of it.
     """
     now, credential_id = timezone.now(), call.credential.id
-    mine = KeptAnswer(
+    mine = IdempotencyRecord(
         credential_id=credential_id,
         key=key,
         fingerprint=fingerprint,
@@ -127,7 +127,7 @@ def _claim(call: Call, key: str, fingerprint: str) -> KeptAnswer:
             with transaction.atomic():
                 mine.save(force_insert=True)
         except IntegrityError:
-            earlier = KeptAnswer.objects.filter(credential_id=credential_id, key=key).first()
+            earlier = IdempotencyRecord.objects.filter(credential_id=credential_id, key=key).first()
         else:
             return mine
         if earlier is None:
@@ -140,7 +140,7 @@ def _claim(call: Call, key: str, fingerprint: str) -> KeptAnswer:
         if not is_old and (earlier.lease_until >= now or is_unsettled(credential_id, earlier.request_ids)):
             break
         mine.request_ids = [call.request_id] if is_old else [*earlier.request_ids, call.request_id]
-        KeptAnswer.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
+        IdempotencyRecord.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
     raise InProgress
 
 

@@ -79,7 +79,7 @@ def _session_record(request: HttpRequest, person: Any, permissions: frozenset[st
 class SessionViewSet(ViewSet):
     """`/rest/session`."""
 
-    noun = "session"
+    resource = "session"
     answers: ClassVar = {
         "create": ("200", SessionRecord),
         "retrieve": ("200", SessionRecord),
@@ -129,7 +129,7 @@ class SessionViewSet(ViewSet):
 class SessionsViewSet(ViewSet):
     """`/rest/sessions`."""
 
-    noun = "sessions"
+    resource = "sessions"
     answers: ClassVar = {
         "list": ("200", Page[PersonSessionRecord]),
         "destroy": ("204", None),

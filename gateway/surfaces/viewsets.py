@@ -1,4 +1,4 @@
-"""ViewSets made from the registry, one per noun and surface, and the router that gives them their paths.
+"""ViewSets made from the registry, one per resource and surface, and the router that gives them their paths.
 
 Nothing here knows an operation by name: request in, pipeline, response out.
 """
@@ -71,7 +71,7 @@ class JsonOnly(BaseContentNegotiation):
 
 
 class OperationViewSet(ViewSet):
-    """The operations of one noun on one surface. `declared` maps an action's name to its operation."""
+    """The operations of one resource on one surface. `declared` maps an action's name to its operation."""
 
     declared: ClassVar[dict[str, Operation]] = {}
     surface: ClassVar[Surface]
@@ -93,7 +93,7 @@ class OperationViewSet(ViewSet):
 
 def _action_of(operation: Operation) -> str:
     """The name of an operation's method on its ViewSet. Never just its verb: `delete` would answer every DELETE."""
-    return "run_" + operation.verb.replace("-", "_")
+    return "run_" + operation.action.replace("-", "_")
 
 
 def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
@@ -168,13 +168,13 @@ def _empty(status: int, headers: Mapping[str, str]) -> HttpResponse:
 
 
 def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[OperationViewSet]]:
-    by_noun: dict[str, dict[str, Operation]] = {}
+    by_resource: dict[str, dict[str, Operation]] = {}
     for operation in operations(surface):
         if only is None or only.match(operation.path):
-            by_noun.setdefault(operation.noun, {})[_action_of(operation)] = operation
+            by_resource.setdefault(operation.resource, {})[_action_of(operation)] = operation
     return {
-        noun: type(
-            "".join(part.capitalize() for part in noun.split("-")) + "ViewSet",
+        resource: type(
+            "".join(part.capitalize() for part in resource.split("-")) + "ViewSet",
             (OperationViewSet,),
             {
                 "declared": declared,
@@ -184,7 +184,7 @@ def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[
                 **{action: _handler(operation) for action, operation in declared.items()},
             },
         )
-        for noun, declared in by_noun.items()
+        for resource, declared in by_resource.items()
     }
 
 
@@ -195,7 +195,7 @@ def _placeholders(item: tuple[str, Any]) -> list[bool]:
 class OperationRouter(SimpleRouter):
     """One URL per path, its methods mapped to the operations declared for it.
 
-    Each noun's are below what they have in common, so that a request is compared with a few of them, not with all.
+    Each resource's are below what they have in common, so that a request is compared with a few of them, not with all.
     """
 
     def get_urls(self) -> list[Any]:
@@ -220,11 +220,11 @@ def _urls_of(viewset: Any, basename: str) -> list[Any]:
 def router_for(surface: Surface, *, only: re.Pattern[str] | None = None) -> OperationRouter:
     """The router of a surface, of all its operations or of those whose path matches."""
     router = OperationRouter(trailing_slash=False)
-    for noun, viewset in _viewsets(surface, only).items():
-        router.register(viewset.place, viewset, basename=f"{surface.value}-{noun}")
+    for resource, viewset in _viewsets(surface, only).items():
+        router.register(viewset.place, viewset, basename=f"{surface.value}-{resource}")
     return router
 
 
-def _place_of(operations_of_noun: Iterable[Operation]) -> str:
-    """The literal segments that all paths of a noun begin with."""
-    return commonpath([item.path.partition("{")[0].rstrip("/") for item in operations_of_noun])
+def _place_of(operations_of_resource: Iterable[Operation]) -> str:
+    """The literal segments that all paths of a resource begin with."""
+    return commonpath([item.path.partition("{")[0].rstrip("/") for item in operations_of_resource])

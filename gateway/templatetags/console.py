@@ -96,7 +96,7 @@ def words(name: str) -> str:
     return spaced.replace("-", " ").replace("_", " ").strip()
 
 
-_VERBS = {
+_ACTIONS = {
     "change-members": "change the members of",
     "change-password": "change the password of",
     "disable-accounts": "disable the accounts of",
@@ -108,8 +108,8 @@ _VERBS = {
 @register.filter
 def operation_words(name: str) -> str:
     """What an operation does to its object, as a verb: `users.reset-password` is "reset the password of"."""
-    verb = name.rpartition(".")[2]
-    return _VERBS.get(verb, words(verb))
+    action = name.rpartition(".")[2]
+    return _ACTIONS.get(action, words(action))
 
 
 SHOWN_UNCHANGED = 12

@@ -62,13 +62,13 @@ def sorted_head(context: template.RequestContext, attribute: str, label: str, so
     }
 
 
-_NOUNS = {"users": "user", "groups": "group", "computers": "computer", "organization-units": "organizational unit"}
+_RESOURCES = {"users": "user", "groups": "group", "computers": "computer", "organization-units": "organizational unit"}
 
 
 @register.filter
-def noun_words(noun: str, count: int) -> str:
+def resource_words(resource: str, count: int) -> str:
     """What the objects under a path are called, so many of them."""
-    return f"{_NOUNS.get(noun, 'object')}{'' if count == 1 else 's'}"
+    return f"{_RESOURCES.get(resource, 'object')}{'' if count == 1 else 's'}"
 
 
 @register.filter

@@ -14,23 +14,23 @@ register = template.Library()
 
 _THINGS = {"people": "a person", "directories": "a directory", "me": "who it is"}
 _OF_MANY = ("search", "list", "plan-accounts")
-"""Verbs whose noun is told as it is, in the plural."""
+"""Verbs whose resource is told as it is, in the plural."""
 
 
 @register.filter
 def in_words(record: Mapping[str, Any]) -> str:
     """What a record tells of, as a command: "Reset the password of Ada Lovelace", "Delete a user", "Search users"."""
-    noun, _, verb = record["operation"].partition(".")
+    resource, _, action = record["operation"].partition(".")
     name = common_name((record["target"] or {}).get("distinguishedName"))
-    text = f"{operation_words(record['operation'])} {name or _thing(noun, verb)}"
+    text = f"{operation_words(record['operation'])} {name or _thing(resource, action)}"
     return text[:1].upper() + text[1:]
 
 
-def _thing(noun: str, verb: str) -> str:
-    if verb in _OF_MANY:
-        return words(noun)
-    thing = words(noun).removesuffix("s")
-    return _THINGS.get(noun, f"an {thing}" if thing[:1] in "aeio" else f"a {thing}")
+def _thing(resource: str, action: str) -> str:
+    if action in _OF_MANY:
+        return words(resource)
+    thing = words(resource).removesuffix("s")
+    return _THINGS.get(resource, f"an {thing}" if thing[:1] in "aeio" else f"a {thing}")
 
 
 @register.simple_tag

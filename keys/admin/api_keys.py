@@ -276,8 +276,8 @@ class ApiKeyAdmin(RecordedAdmin):
         """Ask, then revoke. Anybody who may change keys may: taking away is always safe."""
         keys = self._chosen(request)
         if request.method != "POST":
-            return self._confirm(request, keys, verb="Revoke", template="revoke")
-        with self.recorded(request, keys, verb="revoke"):
+            return self._confirm(request, keys, action="Revoke", template="revoke")
+        with self.recorded(request, keys, action="revoke"):
             for key in keys:
                 if lifecycle.revoke(key, revoked_by_id=_person_id(request)):
                     self.log_change(request, key, "Revoked.")
@@ -291,11 +291,11 @@ class ApiKeyAdmin(RecordedAdmin):
             raise PermissionDenied
         form = GraceForm(request.POST if request.method == "POST" else None)
         if not form.is_valid():
-            return self._confirm(request, keys, verb="Rotate", template="rotate", form=form)
+            return self._confirm(request, keys, action="Rotate", template="rotate", form=form)
         grace = timedelta(seconds=form.cleaned_data["grace"])
         for key in keys:  # all of them before the first value is made, which would be lost
             require_present(key.owner)
-        with self.recorded(request, keys, verb="rotate"):
+        with self.recorded(request, keys, action="rotate"):
             rotated = [(key, lifecycle.rotate(key, grace=grace)) for key in keys]
             for key, _ in rotated:
                 self.log_change(request, key, "Rotated.")
@@ -318,10 +318,15 @@ class ApiKeyAdmin(RecordedAdmin):
         return keys
 
     def _confirm(
-        self, request: HttpRequest, keys: list[ApiKey], *, verb: str, template: str, form: Any = None
+        self, request: HttpRequest, keys: list[ApiKey], *, action: str, template: str, form: Any = None
     ) -> HttpResponse:
-        noun = "this API key" if len(keys) == 1 else f"these {len(keys)} API keys"
-        context = {**self.admin_site.each_context(request), "title": f"{verb} {noun}?", "keys": keys, "form": form}
+        resource = "this API key" if len(keys) == 1 else f"these {len(keys)} API keys"
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"{action} {resource}?",
+            "keys": keys,
+            "form": form,
+        }
         return render(request, f"admin/keys/apikey/{template}.html", context)
 
 

@@ -138,8 +138,8 @@ class PersonAdmin(RecordedAdmin, UserAdmin):
             except Conflict as refusal:
                 self.message_user(request, refusal.detail, messages.ERROR)
             else:
-                said = f"The second factor of {person} is reset." if done else f"There is none of {person}."
-                self.message_user(request, said, messages.SUCCESS if done else messages.INFO)
+                message = f"The second factor of {person} is reset." if done else f"There is none of {person}."
+                self.message_user(request, message, messages.SUCCESS if done else messages.INFO)
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         # Deleting many at once would not look at each.

@@ -9,7 +9,7 @@ from django.db.models.functions import Concat
 _KINDS = ("user", "group", "computer", "organizationalunit", "object")
 _ON_DIRECTORY = (
     "read_object",
-    *(f"{verb}_{kind}" for kind in _KINDS for verb in ("create", "update", "delete")),
+    *(f"{action}_{kind}" for kind in _KINDS for action in ("create", "update", "delete")),
     "move_object",
     "manage_membership",
     "enable_account",

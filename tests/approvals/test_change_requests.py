@@ -212,7 +212,7 @@ def test_of_many_decisions_at_once_one_counts() -> None:
 
 
 def test_deciding_is_for_the_console() -> None:
-    declared = {item.name: item for item in operations() if item.noun == "change-requests"}
+    declared = {item.name: item for item in operations() if item.resource == "change-requests"}
     for name in ("change-requests.approve", "change-requests.reject"):
         assert declared[name].surfaces == {Surface.REST}
         assert declared[name].permission == {"approvals.decide_change"}

@@ -312,7 +312,7 @@ def test_a_broker_that_is_away_does_not_stop_the_approval(monkeypatch: pytest.Mo
         raise OperationalError("no route to the broker")
 
     monkeypatch.setattr(queue.current_app, "send_task", be_away)
-    queue.nudge(approved().id)
+    queue.enqueue(approved().id)
 
 
 def test_webhooks_are_told_of_every_step() -> None:

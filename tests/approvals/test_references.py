@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from approvals.models import ChangeRequest
-from directory.changes.input_references import BAGS, PARENT, rename_input, resolve_input
+from directory.changes.input_references import PARENT, UPDATES, rename_input, resolve_input
 from directory.ldap import Syntax, may_refer
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
@@ -93,10 +93,10 @@ class TestMembers:
             return careful.post(f"/api/ad/groups/{group}/members", {"add": [str(alice)]})
         if way == "creation":
             return careful.post("/api/ad/groups", {"name": "New", "parent": unit, "add": {"member": [name.lower()]}})
-        bags = {"add": {"member": [name]}}
+        updates = {"add": {"member": [name]}}
         if way == "bag":
-            return careful.patch(f"/api/ad/groups/{group}", bags)
-        answer = careful.post("/api/ad/groups/batch/update", {"items": [{"id": str(group), **bags}]})
+            return careful.patch(f"/api/ad/groups/{group}", updates)
+        answer = careful.post("/api/ad/groups/batch/update", {"items": [{"id": str(group), **updates}]})
         (item,) = answer.body["results"]
         return Answer(item["status"], {"changeRequest": {"id": item["changeRequestId"]}}, {})
 
@@ -133,8 +133,8 @@ class TestMembers:
     ) -> None:
         directory.add_values(group, member=directory.dn(mallory))
         nobody = f"CN=Nobody,{organizational_unit}"
-        bags = {"remove": {"member": [nobody]}, "replace": {"description": "x"}}
-        held = careful.patch(f"/api/ad/groups/{group}", bags)
+        updates = {"remove": {"member": [nobody]}, "replace": {"description": "x"}}
+        held = careful.patch(f"/api/ad/groups/{group}", updates)
         directory.rename(mallory, "Nobody")
         assert approve(held).status == "stale"
         assert directory.members(group) == {directory.dn(mallory)}
@@ -180,7 +180,7 @@ class TestAttributes:
     """Every syntax whose values name objects, and the text in which names are."""
 
     @pytest.mark.parametrize(
-        ("noun", "attribute", "form"),
+        ("resource", "attribute", "form"),
         [
             ("users", "manager", "{}"),
             ("users", "seeAlso", "{}"),
@@ -200,12 +200,12 @@ class TestAttributes:
         organizational_unit: str,
         alice: UUID,
         swap: Swap,
-        noun: str,
+        resource: str,
         attribute: str,
         form: str,
     ) -> None:
-        target = self.target(directory, organizational_unit, noun)
-        held = careful.patch(f"/api/ad/{noun}/{target}", {"replace": {attribute: form.format(directory.dn(alice))}})
+        target = self.target(directory, organizational_unit, resource)
+        held = careful.patch(f"/api/ad/{resource}/{target}", {"replace": {attribute: form.format(directory.dn(alice))}})
         assert held.status == 202, held
         (reference,) = references_in(held)[attribute]
         assert (reference["id"], reference["name"]) == (str(alice), directory.dn(alice))
@@ -214,12 +214,12 @@ class TestAttributes:
         assert directory.text(target, attribute) == form.format(directory.dn(alice))
 
     @staticmethod
-    def target(directory: Directory, unit: str, noun: str) -> UUID:
-        if noun == "organization-units":
+    def target(directory: Directory, unit: str, resource: str) -> UUID:
+        if resource == "organization-units":
             return directory.guid(directory.add_unit("Target", parent=unit))
-        if noun == "groups":
+        if resource == "groups":
             return directory.add_group("Target", parent=unit)
-        return (directory.add_computer if noun == "computers" else directory.add_user)("Target", parent=unit)
+        return (directory.add_computer if resource == "computers" else directory.add_user)("Target", parent=unit)
 
     def test_who_it_was(
         self, careful: Integration, directory: Directory, organizational_unit: str, alice: UUID, mallory: UUID
@@ -280,7 +280,7 @@ class TestPlaces:
         return directory.guid(directory.add_unit("Trap", parent=organizational_unit))
 
     @pytest.mark.parametrize("by", ["name", "id"])
-    @pytest.mark.parametrize("verb", ["create", "move", "restore"])
+    @pytest.mark.parametrize("action", ["create", "move", "restore"])
     def test_whatever_has_the_name_by_then_is_not_meant(
         self,
         careful: Integration,
@@ -288,11 +288,11 @@ class TestPlaces:
         alice: UUID,
         sales: UUID,
         trap: UUID,
-        verb: str,
+        action: str,
         by: str,
     ) -> None:
         parent = directory.dn(sales) if by == "name" else str(sales)
-        held = self.hold(careful, directory, verb, alice, parent)
+        held = self.hold(careful, directory, action, alice, parent)
         (reference,) = [each for each in references_in(held)["distinguishedName"] if each["id"] == str(sales)]
         assert reference["kind"] == "organizationalUnit"
         directory.rename(sales, "Sales (old)")
@@ -302,20 +302,20 @@ class TestPlaces:
         assert directory.exists(f"CN=Alice,{directory.dn(sales)}")
 
     @staticmethod
-    def hold(careful: Integration, directory: Directory, verb: str, alice: UUID, parent: str) -> Answer:
-        if verb == "move":
+    def hold(careful: Integration, directory: Directory, action: str, alice: UUID, parent: str) -> Answer:
+        if action == "move":
             return careful.post(f"/api/ad/users/{alice}/move", {"parent": parent})
         name = directory.text(alice, "sAMAccountName")
         directory.delete(alice)
-        if verb == "restore":
+        if action == "restore":
             return careful.post(f"/api/ad/deleted-objects/{alice}/restore", {"parent": parent})
         return careful.post("/api/ad/users", {"name": "Alice", "parent": parent, "samAccountName": name})
 
-    @pytest.mark.parametrize("verb", ["create", "move", "restore"])
+    @pytest.mark.parametrize("action", ["create", "move", "restore"])
     def test_a_parent_that_is_gone(
-        self, careful: Integration, directory: Directory, alice: UUID, sales: UUID, trap: UUID, verb: str
+        self, careful: Integration, directory: Directory, alice: UUID, sales: UUID, trap: UUID, action: str
     ) -> None:
-        held = self.hold(careful, directory, verb, alice, directory.dn(sales))
+        held = self.hold(careful, directory, action, alice, directory.dn(sales))
         directory.delete(sales)
         directory.rename(trap, "Sales")
         assert approve(held).status == "stale"
@@ -435,7 +435,7 @@ def test_every_text_in_the_body_of_a_change_is_known_to_name_an_object_or_not() 
         if operation.effect is not Effect.CHANGE or operation.body is None:
             continue
         for name, field in operation.body.model_fields.items():
-            if name in (*BAGS, PARENT, "clear") or name in _TEXT_THAT_NAMES_NO_OBJECT:
+            if name in (*UPDATES, PARENT, "clear") or name in _TEXT_THAT_NAMES_NO_OBJECT:
                 continue
             assert not any(found is str for found in _types_in(field.annotation)), (
                 f"{operation.name}: is {name} a reference? Then directory.changes.input_references has to know it."

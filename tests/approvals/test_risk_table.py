@@ -82,7 +82,7 @@ def test_items_of_a_batch(operation: Operation, connection: DirectoryConnection,
         if row.target is not None:
             item["id"] = str(estate.objects[row.target])
         items.append(item | ({"recursive": True} if row.query else {}))
-    path = f"/api/ad/{operation.noun}/batch/{operation.verb}"
+    path = f"/api/ad/{operation.resource}/batch/{operation.action}"
     for level in SupervisionLevel:
         answer = make_integration(connection, level=level).post(f"{path}?dryRun=true", {"items": items})
         assert answer.status == 200, answer

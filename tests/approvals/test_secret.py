@@ -36,8 +36,8 @@ def ada(directory: Directory, organizational_unit: str) -> UUID:
     return directory.add_user("Ada Lovelace", parent=organizational_unit, password=PASSWORD)
 
 
-def ask(careful: Integration, ada: UUID, body: Any = None, *, verb: str = "reset-password") -> str:
-    answer = careful.post(f"/api/ad/users/{ada}/{verb}", body or {"generate": True, "mustChange": False})
+def ask(careful: Integration, ada: UUID, body: Any = None, *, action: str = "reset-password") -> str:
+    answer = careful.post(f"/api/ad/users/{ada}/{action}", body or {"generate": True, "mustChange": False})
     assert answer.status == 202, answer
     return str(answer.body["changeRequest"]["id"])
 
@@ -225,17 +225,17 @@ def test_the_passdocumented_as_a_new_account_is_hidden_and_wiped(
 
 
 @pytest.mark.parametrize(
-    ("verb", "body"),
+    ("action", "body"),
     [
         ("reset-password", {"newPassword": "Engine-Number-2"}),
         ("change-password", {"currentPassword": PASSWORD, "newPassword": "Engine-Number-2"}),
     ],
 )
 def test_given_passwords_are_hidden_and_wiped(
-    careful: Integration, approver: Console, directory: Directory, ada: UUID, verb: str, body: dict[str, str]
+    careful: Integration, approver: Console, directory: Directory, ada: UUID, action: str, body: dict[str, str]
 ) -> None:
     directory.modify(ada, pwdLastSet="0")
-    held = ask(careful, ada, body, verb=verb)
+    held = ask(careful, ada, body, action=action)
     shown = [careful.get(f"/api/change-requests/{held}").body, approver.get(f"/rest/change-requests/{held}").body]
     for secret in body.values():
         assert secret not in json.dumps(shown)

@@ -94,10 +94,10 @@ KINDS = {"users": "user", "computers": "computer"}
 
 @pytest.fixture
 def make_account(directory: Directory, organizational_unit: str) -> Callable[[str, dict[str, Any]], UUID]:
-    def make(noun: str, has: dict[str, Any]) -> UUID:
-        add = directory.add_user if noun == "users" else directory.add_computer
+    def make(resource: str, has: dict[str, Any]) -> UUID:
+        add = directory.add_user if resource == "users" else directory.add_computer
         account = add(parent=organizational_unit, enabled=False)
-        control = {"{enabled}": "544" if noun == "users" else "4128"}
+        control = {"{enabled}": "544" if resource == "users" else "4128"}
         values = {name: control.get(value, value) if isinstance(value, str) else value for name, value in has.items()}
         if values:
             directory.modify(account, **values)
@@ -106,13 +106,15 @@ def make_account(directory: Directory, organizational_unit: str) -> Callable[[st
     return make
 
 
-def ask(caller: Integration, noun: str, account: UUID, body: dict[str, Any], *, dry_run: bool = False) -> list[Answer]:
+def ask(
+    caller: Integration, resource: str, account: UUID, body: dict[str, Any], *, dry_run: bool = False
+) -> list[Answer]:
     """The same change by the kind's own path, by the path of all objects, and as the item of a batch."""
     query = "?dryRun=true" if dry_run else ""
-    batch = caller.post(f"/api/ad/{noun}/batch/update{query}", {"items": [{"id": str(account), **body}]})
+    batch = caller.post(f"/api/ad/{resource}/batch/update{query}", {"items": [{"id": str(account), **body}]})
     item = batch.body["results"][0] if "results" in batch.body else batch.body
     return [
-        caller.patch(f"/api/ad/{noun}/{account}{query}", body),
+        caller.patch(f"/api/ad/{resource}/{account}{query}", body),
         caller.patch(f"/api/ad/objects/{account}{query}", body),
         Answer(item["status"], item.get("problem") or item, batch.headers),
     ]
@@ -126,49 +128,49 @@ def states(directory: Directory, account: UUID) -> dict[str, list[bytes]]:
     return directory.read(account)
 
 
-@pytest.mark.parametrize("noun", KINDS)
+@pytest.mark.parametrize("resource", KINDS)
 def test_each_needs_its_permissions(
     connection: DirectoryConnection,
     directory: Directory,
     make_account: Callable[[str, dict[str, Any]], UUID],
-    noun: str,
+    resource: str,
 ) -> None:
     unable = {needed: make_integration(connection, may=without(frozenset({needed}))) for needed in EFFECTS}
     exactly: dict[frozenset[str], Integration] = {}
     for way in WAYS:
-        if noun == "computers" and "never-expires" in way.name:  # a computer's password never does
+        if resource == "computers" and "never-expires" in way.name:  # a computer's password never does
             continue
-        account = make_account(noun, way.has)
+        account = make_account(resource, way.has)
         before = states(directory, account)
         for needed in way.needs:
-            answers = ask(unable[needed], noun, account, way.body)
+            answers = ask(unable[needed], resource, account, way.body)
             assert {(answer.status, answer.code) for answer in answers} == {(403, "Auth.Forbidden")}, (way.name, needed)
         assert states(directory, account) == before, way.name
         refused = OperationRecord.objects.filter(target_id=account, outcome="failed", code="Auth.Forbidden")
         assert refused.count() == 3 * len(way.needs)
         if way.needs not in exactly:
             exactly[way.needs] = make_integration(connection, may=without(EFFECTS - way.needs))
-        answers = ask(exactly[way.needs], noun, account, way.body)
+        answers = ask(exactly[way.needs], resource, account, way.body)
         assert [answer.status for answer in answers] == [200, 200, 200], (way.name, answers)
         assert states(directory, account) != before, way.name
 
 
-@pytest.mark.parametrize("noun", KINDS)
+@pytest.mark.parametrize("resource", KINDS)
 def test_each_is_held_at_the_default_level(
     connection: DirectoryConnection,
     directory: Directory,
     make_account: Callable[[str, dict[str, Any]], UUID],
-    noun: str,
+    resource: str,
 ) -> None:
     careful = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
     for way in WAYS:
-        if noun == "computers" and "never-expires" in way.name:
+        if resource == "computers" and "never-expires" in way.name:
             continue
-        account = make_account(noun, way.has)
+        account = make_account(resource, way.has)
         before = states(directory, account)
-        for answer in ask(careful, noun, account, way.body, dry_run=True):
+        for answer in ask(careful, resource, account, way.body, dry_run=True):
             assert (answer.body["risk"], answer.body["wouldQueue"]) == (way.risk, True), (way.name, answer)
-        for answer in ask(careful, noun, account, way.body):
+        for answer in ask(careful, resource, account, way.body):
             assert answer.status == 202, (way.name, answer)
         assert {item.risk for item in ChangeRequest.objects.filter(target_id=account)} == {way.risk}
         assert states(directory, account) == before
@@ -214,8 +216,8 @@ def test_a_new_account_may_be_made_confined(
 ) -> None:
     """Nobody loses anything by it."""
     caller = make_integration(connection, may=["directory.read_object", "directory.create_user"])
-    bags = {"logonHours": octets(NO_HOURS), "userWorkstations": "PC1"}
-    body = {"name": "Contractor", "parent": organizational_unit, "replace": bags, "account": {"expiresAt": FAR}}
+    updates = {"logonHours": octets(NO_HOURS), "userWorkstations": "PC1"}
+    body = {"name": "Contractor", "parent": organizational_unit, "replace": updates, "account": {"expiresAt": FAR}}
     answer = caller.post("/api/ad/users", body)
     assert answer.status == 201, answer
     assert directory.read(UUID(answer.body["id"]))["logonHours"] == [NO_HOURS]

@@ -34,8 +34,8 @@ def ada(directory: Directory, organizational_unit: str) -> UUID:
     return directory.add_user("Ada", parent=organizational_unit, title="Analyst", department="Engines")
 
 
-def user(guid: UUID, verb: str = "") -> str:
-    return f"/api/ad/users/{guid}{verb}"
+def user(guid: UUID, action: str = "") -> str:
+    return f"/api/ad/users/{guid}{action}"
 
 
 def update(careful: Integration, ada: UUID, **replace: str) -> Answer:
@@ -105,7 +105,7 @@ class TestPlace:
         return guid, ways[request.param]
 
     @pytest.mark.parametrize(
-        ("method", "verb", "body"),
+        ("method", "action", "body"),
         [
             ("PATCH", "", {"replace": {"title": "Countess"}}),
             ("PATCH", "", {"account": {"expiresAt": "2031-01-31T00:00:00Z"}}),
@@ -115,26 +115,26 @@ class TestPlace:
         ],
     )
     def test_it_is_no_matter_to_other_changes(
-        self, careful: Integration, displaced: tuple[UUID, Callable[[], None]], method: str, verb: str, body: Any
+        self, careful: Integration, displaced: tuple[UUID, Callable[[], None]], method: str, action: str, body: Any
     ) -> None:
         guid, displace = displaced
-        held = careful.call(method, user(guid, verb), body)
+        held = careful.call(method, user(guid, action), body)
         displace()
         ended = approve(held)
         assert ended.status == "applied", ended.problem
 
-    @pytest.mark.parametrize("verb", ["/move", "/rename"])
+    @pytest.mark.parametrize("action", ["/move", "/rename"])
     def test_it_is_the_matter_of_a_move_and_a_rename(
         self,
         careful: Integration,
         displaced: tuple[UUID, Callable[[], None]],
-        verb: str,
+        action: str,
         organizational_unit: str,
         directory: Directory,
     ) -> None:
         guid, displace = displaced
         held = careful.post(
-            user(guid, verb), {"parent": organizational_unit} if verb == "/move" else {"name": "Ada King"}
+            user(guid, action), {"parent": organizational_unit} if action == "/move" else {"name": "Ada King"}
         )
         displace()
         now = directory.dn(guid)

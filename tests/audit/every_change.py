@@ -34,10 +34,10 @@ class World:
     directory: Directory
     unit: str
 
-    def add(self, noun: str, **attributes: Any) -> UUID:
-        """A new object of the kind that a noun stands for."""
+    def add(self, resource: str, **attributes: Any) -> UUID:
+        """A new object of the kind that a resource stands for."""
         name = random_name("new")
-        match noun:
+        match resource:
             case "users":
                 return self.directory.add_user(name, parent=self.unit, **attributes)
             case "computers":
@@ -76,7 +76,7 @@ class Attempt:
 
 def attempt(operation: Operation, world: World) -> Attempt:
     """Make what the operation needs, and the request for it."""
-    return _BY_VERB[operation.verb](operation, world)
+    return _BY_ACTION[operation.action](operation, world)
 
 
 def _on(operation: Operation, guid: UUID, world: World, body: Any = None, **facts: Any) -> Attempt:
@@ -86,7 +86,7 @@ def _on(operation: Operation, guid: UUID, world: World, body: Any = None, **fact
             "request": (operation.method, path, body),
             "recorded_as": operation.name,
             "target": guid,
-            "kind": KINDS[operation.noun],
+            "kind": KINDS[operation.resource],
             "dn": world.directory.dn(guid),
             "item": {"id": str(guid), **(body or {})},
             **facts,
@@ -96,15 +96,15 @@ def _on(operation: Operation, guid: UUID, world: World, body: Any = None, **fact
 
 def _create(operation: Operation, world: World) -> Attempt:
     name = random_name("new")
-    dn = f"{'OU' if operation.noun == 'organization-units' else 'CN'}={name},{world.unit}"
+    dn = f"{'OU' if operation.resource == 'organization-units' else 'CN'}={name},{world.unit}"
     body = {"name": name, "parent": world.unit, "replace": {"description": "new"}}
-    if operation.noun == "objects":
+    if operation.resource == "objects":
         body["objectClass"] = "contact"
     return Attempt(
         request=("POST", f"/api/{operation.path}", body),
         recorded_as=operation.name,
         target=None,
-        kind=KINDS[operation.noun],
+        kind=KINDS[operation.resource],
         dn=dn,
         is_done=lambda: world.directory.exists(dn),
         changes={"distinguishedName": ([], [dn]), "description": ([], ["new"])},
@@ -113,7 +113,7 @@ def _create(operation: Operation, world: World) -> Attempt:
 
 
 def _update(operation: Operation, world: World) -> Attempt:
-    guid = world.add(operation.noun, description="old")
+    guid = world.add(operation.resource, description="old")
     return _on(
         operation,
         guid,
@@ -125,7 +125,7 @@ def _update(operation: Operation, world: World) -> Attempt:
 
 
 def _delete(operation: Operation, world: World) -> Attempt:
-    guid = world.add(operation.noun, description="old")
+    guid = world.add(operation.resource, description="old")
     return _on(
         operation,
         guid,
@@ -137,7 +137,7 @@ def _delete(operation: Operation, world: World) -> Attempt:
 
 
 def _enable(operation: Operation, world: World, *, enable: bool = True) -> Attempt:
-    guid = world.add(operation.noun, enabled=not enable)
+    guid = world.add(operation.resource, enabled=not enable)
     before = world.directory.text(guid, "userAccountControl")
     return _on(
         operation,
@@ -153,7 +153,7 @@ def _disable(operation: Operation, world: World) -> Attempt:
 
 
 def _unlock(operation: Operation, world: World) -> Attempt:
-    guid = world.add(operation.noun)
+    guid = world.add(operation.resource)
     world.directory.modify(guid, lockoutTime="133000000000000000")
     return _on(
         operation,
@@ -166,7 +166,7 @@ def _unlock(operation: Operation, world: World) -> Attempt:
 
 
 def _move(operation: Operation, world: World) -> Attempt:
-    guid = world.add(operation.noun)
+    guid = world.add(operation.resource)
     dn, parent = world.directory.dn(guid), world.directory.add_unit(random_name("inner"), parent=world.unit)
     return _on(
         operation,
@@ -179,7 +179,7 @@ def _move(operation: Operation, world: World) -> Attempt:
 
 
 def _rename(operation: Operation, world: World) -> Attempt:
-    guid = world.add(operation.noun)
+    guid = world.add(operation.resource)
     dn, name = world.directory.dn(guid), random_name("renamed")
     new_dn = f"{dn.partition('=')[0]}={name},{world.unit}"
     return _on(
@@ -264,7 +264,7 @@ def _revert(operation: Operation, world: World) -> Attempt:
     )
 
 
-_BY_VERB: dict[str, Callable[[Operation, World], Attempt]] = {
+_BY_ACTION: dict[str, Callable[[Operation, World], Attempt]] = {
     "create": _create,
     "update": _update,
     "delete": _delete,

@@ -70,7 +70,7 @@ def test_an_approved_change(operation: Operation, world: World) -> None:
 @pytest.mark.parametrize("operation", BATCHABLE, ids=named)
 def test_a_batch(operation: Operation, world: World) -> None:
     changes = [attempt(operation, world) for _ in range(3)]
-    path = f"/api/{operation.path}".removesuffix("/{id}") + f"/batch/{operation.verb}"
+    path = f"/api/{operation.path}".removesuffix("/{id}") + f"/batch/{operation.action}"
     request_id = str(uuid4())
     body = {"items": [change.item for change in changes]}
     answer = world.integration.post(path, body, **{"X-Request-Id": request_id})
@@ -88,7 +88,7 @@ def test_a_run(
     name: str, transactional_db: None, live_gateway: LiveGateway, world: World, organizational_unit: str
 ) -> None:
     operation = find_operation(name)
-    action = operation.verb.removesuffix("-accounts")
+    action = operation.action.removesuffix("-accounts")
     accounts = [world.add("users", enabled=action == "disable") for _ in range(3)]
     before = world.directory.text(accounts[0], "userAccountControl")
     unit = world.directory.guid(organizational_unit)
@@ -110,14 +110,14 @@ def test_a_run(
 
 @pytest.mark.parametrize("operation", [*CHANGES, *map(find_operation, RUNS)], ids=named)
 def test_it_is_known_whether_it_can_be_reverted(operation: Operation) -> None:
-    if operation.verb == "revert":
+    if operation.action == "revert":
         return  # recorded as the change that it is
-    inverse = INVERSES[operation.verb]
+    inverse = INVERSES[operation.action]
     if inverse == "restore":
         assert find_operation("deleted-objects.restore")
     elif inverse is not None:
-        noun = "users" if operation.name in RUNS or operation.verb == "restore" else operation.noun
-        assert find_operation(f"{noun}.{inverse}")
+        resource = "users" if operation.name in RUNS or operation.action == "restore" else operation.resource
+        assert find_operation(f"{resource}.{inverse}")
 
 
 @pytest.mark.parametrize(

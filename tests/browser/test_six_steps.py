@@ -116,10 +116,10 @@ def test_a_change_that_waits_for_another_person(
     assert not directory.is_enabled(user)
 
 
-def open_list(page: Page, noun: str) -> None:
-    """Open the list of a noun from the first page of the admin."""
+def open_list(page: Page, resource: str) -> None:
+    """Open the list of a resource from the first page of the admin."""
     page.goto("/admin/")
-    page.locator("#content-main").get_by_role("link", name=noun, exact=True).click()
+    page.locator("#content-main").get_by_role("link", name=resource, exact=True).click()
 
 
 def create_role(page: Page, name: str, granted: tuple[str, ...]) -> None:

@@ -19,7 +19,15 @@ from tests.support.cast import Answer, Console, make_integration, make_person, p
 from tests.support.directory import random_name
 
 NOT_ADMINISTERED = {
-    *("OperationRecord", "LogSeal", "LogVerification", "PersonSession", "AccessToken", "FailedSignIn", "KeptAnswer"),
+    *(
+        "OperationRecord",
+        "LogSeal",
+        "LogVerification",
+        "PersonSession",
+        "AccessToken",
+        "FailedSignIn",
+        "IdempotencyRecord",
+    ),
     *("Notice", "ContentType", "Session", "LogEntry"),
 }
 """Tables that people do not administer: the log itself, and what sessions and retries leave."""
@@ -134,7 +142,7 @@ def _ok(answer: Answer) -> Any:
     return answer.body
 
 
-def _rest_create(noun: str, path: str, body: Callable[[World], dict[str, Any]]) -> Change:
+def _rest_create(resource: str, path: str, body: Callable[[World], dict[str, Any]]) -> Change:
     def change(world: World) -> tuple[str, UUID | None]:
         made = _ok(world.rest("POST", path, body(world)))
         return "name" if "name" in made else "username", UUID(made["id"])

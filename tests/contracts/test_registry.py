@@ -45,8 +45,8 @@ def test_there_are_operations() -> None:
 @pytest.mark.parametrize("operation", EVERY, ids=named)
 def test_is_described(operation: Operation) -> None:
     assert operation.summary.endswith(".")
-    assert operation.noun
-    assert operation.verb
+    assert operation.resource
+    assert operation.action
 
 
 @pytest.mark.parametrize("operation", EVERY, ids=named)

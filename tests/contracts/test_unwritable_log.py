@@ -98,7 +98,7 @@ def test_an_approved_change(operation: Operation, world: World, asking: Integrat
 @pytest.mark.parametrize("operation", BATCHABLE, ids=named)
 def test_a_batch(operation: Operation, world: World) -> None:
     changes = [attempt(operation, world) for _ in range(3)]
-    path = f"/api/ad/{operation.noun}/batch/{operation.verb}"
+    path = f"/api/ad/{operation.resource}/batch/{operation.action}"
     with unwritable_log(), nothing_changes(world.directory):
         answer = world.integration.post(path, {"items": [change.item for change in changes]})
     assert answer.status == 207
@@ -108,15 +108,15 @@ def test_a_batch(operation: Operation, world: World) -> None:
 @pytest.mark.sqlite
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run(name: str, world: World) -> None:
-    verb = "enable" if "enable" in name else "disable"
-    users = [world.add("users", enabled=verb == "disable") for _ in range(3)]
+    action = "enable" if "enable" in name else "disable"
+    users = [world.add("users", enabled=action == "disable") for _ in range(3)]
     unit = world.directory.guid(world.unit)
     with unwritable_log(), nothing_changes(world.directory):
-        path = f"/api/ad/organization-units/{unit}/accounts/{verb}"
+        path = f"/api/ad/organization-units/{unit}/accounts/{action}"
         started = world.integration.post(path, {"kinds": ["user"]}, Prefer="respond-async")
         assert started.status == 202, started
         tasks.execute_run(started.body["runId"])
     assert Run.objects.get().state == "running"
     tasks.execute_run(started.body["runId"])
     assert Run.objects.get().state == "completed"
-    assert {world.directory.is_enabled(user) for user in users} == {verb == "enable"}
+    assert {world.directory.is_enabled(user) for user in users} == {action == "enable"}

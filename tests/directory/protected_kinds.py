@@ -49,10 +49,10 @@ ON_ADMIN_SD_HOLDER = {
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A protected object. `nouns` are the kinds of paths that it is reached by besides `objects`."""
+    """A protected object. `resources` are the kinds of paths that it is reached by besides `objects`."""
 
     target: UUID
-    nouns: frozenset[str] = frozenset()
+    resources: frozenset[str] = frozenset()
     is_container: bool = False
     """Whether what is created in it, moved or restored into it, counts too."""
     only_holds: bool = False
@@ -172,8 +172,8 @@ class _Maker:
         self.elsewhere.append(trust)
         staging = self._add(f"CN={random_name('staging')},OU=Domain Controllers,{base}", "container")
 
-        def existing(name: str, *, is_container: bool = False, nouns: frozenset[str] = frozenset()) -> Kind:
-            return Kind(directory.guid(name), nouns, is_container=is_container)
+        def existing(name: str, *, is_container: bool = False, resources: frozenset[str] = frozenset()) -> Kind:
+            return Kind(directory.guid(name), resources, is_container=is_container)
 
         return {
             "policy": Kind(policy, is_container=True),
@@ -185,7 +185,7 @@ class _Maker:
             "trust": Kind(trust),
             "domain": existing(base),
             "Domain Controllers": existing(
-                f"OU=Domain Controllers,{base}", is_container=True, nouns=frozenset({"organization-units"})
+                f"OU=Domain Controllers,{base}", is_container=True, resources=frozenset({"organization-units"})
             ),
             "object among the domain controllers": Kind(staging, is_container=True),
             "services of the forest": existing(f"CN=Services,{configuration}", is_container=True),

@@ -13,23 +13,23 @@ def records() -> int:
     return OperationRecord.objects.exclude(operation__endswith=".read").count()
 
 
-@pytest.mark.parametrize("noun", ["users", "computers"])
-def test_it_works(integration: Integration, directory: Directory, organizational_unit: str, noun: str) -> None:
-    add = directory.add_user if noun == "users" else directory.add_computer
+@pytest.mark.parametrize("resource", ["users", "computers"])
+def test_it_works(integration: Integration, directory: Directory, organizational_unit: str, resource: str) -> None:
+    add = directory.add_user if resource == "users" else directory.add_computer
     guid = add(parent=organizational_unit)
     directory.modify(guid, userAccountControl=str(int(directory.text(guid, "userAccountControl") or 0) | 0x10000))
-    answer = integration.post(f"/api/ad/{noun}/{guid}/disable")
+    answer = integration.post(f"/api/ad/{resource}/{guid}/disable")
     assert (answer.status, answer.body["account"]["enabled"]) == (200, False)
     assert not directory.is_enabled(guid)
-    assert integration.post(f"/api/ad/{noun}/{guid}/enable").body["account"]["enabled"] is True
+    assert integration.post(f"/api/ad/{resource}/{guid}/enable").body["account"]["enabled"] is True
     assert directory.is_enabled(guid)
     assert int(directory.text(guid, "userAccountControl") or 0) & 0x10020 == 0x10020  # other bits are kept
 
 
 def test_nothing_to_do_is_no_change(integration: Integration, ada: UUID) -> None:
     before = integration.get(f"/api/ad/users/{ada}").body["version"]
-    for verb in ("enable", "unlock"):
-        answer = integration.post(f"/api/ad/users/{ada}/{verb}")
+    for action in ("enable", "unlock"):
+        answer = integration.post(f"/api/ad/users/{ada}/{action}")
         assert (answer.status, answer.body["version"]) == (200, before)
     assert records() == 0
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from directory.errors import AttributeSingleValued
 from directory.ldap import AttributeType, Entry, Modification, Schema, Syntax, decode
-from directory.shapes.attribute_updates import Bags
+from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.kinds import Kind
-from directory.shapes.modifications import Delta, combine, read_bags
+from directory.shapes.modifications import Delta, combine, read_updates
 from gateway.core.shapes import load_body
 from tests.support.cast import Integration
 from tests.support.directory import Directory
@@ -32,7 +32,7 @@ VALUES: Mapping[str, st.SearchStrategy[str]] = {
 
 
 @st.composite
-def bags(draw: st.DrawFn, names: Sequence[str]) -> dict[str, Any]:
+def updates(draw: st.DrawFn, names: Sequence[str]) -> dict[str, Any]:
     """Bags that name each attribute in ways that do not exclude each other."""
     made: dict[str, Any] = {"replace": {}, "add": {}, "remove": {}, "clear": []}
     for name in names:
@@ -109,13 +109,15 @@ def wanted(name: str, given: Mapping[str, Any], before: Sequence[bytes]) -> set[
 def delta_of(given: Mapping[str, Any], entry: Entry) -> Delta | None:
     """What the bags make of an entry; None when they ask for two values where one may be."""
     try:
-        return combine(read_bags(load_body(Bags, given), SCHEMA, kind=Kind.CONTACT), entry, kind=Kind.CONTACT)
+        return combine(
+            read_updates(load_body(AttributeUpdates, given), SCHEMA, kind=Kind.CONTACT), entry, kind=Kind.CONTACT
+        )
     except AttributeSingleValued:
         return None
 
 
 class TestLaws:
-    @given(bags(tuple(VALUES)), entries())
+    @given(updates(tuple(VALUES)), entries())
     def test_the_modify_leads_to_what_was_asked_for(self, given: dict[str, Any], entry: Entry) -> None:
         delta = delta_of(given, entry)
         if delta is None:
@@ -124,7 +126,7 @@ class TestLaws:
         for name in VALUES:
             assert {_key(name, value) for value in after.values(name)} == wanted(name, given, entry.values(name))
 
-    @given(bags(tuple(VALUES)), entries())
+    @given(updates(tuple(VALUES)), entries())
     def test_what_is_as_asked_for_is_not_changed_again(self, given: dict[str, Any], entry: Entry) -> None:
         delta = delta_of(given, entry)
         if delta is None:
@@ -133,7 +135,7 @@ class TestLaws:
         assert again is not None
         assert (again.modifications, again.changes) == ([], [])
 
-    @given(bags(tuple(VALUES)), entries())
+    @given(updates(tuple(VALUES)), entries())
     def test_the_changes_tell_what_the_modify_does(self, given: dict[str, Any], entry: Entry) -> None:
         delta = delta_of(given, entry)
         if delta is None:
@@ -153,7 +155,7 @@ class TestLaws:
                 assert list(told[name].before) == before_text
                 assert set(told[name].after) == set(after_text)
 
-    @given(bags(tuple(VALUES)), entries())
+    @given(updates(tuple(VALUES)), entries())
     def test_values_that_nobody_named_are_left_alone(self, given: dict[str, Any], entry: Entry) -> None:
         """Not even removed and added again: somebody else may be changing them at this moment."""
         delta = delta_of({**given, "replace": {}, "clear": []}, entry)
@@ -168,7 +170,7 @@ class TestLaws:
         for step in delta.modifications:
             assert all((step.attribute, _key(step.attribute, value)) in named for value in step.values)
 
-    @given(bags(tuple(VALUES)), entries(), st.sampled_from(list(VALUES)))
+    @given(updates(tuple(VALUES)), entries(), st.sampled_from(list(VALUES)))
     def test_the_order_of_attributes_and_the_case_of_their_names_mean_nothing(
         self, given: dict[str, Any], entry: Entry, first: str
     ) -> None:
@@ -187,8 +189,8 @@ def test_values_that_differ_in_case_only_are_not_lost() -> None:
     """Samba takes `a` beside `A`, but removes the first of them whichever is named."""
     entry = Entry("CN=x,DC=b", {"otherTelephone": [b"a", b"A", "ß".encode(), b"ss", b"1"]})
 
-    def steps(**bags: Any) -> list[tuple[str, tuple[str, ...]]]:
-        delta = delta_of(bags, entry)
+    def steps(**updates: Any) -> list[tuple[str, tuple[str, ...]]]:
+        delta = delta_of(updates, entry)
         assert delta is not None
         return [(step.op, tuple(value.decode() for value in step.values)) for step in delta.modifications]
 

@@ -64,7 +64,7 @@ def test_one_moves_into_the_other(integration: Integration, directory: Directory
 
 
 @pytest.mark.parametrize(
-    ("before", "bags", "after"),
+    ("before", "updates", "after"),
     [
         (["strasse"], {"add": ["straße"]}, ["strasse", "straße"]),
         (["1"], {"replace": ["strasse", "straße"]}, ["strasse", "straße"]),
@@ -90,11 +90,11 @@ def test_no_value_is_lost(
     ada: UUID,
     directory: Directory,
     before: list[str],
-    bags: dict[str, list[str]],
+    updates: dict[str, list[str]],
     after: list[str],
 ) -> None:
     directory.add_values(ada, otherTelephone=before)
-    path, body = f"/api/ad/users/{ada}", {bag: {"otherTelephone": values} for bag, values in bags.items()}
+    path, body = f"/api/ad/users/{ada}", {bag: {"otherTelephone": values} for bag, values in updates.items()}
     promised = integration.patch(f"{path}?dryRun=true", body).body["changes"]
     answer = integration.patch(path, body)
     assert answer.status == 200, answer.body
@@ -116,8 +116,10 @@ def test_links_to_one_are_none_to_the_other(
     mine, theirs = (directory.dn(directory.add_user("Grace", parent=unit)) for unit in units)
     group = directory.add_group(parent=organizational_unit)
 
-    def members(**bags: list[str]) -> set[str]:
-        answer = integration.patch(f"/api/ad/groups/{group}", {bag: {"member": names} for bag, names in bags.items()})
+    def members(**updates: list[str]) -> set[str]:
+        answer = integration.patch(
+            f"/api/ad/groups/{group}", {bag: {"member": names} for bag, names in updates.items()}
+        )
         assert answer.status == 200, answer.body
         return directory.members(group)
 

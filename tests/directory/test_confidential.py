@@ -57,8 +57,8 @@ def stamped(directory: Directory, organizational_unit: str) -> UUID:
     )
 
 
-def ask(integration: Integration, noun: str, **parameters: Any) -> Any:
-    return integration.get(f"/api/ad/{noun}?{urlencode(parameters)}")
+def ask(integration: Integration, resource: str, **parameters: Any) -> Any:
+    return integration.get(f"/api/ad/{resource}?{urlencode(parameters)}")
 
 
 def test_it_works(integration: Integration, unprivileged: Integration, stamped: UUID) -> None:
@@ -80,7 +80,7 @@ def test_every_confidential_attribute_of_the_schema(
     listed = {item["name"] for item in unprivileged.get("/api/ad/schema/attributes").body["items"]}
     assert listed.isdisjoint(names)
     for name in names:
-        for noun, parameters in (
+        for resource, parameters in (
             ("objects", {"attributes": f"cn,{name.upper()}"}),
             ("users", {"sort": f"-{name}"}),
             ("users", {"filter": f"(|(cn=x)(!({name}=*)))"}),
@@ -89,8 +89,8 @@ def test_every_confidential_attribute_of_the_schema(
             ("service-accounts", {"attributes": name}),
             ("schema/attributes", {"names": name}),
         ):
-            answer = ask(unprivileged, noun, **parameters)
-            assert (answer.status, answer.code) == (400, "AD.Attributes.NotReadable"), (name, noun)
+            answer = ask(unprivileged, resource, **parameters)
+            assert (answer.status, answer.code) == (400, "AD.Attributes.NotReadable"), (name, resource)
         saved = unprivileged.post("/api/ad/saved-filters", {"name": name, "filter": f"({name}=*)"})
         assert (saved.status, saved.code) == (400, "AD.Attributes.NotReadable")
         allowed = ask(integration, "users", base=organizational_unit, attributes=name)

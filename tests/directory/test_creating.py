@@ -184,16 +184,16 @@ def test_permission_follows_the_class(connection: Any, parent: str) -> None:
 
 
 @pytest.mark.parametrize("bag", ["replace", "add"])
-@pytest.mark.parametrize("noun", ["users", "computers"])
+@pytest.mark.parametrize("resource", ["users", "computers"])
 def test_an_empty_list_gives_nothing(
-    integration: Integration, parent: str, directory: Directory, noun: str, bag: str
+    integration: Integration, parent: str, directory: Directory, resource: str, bag: str
 ) -> None:
     name = random_name("e")
     empty = {"userAccountControl": [], "sAMAccountName": [], "title": []}
     body = {"name": name, "parent": parent, bag: empty}
-    assert integration.post(f"/api/ad/{noun}?dryRun=true", body).status == 200
-    guid = UUID(integration.post(f"/api/ad/{noun}", body).body["id"])
-    assert directory.text(guid, "sAMAccountName") == name + ("$" if noun == "computers" else "")
+    assert integration.post(f"/api/ad/{resource}?dryRun=true", body).status == 200
+    guid = UUID(integration.post(f"/api/ad/{resource}", body).body["id"])
+    assert directory.text(guid, "sAMAccountName") == name + ("$" if resource == "computers" else "")
     assert not directory.is_enabled(guid)
 
 
@@ -233,7 +233,7 @@ def taken(directory: Directory, ada: UUID) -> dict[str, str]:
 
 @pytest.mark.parametrize("dry_run", ["true", "false"])
 @pytest.mark.parametrize(
-    ("noun", "body", "attribute", "where"),
+    ("resource", "body", "attribute", "where"),
     [
         ("users", {"samAccountName": "{}"}, "sAMAccountName", "#/samAccountName"),
         ("users", {"replace": {"sAMAccountName": "{}"}}, "sAMAccountName", "#/replace/sAMAccountName"),
@@ -249,7 +249,7 @@ def test_an_identifier_in_use_is_named(
     integration: Integration,
     parent: str,
     taken: dict[str, str],
-    noun: str,
+    resource: str,
     body: dict[str, Any],
     attribute: str,
     where: str | None,
@@ -257,7 +257,7 @@ def test_an_identifier_in_use_is_named(
 ) -> None:
     filled = json.loads(json.dumps(body).replace("{}", taken[attribute].upper()))
     body = {"name": random_name("n"), "parent": parent, **filled}
-    answer = integration.post(f"/api/ad/{noun}?dryRun={dry_run}", body)
+    answer = integration.post(f"/api/ad/{resource}?dryRun={dry_run}", body)
     assert (answer.status, answer.code) == (409, "AD.Object.AlreadyExists")
     assert attribute in answer.body["detail"]
     assert answer.body["errors"][0]["pointer"] == where or where is None

@@ -62,8 +62,8 @@ def test_a_tombstone(without_recycle_bin: Integration, tombstone_directory: Dire
 def test_live_here_is_absent_there(integration: Integration, ada: UUID, directory: Directory) -> None:
     assert integration.get(f"{PATH}/{ada}").code == "AD.Object.NotFound"
     directory.delete(ada)
-    for noun in ("users", "objects"):
-        assert integration.get(f"/api/ad/{noun}/{ada}").code == "AD.Object.NotFound"
+    for resource in ("users", "objects"):
+        assert integration.get(f"/api/ad/{resource}/{ada}").code == "AD.Object.NotFound"
     assert integration.get(f"{PATH}/{uuid4()}").code == "AD.Object.NotFound"
 
 

@@ -65,18 +65,18 @@ def requests_on(kind: Kind, operation: Operation, change: Attempt) -> Iterator[R
     """What makes this change of an object of the kind, or puts another object into it; nothing where it cannot be."""
     method, path, body = change.request
     into = {**(body or {}), "parent": str(kind.target)}
-    if kind.is_container and operation.verb in ("create", "move", "restore"):
+    if kind.is_container and operation.action in ("create", "move", "restore"):
         yield method, path, into
-    if operation.verb in ("create", "restore", "revert"):
+    if operation.action in ("create", "restore", "revert"):
         return
     if kind.only_holds:
-        if operation.verb not in ON_WHAT_HOLDS_PROTECTED:
+        if operation.action not in ON_WHAT_HOLDS_PROTECTED:
             return
-        body = ON_WHAT_HOLDS_PROTECTED[operation.verb] or body
-    if operation.noun == "objects" or operation.noun in kind.nouns:
+        body = ON_WHAT_HOLDS_PROTECTED[operation.action] or body
+    if operation.resource == "objects" or operation.resource in kind.resources:
         path = path.replace(str(change.target), str(kind.target))
         yield method, path, body
-        if operation.verb == "delete" and (kind.is_container or kind.only_holds):
+        if operation.action == "delete" and (kind.is_container or kind.only_holds):
             yield method, f"{path}?recursive=true", body
 
 
@@ -107,7 +107,7 @@ def test_no_change_of_a_protected_object(
             answer = ordinary.call(method, path, body)
             if not is_refused(answer):
                 permitted.append((name, path, answer))
-            if operation.noun == "objects":  # it is refused for that alone
+            if operation.resource == "objects":  # it is refused for that alone
                 allowed = everything.call(method, f"{path}{'&' if '?' in path else '?'}dryRun=true", body)
                 assert allowed.status != 403, (name, path, allowed)
     assert not permitted
@@ -121,12 +121,12 @@ def test_no_batch_of_protected_objects(
 ) -> None:
     change = attempt(operation, world)
     items = [
-        body if operation.verb == "create" else {**(body or {}), "id": str(kind.target)}
+        body if operation.action == "create" else {**(body or {}), "id": str(kind.target)}
         for kind in estate.values()
         for _, _, body in requests_on(kind, operation, change)
     ]
     before = states_of(directory, estate)
-    path = f"/api/{operation.path}".removesuffix("/{id}") + f"/batch/{operation.verb}"
+    path = f"/api/{operation.path}".removesuffix("/{id}") + f"/batch/{operation.action}"
     results = ordinary.post(path, {"items": items}).body["results"]
     assert [result["status"] for result in results] == [403] * len(items)
     assert states_of(directory, estate) == before
@@ -141,7 +141,7 @@ def test_no_run_over_protected_accounts(
     accounts = [
         kind.target
         for kind in estate.values()
-        if kind.nouns & {"users", "computers"} and directory.dn(kind.target).endswith(unit)
+        if kind.resources & {"users", "computers"} and directory.dn(kind.target).endswith(unit)
     ]
     assert len(accounts) > 20
     if "enable" in name:

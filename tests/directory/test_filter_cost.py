@@ -59,8 +59,8 @@ def called(operation: Operation) -> str:
     return operation.name
 
 
-def ask(integration: Integration, noun: str = "users", **parameters: Any) -> Answer:
-    return integration.get(f"/api/ad/{noun}?{urlencode(parameters)}")
+def ask(integration: Integration, resource: str = "users", **parameters: Any) -> Answer:
+    return integration.get(f"/api/ad/{resource}?{urlencode(parameters)}")
 
 
 @pytest.mark.parametrize("name", TOO_COSTLY)
@@ -82,9 +82,9 @@ def test_every_route_with_a_filter_is_found() -> None:
 def test_every_route_is_bounded(
     integration: Integration, directory: Directory, organizational_unit: str, operation: Operation
 ) -> None:
-    id = directory.add_group(parent=organizational_unit) if operation.noun == "groups" else uuid4()
-    if operation.noun in ("users", "computers") and "{id}" in operation.path:
-        account = directory.add_user if operation.noun == "users" else directory.add_computer
+    id = directory.add_group(parent=organizational_unit) if operation.resource == "groups" else uuid4()
+    if operation.resource in ("users", "computers") and "{id}" in operation.path:
+        account = directory.add_user if operation.resource == "users" else directory.add_computer
         id = account(parent=organizational_unit)
     path = operation.path.replace("{id}", str(id)).removeprefix("ad/")
     answer = ask(integration, path, filter=chains(60), **EXTRA.get(operation.name, {}))
@@ -265,6 +265,24 @@ def test_an_expensive_filter_gets_a_short_one(
     sent.clear()
     assert ask(integration, base=organizational_unit, filter="(sn=x)").status == 200
     assert {seconds for text, seconds in sent if "(sn=x)" in text} == {0}
+
+
+def test_an_expensive_search_has_a_connection_of_its_own(
+    integration: Integration, monkeypatch: pytest.MonkeyPatch, organizational_unit: str
+) -> None:
+    """What a domain controller's process is busy with, others wait for whose connections belong to it."""
+    used: dict[bool, list[Any]] = {True: [], False: []}
+    send = ldap_streaming._send
+
+    def note(connection: Any, query: Any, *rest: Any) -> int:
+        used[IN_CHAIN in query.filter].append(connection)
+        return send(connection, query, *rest)
+
+    monkeypatch.setattr(ldap_streaming, "_send", note)
+    for filter in ("(sn=x)", chains(1), "(sn=x)", chains(1), "(sn=x)"):
+        assert ask(integration, base=organizational_unit, filter=filter).status == 200
+    assert len(set(used[True])) == 1
+    assert not set(used[True]) & set(used[False])
 
 
 _SAMBA = "00002020: ldb_wait from ldap_backend.c:892 with LDB_WAIT_ALL: Operations error (1)"

@@ -168,8 +168,8 @@ def test_a_cycle_made_at_the_same_moment_is_taken_back(
     if way == "members":
         answer = change(integration, holder, add=[held], remove=[ada])
     else:
-        bags = {"add": {"member": directory.dn(held)}, "remove": {"member": directory.dn(ada)}}
-        answer = integration.patch(f"/api/ad/groups/{holder}", {**bags, "replace": {"description": "after"}})
+        updates = {"add": {"member": directory.dn(held)}, "remove": {"member": directory.dn(ada)}}
+        answer = integration.patch(f"/api/ad/groups/{holder}", {**updates, "replace": {"description": "after"}})
     assert (answer.status, answer.code) == (409, "AD.Group.Cycle"), answer
     assert (directory.members(holder), directory.members(held)) == ({directory.dn(ada)}, {directory.dn(between)})
     assert directory.text(holder, "description") == "before"
@@ -415,45 +415,45 @@ def test_if_match(integration: Integration, group: UUID, people: list[UUID]) -> 
     assert integration.get(f"/api/ad/groups/{group}").headers["ETag"] != version
 
 
-@pytest.mark.parametrize("verb", ["add", "remove"])
+@pytest.mark.parametrize("action", ["add", "remove"])
 def test_a_lost_race_ends_as_unchanged(
     integration: Integration,
     group: UUID,
     people: list[UUID],
     directory: Directory,
     monkeypatch: pytest.MonkeyPatch,
-    verb: str,
+    action: str,
 ) -> None:
     """Between proposal and write somebody else does a part of it: the domain controller refuses the whole modify."""
-    if verb == "remove":
+    if action == "remove":
         directory.add_values(group, member=names(directory, people))
-    happens = directory.add_values if verb == "add" else directory.remove_values
+    happens = directory.add_values if action == "add" else directory.remove_values
     just_before_the_write(monkeypatch, lambda: happens(group, member=directory.dn(people[1])))
-    answer = change(integration, group, **{verb: people})
-    expected = counts(added=3, unchanged=1) if verb == "add" else counts(removed=3, unchanged=1)
+    answer = change(integration, group, **{action: people})
+    expected = counts(added=3, unchanged=1) if action == "add" else counts(removed=3, unchanged=1)
     assert (answer.status, answer.body) == (200, expected)
-    assert len(directory.members(group)) == (4 if verb == "add" else 0)
+    assert len(directory.members(group)) == (4 if action == "add" else 0)
     assert [(record.outcome, record.code) for record in records()] == [
         ("failed", "AD.Object.VersionMismatch"),
         ("succeeded", None),
     ]
 
 
-@pytest.mark.parametrize("verb", ["add", "remove"])
+@pytest.mark.parametrize("action", ["add", "remove"])
 def test_a_member_renamed_meanwhile(
     integration: Integration,
     group: UUID,
     people: list[UUID],
     directory: Directory,
     monkeypatch: pytest.MonkeyPatch,
-    verb: str,
+    action: str,
 ) -> None:
-    if verb == "remove":
+    if action == "remove":
         directory.add_values(group, member=names(directory, people))
     just_before_the_write(monkeypatch, lambda: directory.rename(people[1], "Somebody else"))
-    expected = counts(added=4) if verb == "add" else counts(removed=4)
-    assert change(integration, group, **{verb: people}).body == expected
-    assert len(directory.members(group)) == (4 if verb == "add" else 0)
+    expected = counts(added=4) if action == "add" else counts(removed=4)
+    assert change(integration, group, **{action: people}).body == expected
+    assert len(directory.members(group)) == (4 if action == "add" else 0)
 
 
 def test_a_lost_answer_is_looked_up(

@@ -52,9 +52,9 @@ def test_every_kind_by_either_reference(integration: Integration, directory: Dir
         "organization-units": directory.guid(directory.add_unit("Inner", parent=here)),
         "objects": directory.add(f"CN=Contact,{here}", {"objectClass": "contact"}),
     }
-    for noun, guid in moved.items():
-        answer = integration.post(f"/api/ad/{noun}/{guid}/move", {"parent": str(directory.guid(there)).upper()})
-        assert answer.status == 200, (noun, answer)
+    for resource, guid in moved.items():
+        answer = integration.post(f"/api/ad/{resource}/{guid}/move", {"parent": str(directory.guid(there)).upper()})
+        assert answer.status == 200, (resource, answer)
         assert directory.dn(guid).endswith(f",{there}")
 
 

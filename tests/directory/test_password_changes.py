@@ -192,8 +192,8 @@ class TestTheLimit:
             raise rate_limits.CountersUnavailable
 
         monkeypatch.setattr(rate_limits._counters(django_settings.REDIS_URL), "add", unavailable)
-        for verb, body in (("change-password", change()), ("reset-password", {"generate": True})):
-            answer = integration.post(f"/api/ad/users/{ada}/{verb}", body)
+        for action, body in (("change-password", change()), ("reset-password", {"generate": True})):
+            answer = integration.post(f"/api/ad/users/{ada}/{action}", body)
             assert (answer.status, answer.code) == (503, "Service.Unavailable")
         assert integration.get(f"/api/ad/users/{ada}").status == 200
         directory.modify(ada, pwdLastSet="-1")

@@ -12,7 +12,7 @@ import pytest
 from audit.models import OperationRecord
 from directory.ldap import Client
 from directory.models import DirectoryConnection
-from gateway.models import KeptAnswer
+from gateway.models import IdempotencyRecord
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
@@ -193,7 +193,7 @@ def test_a_replay_does_not_tell_it_again(integration: Integration, directory: Di
     assert again.headers["Idempotency-Replayed"] == "true"
     assert (again.status, again.body) == (200, {"generatedPassword": None})
     assert directory.can_sign_in(ada, first.body["generatedPassword"])
-    assert first.body["generatedPassword"] not in KeptAnswer.objects.get().body
+    assert first.body["generatedPassword"] not in IdempotencyRecord.objects.get().body
 
 
 def test_a_person_in_the_console(connection: DirectoryConnection, directory: Directory, ada: UUID) -> None:

@@ -26,7 +26,7 @@ from tests.support.cast import (
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 
-OF_EXISTING = [item for item in CHANGES if item.verb != "create"]
+OF_EXISTING = [item for item in CHANGES if item.action != "create"]
 ADMINISTRATOR = ("keys.change_person",)  # no key ever holds it
 
 MakePerson = Callable[..., Person]
@@ -83,11 +83,11 @@ def test_no_change_of_the_account_of_an_administrator(
     assert change.is_done()
 
 
-@pytest.mark.parametrize("operation", [item for item in BATCHABLE if item.verb != "create"], ids=named)
+@pytest.mark.parametrize("operation", [item for item in BATCHABLE if item.action != "create"], ids=named)
 def test_no_batch(operation: Operation, world: World, limited: Integration, make_person_of: MakePerson) -> None:
     ordinary, change, other = (attempt(operation, world) for _ in range(3))
     person_concerned(change, make_person_of, *ADMINISTRATOR)
-    path = f"/api/{operation.path}".removesuffix("/{id}") + f"/batch/{operation.verb}"
+    path = f"/api/{operation.path}".removesuffix("/{id}") + f"/batch/{operation.action}"
     answer = limited.post(path, {"items": [each.item for each in (ordinary, change, other)]})
     assert [item["status"] for item in answer.body["results"]] == [
         ordinary_status(operation),

@@ -49,11 +49,11 @@ def test_each_kind_has_its_path(integration: Integration, directory: Directory, 
         "computers": directory.add_computer(parent=organizational_unit),
         "organization-units": directory.guid(organizational_unit),
     }
-    for noun in made:
+    for resource in made:
         for other, guid in made.items():
-            answer = integration.get(f"/api/ad/{noun}/{guid}")
-            assert answer.status == (200 if noun == other else 404), (noun, other)
-            assert answer.code == (None if noun == other else "AD.Object.NotFound")
+            answer = integration.get(f"/api/ad/{resource}/{guid}")
+            assert answer.status == (200 if resource == other else 404), (resource, other)
+            assert answer.code == (None if resource == other else "AD.Object.NotFound")
     for guid in made.values():
         assert integration.get(f"/api/ad/objects/{guid}").status == 200
 

@@ -19,8 +19,8 @@ from tests.support.mishaps import lose_the_answer
 from tests.support.proxy import FaultyProxy
 
 
-def rename(integration: Integration, guid: UUID, name: Any, *, noun: str = "users", query: str = "") -> Any:
-    return integration.post(f"/api/ad/{noun}/{guid}/rename{query}", {"name": name})
+def rename(integration: Integration, guid: UUID, name: Any, *, resource: str = "users", query: str = "") -> Any:
+    return integration.post(f"/api/ad/{resource}/{guid}/rename{query}", {"name": name})
 
 
 def test_it_works(integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:
@@ -49,10 +49,10 @@ def test_every_kind(integration: Integration, directory: Directory, organization
         "organization-units": directory.guid(directory.add_unit("Inner", parent=organizational_unit)),
         "objects": directory.add(f"CN=Contact,{organizational_unit}", {"objectClass": "contact"}),
     }
-    for noun, guid in kinds.items():
-        answer = rename(integration, guid, f"New {noun}", noun=noun)
-        assert (answer.status, answer.body["name"]) == (200, f"New {noun}")
-        assert directory.text(guid, "name") == f"New {noun}"
+    for resource, guid in kinds.items():
+        answer = rename(integration, guid, f"New {resource}", resource=resource)
+        assert (answer.status, answer.body["name"]) == (200, f"New {resource}")
+        assert directory.text(guid, "name") == f"New {resource}"
     assert directory.dn(kinds["organization-units"]) == f"OU=New organization-units,{organizational_unit}"
 
 
@@ -132,16 +132,16 @@ def test_a_name_that_is_taken(
     directory.add_group("The Countess", parent=organizational_unit)
     answer = rename(integration, ada, "the  COUNTESS".replace("  ", " "))
     assert (answer.status, answer.code) == (409, "AD.Object.AlreadyExists")
-    assert rename(integration, ada, "x", noun="groups").status == 404
+    assert rename(integration, ada, "x", resource="groups").status == 404
     assert directory.text(ada, "name") == "Ada Lovelace"
 
 
 def test_permission_follows_the_kind(connection: Any, ada: UUID, directory: Directory) -> None:
     for_groups = make_integration(connection, may=["directory.update_group"])
     assert rename(for_groups, ada, "x").status == 403
-    assert rename(for_groups, ada, "x", noun="objects").status == 403
+    assert rename(for_groups, ada, "x", resource="objects").status == 403
     for_users = make_integration(connection, may=["directory.update_user"])
-    assert rename(for_users, ada, "Countess", noun="objects").status == 200
+    assert rename(for_users, ada, "Countess", resource="objects").status == 200
     assert directory.text(ada, "name") == "Countess"
 
 
@@ -152,10 +152,10 @@ def test_the_dry_run_says_what_stays(
     assert (body["risk"], body["wouldQueue"]) == ("ordinary", False)
     assert "displayName stay" in body["warnings"][0]
     computer = directory.add_computer(parent=organizational_unit)
-    (warning,) = rename(integration, computer, "x", noun="computers", query="?dryRun=true").body["warnings"]
+    (warning,) = rename(integration, computer, "x", resource="computers", query="?dryRun=true").body["warnings"]
     assert "dNSHostName" in warning
     unit = directory.guid(organizational_unit)
-    (warning,) = rename(integration, unit, "x", noun="organization-units", query="?dryRun=true").body["warnings"]
+    (warning,) = rename(integration, unit, "x", resource="organization-units", query="?dryRun=true").body["warnings"]
     assert warning == "2 objects below it get another distinguished name."
     assert directory.dn(unit) == organizational_unit
 

@@ -361,8 +361,8 @@ class TestTombstones:
             ),
             "objects": tombstone_directory.add(f"CN=c,{unit}", {"objectClass": "contact", "description": "x"}),
         }
-        for noun, guid in kinds.items():
-            assert everything.delete(f"/api/ad/{noun}/{guid}").status == 204
+        for resource, guid in kinds.items():
+            assert everything.delete(f"/api/ad/{resource}/{guid}").status == 204
             answer = restore(everything, guid)
             assert answer.status == 200, answer
             assert tombstone_directory.text(guid, "description") == "x"

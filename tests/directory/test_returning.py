@@ -39,8 +39,8 @@ def bring_back(
 ) -> Callable[[Integration, str, UUID], Callable[[str], Answer]]:
     """Delete an object, and the ways to make it live again."""
 
-    def delete(caller: Integration, noun: str, guid: UUID) -> Callable[[str], Answer]:
-        succeeded(integration.delete(f"/api/ad/{noun}/{guid}"))
+    def delete(caller: Integration, resource: str, guid: UUID) -> Callable[[str], Answer]:
+        succeeded(integration.delete(f"/api/ad/{resource}/{guid}"))
         made = latest(integration, target=guid)
         if request.param == "restore":
             return lambda query: restore(caller, guid, query)

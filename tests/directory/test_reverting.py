@@ -21,9 +21,9 @@ from tests.support.mishaps import just_before_the_write
 
 class TestUpdates:
     def test_it_works(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        bags = {"replace": {"title": "Countess"}, "add": {"otherTelephone": ["1", "2"]}, "clear": ["displayName"]}
+        updates = {"replace": {"title": "Countess"}, "add": {"otherTelephone": ["1", "2"]}, "clear": ["displayName"]}
         directory.modify(ada, displayName="Ada", otherTelephone=["2", "3"])
-        succeeded(integration.patch(f"/api/ad/users/{ada}", bags))
+        succeeded(integration.patch(f"/api/ad/users/{ada}", updates))
         made = latest(integration, target=ada)
         assert made["reversible"] == "full"
 
@@ -57,8 +57,8 @@ class TestUpdates:
         assert directory.text(ada, "title") == "Countess"
 
     def test_values_that_others_changed_stay(self, integration: Integration, ada: UUID, directory: Directory) -> None:
-        bags = {"replace": {"title": "Countess", "mail": "ada@corp.example.test"}}
-        succeeded(integration.patch(f"/api/ad/users/{ada}", bags))
+        updates = {"replace": {"title": "Countess", "mail": "ada@corp.example.test"}}
+        succeeded(integration.patch(f"/api/ad/users/{ada}", updates))
         made = latest(integration, target=ada)
         directory.modify(ada, title="Queen", department="Engines")
         answer = revert(integration, made)
@@ -95,8 +95,8 @@ class TestUpdates:
         self, integration: Integration, ada: UUID, directory: Directory
     ) -> None:
         directory.modify(ada, pwdLastSet="-1")
-        bags = {"account": {"mustChangePassword": True}, "replace": {"title": "Countess"}}
-        succeeded(integration.patch(f"/api/ad/users/{ada}", bags))
+        updates = {"account": {"mustChangePassword": True}, "replace": {"title": "Countess"}}
+        succeeded(integration.patch(f"/api/ad/users/{ada}", updates))
         made = latest(integration, target=ada)
         assert made["reversible"] == "partial"
         warnings = revert(integration, made, "?dryRun=true").body["warnings"]
@@ -155,20 +155,20 @@ class TestUpdates:
 
 class TestAccounts:
     @pytest.mark.parametrize(
-        ("verb", "inverse", "risk"), [("disable", "enable", "security"), ("enable", "disable", "destructive")]
+        ("action", "inverse", "risk"), [("disable", "enable", "security"), ("enable", "disable", "destructive")]
     )
     def test_enabling_and_disabling(
         self,
         integration: Integration,
         directory: Directory,
         organizational_unit: str,
-        verb: str,
+        action: str,
         inverse: str,
         risk: str,
     ) -> None:
-        user = directory.add_user(parent=organizational_unit, enabled=verb == "disable")
+        user = directory.add_user(parent=organizational_unit, enabled=action == "disable")
         before = directory.read(user, "userAccountControl")
-        succeeded(integration.post(f"/api/ad/users/{user}/{verb}"))
+        succeeded(integration.post(f"/api/ad/users/{user}/{action}"))
         made = latest(integration, target=user)
         assert made["reversible"] == "full"
         assert revert(integration, made, "?dryRun=true").body["risk"] == risk

@@ -52,8 +52,8 @@ def removed(
     if request.param == "members":
         succeeded(integration.post(f"/api/ad/groups/{group}/members", {"remove": [str(alice)]}))
     else:
-        bags = {"remove": {"member": [directory.dn(alice)]}}
-        succeeded(integration.patch(f"/api/ad/groups/{group}", bags))
+        updates = {"remove": {"member": [directory.dn(alice)]}}
+        succeeded(integration.patch(f"/api/ad/groups/{group}", updates))
     return latest(integration, target=group)
 
 

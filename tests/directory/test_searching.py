@@ -24,8 +24,8 @@ def people(directory: Directory, organizational_unit: str) -> dict[str, UUID]:
     }
 
 
-def search(integration: Integration, noun: str = "users", **parameters: Any) -> Answer:
-    return integration.get(f"/api/ad/{noun}?{urlencode(parameters)}")
+def search(integration: Integration, resource: str = "users", **parameters: Any) -> Answer:
+    return integration.get(f"/api/ad/{resource}?{urlencode(parameters)}")
 
 
 def names(answer: Answer) -> list[str]:
@@ -153,13 +153,13 @@ def test_each_kind_finds_its_own(integration: Integration, directory: Directory,
     directory.add_computer("computer", parent=organizational_unit)
     directory.add_unit("unit", parent=organizational_unit)
     place = {"base": organizational_unit, "scope": "one-level"}
-    for noun, name in (
+    for resource, name in (
         ("users", "user"),
         ("groups", "group"),
         ("computers", "computer"),
         ("organization-units", "unit"),
     ):
-        assert names(search(integration, noun, **place)) == [name]
+        assert names(search(integration, resource, **place)) == [name]
     assert len(names(search(integration, "objects", **place))) == 4
 
 

@@ -37,7 +37,7 @@ def made(client: Client, user: UUID) -> dict[str, int]:
     return {name: versions.get(attid, 0) for name, attid in attids.items()}
 
 
-def bags(choose: random.Random) -> dict[str, object]:
+def updates(choose: random.Random) -> dict[str, object]:
     """One update of one or two attributes."""
     body: dict[str, dict[str, list[str]]] = {}
     for name in choose.sample(ATTRIBUTES, choose.choice((1, 1, 2))):
@@ -55,7 +55,7 @@ def test_as_many_succeed_as_were_made(
     client = get_client(integration.key.links.get().connection_id)
     before, story = made(client, user), []
     for _ in range(choose.randint(2, 5)):
-        body, fate = bags(choose), choose.choice(("done", "before", "after"))
+        body, fate = updates(choose), choose.choice(("done", "before", "after"))
         story.append((fate, body))
         if fate == "done":
             assert integration.patch(f"/api/ad/users/{user}", body).status == 200

@@ -53,11 +53,11 @@ class Received:
 
 
 def fetch(
-    integration: Integration, accept: str, noun: str = "users", method: str = "GET", **parameters: Any
+    integration: Integration, accept: str, resource: str = "users", method: str = "GET", **parameters: Any
 ) -> Received:
     response = integration.client.generic(
         method,
-        f"/api/ad/{noun}?{urlencode(parameters)}",
+        f"/api/ad/{resource}?{urlencode(parameters)}",
         headers={"X-API-Key": integration.value, "Accept": accept},
     )
     return Received(response)
@@ -134,7 +134,7 @@ def test_only_lists_of_directory_objects_are_streamed(integration: Integration, 
     streamed = {item.name for item in operations() if streams.record_shape(item.output) is not None}
     assert {"users.search", "groups.search", "objects.search", "accounts.search"} <= streamed
     assert not streamed & {"operations.list", "users.read", "api-keys.list"}
-    assert fetch(integration, NDJSON, noun=f"users/{ada}").type == "application/json"
+    assert fetch(integration, NDJSON, resource=f"users/{ada}").type == "application/json"
 
 
 def test_every_stream_is_one(integration: Integration, directory: Directory, organizational_unit: str) -> None:
@@ -151,8 +151,8 @@ def test_every_stream_is_one(integration: Integration, directory: Directory, org
             continue
         if item.path.startswith("ad/saved-filters/"):
             continue
-        path = item.path.replace("{id}", str(objects.get(item.noun, user))).removeprefix("ad/")
-        answer = fetch(integration, NDJSON, noun=path, **needed.get(item.name, {}))
+        path = item.path.replace("{id}", str(objects.get(item.resource, user))).removeprefix("ad/")
+        answer = fetch(integration, NDJSON, resource=path, **needed.get(item.name, {}))
         assert (item.name, answer.status, answer.type) == (item.name, 200, NDJSON)
 
 
@@ -228,7 +228,7 @@ def test_what_a_search_adds_is_a_column(
     integration: Integration, directory: Directory, organizational_unit: str
 ) -> None:
     directory.add_user("Off", parent=organizational_unit, enabled=False)
-    (row,) = fetch(integration, CSV, noun="accounts", state="disabled", base=organizational_unit).rows
+    (row,) = fetch(integration, CSV, resource="accounts", state="disabled", base=organizational_unit).rows
     assert json.loads(row["evidence"])[0]["attribute"] == "userAccountControl"
 
 

@@ -15,8 +15,8 @@ def group(directory: Directory, organizational_unit: str) -> UUID:
     return directory.add_group(parent=organizational_unit)
 
 
-def update(integration: Integration, guid: UUID, body: Any, noun: str = "users") -> Answer:
-    return integration.patch(f"/api/ad/{noun}/{guid}", body)
+def update(integration: Integration, guid: UUID, body: Any, resource: str = "users") -> Answer:
+    return integration.patch(f"/api/ad/{resource}/{guid}", body)
 
 
 def texts(directory: Directory, guid: UUID, attribute: str) -> set[str]:
@@ -158,12 +158,14 @@ def test_what_is_no_update(integration: Integration, ada: UUID, body: Any, code:
     assert answer.body["errors"]
 
 
-@pytest.mark.parametrize("bags", [("replace",), ("add", "remove"), ("replace", "add", "remove")])
-def test_a_hundred_names_pass_and_one_more_does_not(integration: Integration, ada: UUID, bags: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("updates", [("replace",), ("add", "remove"), ("replace", "add", "remove")])
+def test_a_hundred_names_pass_and_one_more_does_not(
+    integration: Integration, ada: UUID, updates: tuple[str, ...]
+) -> None:
     def body(count: int) -> dict[str, dict[str, str]]:
-        made: dict[str, dict[str, str]] = {bag: {} for bag in bags}
+        made: dict[str, dict[str, str]] = {bag: {} for bag in updates}
         for index in range(count):
-            made[bags[index % len(bags)]][f"x{index}"] = "1"
+            made[updates[index % len(updates)]][f"x{index}"] = "1"
         return made
 
     # Limits come first; that these names are unknown is noticed after them.
@@ -233,15 +235,15 @@ def test_what_names_units_is_an_attribute_of_accounts(
     integration: Integration, ada: UUID, directory: Directory, organizational_unit: str
 ) -> None:
     computer = directory.add_computer(parent=organizational_unit)
-    for guid, noun in ((ada, "users"), (computer, "computers"), (ada, "objects")):
-        assert update(integration, guid, {"replace": {"ou": ["Dept2", noun]}}, noun).status == 200
-        assert texts(directory, guid, "ou") == {"Dept2", noun}
+    for guid, resource in ((ada, "users"), (computer, "computers"), (ada, "objects")):
+        assert update(integration, guid, {"replace": {"ou": ["Dept2", resource]}}, resource).status == 200
+        assert texts(directory, guid, "ou") == {"Dept2", resource}
     unit = directory.guid(organizational_unit)
     place = directory.add(f"L=Lab,{organizational_unit}", {"objectClass": "locality"})
-    for guid, name, nouns in ((unit, "ou", ("organization-units", "objects")), (place, "l", ("objects",))):
-        for noun in nouns:
-            for bags in ({"replace": {name: "Other"}}, {"remove": {name: "Lab"}}, {"add": {name: "x"}}):
-                answer = update(integration, guid, bags, noun)
+    for guid, name, resources in ((unit, "ou", ("organization-units", "objects")), (place, "l", ("objects",))):
+        for resource in resources:
+            for updates in ({"replace": {name: "Other"}}, {"remove": {name: "Lab"}}, {"add": {name: "x"}}):
+                answer = update(integration, guid, updates, resource)
                 assert (answer.status, answer.code) == (400, "AD.Attributes.NotWritable")
     body = {"name": "Unit", "parent": organizational_unit, "replace": {"ou": "Other"}}
     assert integration.post("/api/ad/organization-units", body).code == "AD.Attributes.NotWritable"

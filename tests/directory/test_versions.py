@@ -28,8 +28,8 @@ def bob(directory: Directory, organizational_unit: str) -> UUID:
     return directory.add_user("Bob", parent=organizational_unit, password=PASSWORD, pwdLastSet="0")
 
 
-def version_of(integration: Integration, guid: UUID, noun: str = "users") -> str:
-    version: str = integration.get(f"/api/ad/{noun}/{guid}").body["version"]
+def version_of(integration: Integration, guid: UUID, resource: str = "users") -> str:
+    version: str = integration.get(f"/api/ad/{resource}/{guid}").body["version"]
     return version
 
 
@@ -184,11 +184,11 @@ WRITES: dict[str, tuple[str, str, Any]] = {
 
 
 def test_the_writes_below_are_all_there_are() -> None:
-    nouns = {name.partition(".")[0] for name in WRITES}
+    resources = {name.partition(".")[0] for name in WRITES}
     declared = {
         item.name
         for item in operations(Surface.API)
-        if item.effect is Effect.CHANGE and item.noun in nouns and "{id}" in item.path
+        if item.effect is Effect.CHANGE and item.resource in resources and "{id}" in item.path
     }
     assert declared == set(WRITES)
 
@@ -197,27 +197,27 @@ def test_the_writes_below_are_all_there_are() -> None:
 def test_every_write_can_depend_on_the_version(
     integration: Integration, directory: Directory, organizational_unit: str, ada: UUID, bob: UUID, name: str
 ) -> None:
-    noun = name.partition(".")[0]
+    resource = name.partition(".")[0]
     inner = directory.add_unit("Inner", parent=organizational_unit)
     target = {
         "users": bob,
         "groups": directory.add_group(parent=organizational_unit),
         "organization-units": directory.guid(inner),
-    }[noun]
+    }[resource]
     there = directory.add_unit("There", parent=organizational_unit)
     method, rest, body = WRITES[name]
     body = _with({"<unit>": there, "<ada>": str(ada)}, body)
     if "accounts" in rest:
         directory.move(ada, parent=inner)
-    version = version_of(integration, target, noun)
+    version = version_of(integration, target, resource)
     before = directory.read(target)
     for header in ('"other"', f'W/"{version}"', version, '"*"', "", f'"{version}'):
-        answer = integration.call(method, f"/api/ad/{noun}/{target}{rest}", body, **{"If-Match": header})
+        answer = integration.call(method, f"/api/ad/{resource}/{target}{rest}", body, **{"If-Match": header})
         assert (answer.status, answer.code) == MISMATCH, header
     assert directory.read(target) == before
-    dry = integration.call(method, f"/api/ad/{noun}/{target}{rest}?dryRun=true", body, **{"If-Match": '"other"'})
+    dry = integration.call(method, f"/api/ad/{resource}/{target}{rest}?dryRun=true", body, **{"If-Match": '"other"'})
     assert (dry.status, dry.code) == MISMATCH
-    path = f"/api/ad/{noun}/{target}{rest}{'?dryRun=true' if 'accounts' in rest else ''}"  # a run needs a worker
+    path = f"/api/ad/{resource}/{target}{rest}{'?dryRun=true' if 'accounts' in rest else ''}"  # a run needs a worker
     answer = integration.call(method, path, body, **{"If-Match": f'"other", "{version}"'})
     assert answer.status in (200, 204), answer.body
 

@@ -66,8 +66,8 @@ def found(answer: Answer) -> set[UUID]:
     return {UUID(item["id"]) for item in answer.body["items"]}
 
 
-def search(integration: Integration, noun: str = "users", **parameters: Any) -> Answer:
-    return integration.get(f"/api/ad/{noun}?{urlencode(parameters)}")
+def search(integration: Integration, resource: str = "users", **parameters: Any) -> Answer:
+    return integration.get(f"/api/ad/{resource}?{urlencode(parameters)}")
 
 
 def references(integration: Integration) -> list[str]:

@@ -100,9 +100,9 @@ def test_a_missing_record_is_noticed(story: Story, name: str) -> None:
     assert findings(name, without(story, record))
 
 
-@pytest.mark.parametrize("verb", [".create", ".delete", ".change-members", ".reset-password", ".rename", ".move"])
-def test_missing_records_of_other_changes_are_noticed(story: Story, verb: str) -> None:
-    made = [each for each in story.records if each.operation.endswith(verb) and each.outcome == "succeeded"]
+@pytest.mark.parametrize("action", [".create", ".delete", ".change-members", ".reset-password", ".rename", ".move"])
+def test_missing_records_of_other_changes_are_noticed(story: Story, action: str) -> None:
+    made = [each for each in story.records if each.operation.endswith(action) and each.outcome == "succeeded"]
     assert made, "each client does everything once"
     told = [finding for record in made for check in CHECKS.values() for finding in check(without(story, record))]
     assert len(told) >= len(made)

@@ -15,7 +15,7 @@ from directory.ldap import Client
 from directory.models import DirectoryConnection
 from directory.queries import reading
 from gateway.core.call import SupervisionLevel
-from gateway.models import KeptAnswer
+from gateway.models import IdempotencyRecord
 from gateway.surfaces import idempotency
 from gateway.surfaces.leases import LEASE, renewal
 from tests.support.cast import Answer, Integration, make_connection, make_integration
@@ -34,7 +34,7 @@ def change(integration: Integration, ada: UUID) -> Answer:
 def abandon_first(integration: Integration, ada: UUID, *, last_sign_of_life: timedelta) -> None:
     """Leave the claim of a request whose process was killed."""
     assert change(integration, ada).status == 200
-    KeptAnswer.objects.update(status=None, body="", lease_until=timezone.now() - last_sign_of_life + LEASE)
+    IdempotencyRecord.objects.update(status=None, body="", lease_until=timezone.now() - last_sign_of_life + LEASE)
 
 
 def test_a_killed_request_keeps_its_key_for_half_a_minute(integration: Integration, ada: UUID) -> None:
@@ -64,7 +64,7 @@ def test_a_slow_request_keeps_its_key(integration: Integration, ada: UUID, monke
     seen = []
 
     def grow_old() -> None:
-        KeptAnswer.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+        IdempotencyRecord.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
         renewal.renew()
         seen.append(change(integration, ada))
 
@@ -78,7 +78,7 @@ def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
     integration: Integration, ada: UUID, directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(queryset: QuerySet, **fields: Any) -> int:
-        if queryset.model is KeptAnswer:
+        if queryset.model is IdempotencyRecord:
             raise OperationalError("the connection is lost")
         return original(queryset, **fields)
 
@@ -97,7 +97,7 @@ def test_a_key_given_back_is_free(integration: Integration, ada: UUID, directory
     finally:
         domain.controller.start()
         directory.reconnect()
-    assert not KeptAnswer.objects.exists()
+    assert not IdempotencyRecord.objects.exists()
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def ask_and_die(
     with monkeypatch.context() as patch, killed_at_the_write(after_write=after_write):
         patch.setattr(idempotency, "_end", lambda *_: None)  # a killed process gives nothing back
         integration.call(method, path, body, Idempotency_Key="one")
-    KeptAnswer.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    IdempotencyRecord.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
 Asked = tuple[str, str, Any]
@@ -164,7 +164,7 @@ def test_after_several_killed_attempts(integration: Integration, asked: Asked, m
     for after_write in (False, True):
         ask_and_die(monkeypatch, integration, *asked, after_write=after_write)
         settle()
-    assert len(KeptAnswer.objects.get().request_ids) == 2
+    assert len(IdempotencyRecord.objects.get().request_ids) == 2
     assert integration.call(*asked, Idempotency_Key="one").status in (200, 201, 204)
     assert done() == 1
 
@@ -175,7 +175,7 @@ def test_a_held_change_is_held_once(
     careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
     first = change(careful, ada)
     assert first.status == 202
-    KeptAnswer.objects.update(status=None, body="", lease_until=timezone.now() - timedelta(seconds=1))
+    IdempotencyRecord.objects.update(status=None, body="", lease_until=timezone.now() - timedelta(seconds=1))
     again = change(careful, ada)
     assert (again.status, again.body) == (202, first.body)
     assert again.headers["Location"] == first.headers["Location"]
@@ -188,7 +188,7 @@ def test_items_of_a_batch(
     items = [{"name": random_name("new"), "parent": organizational_unit} for _ in range(2)]
     path = "/api/ad/users/batch/create"
     first = integration.post(path, {"items": items}, Idempotency_Key="one")
-    KeptAnswer.objects.update(status=None, body="", lease_until=timezone.now() - timedelta(seconds=1))
+    IdempotencyRecord.objects.update(status=None, body="", lease_until=timezone.now() - timedelta(seconds=1))
     again = integration.post(path, {"items": items}, Idempotency_Key="one")
     assert (again.status, again.body) == (first.status, first.body)
     assert done() == 2

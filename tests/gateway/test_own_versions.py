@@ -69,7 +69,7 @@ MAKERS: dict[str, Make] = {
     "roles": make_role,
     "saved-filters": make_saved_filter,
 }
-each_noun = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+each_resource = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 def version(answer: Answer) -> str:
@@ -83,11 +83,11 @@ def refused(answer: Answer) -> tuple[int, str | None]:
 
 
 def test_every_record_that_is_updated_has_a_version() -> None:
-    updated = {item.noun for item in operations() if item.effect is Effect.ADMINISTER and item.method == "PATCH"}
+    updated = {item.resource for item in operations() if item.effect is Effect.ADMINISTER and item.method == "PATCH"}
     assert updated == set(MAKERS)
 
 
-@each_noun
+@each_resource
 def test_it_works(console: Console, make: Make) -> None:
     path = make(console)
     seen = version(console.get(path))
@@ -99,7 +99,7 @@ def test_it_works(console: Console, make: Make) -> None:
     assert console.call("GET", path, If_None_Match=seen).status == 200
 
 
-@each_noun
+@each_resource
 def test_a_change_meant_for_another_version_is_refused(console: Console, make: Make) -> None:
     path = make(console)
     seen = version(console.get(path))

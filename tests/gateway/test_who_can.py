@@ -28,8 +28,8 @@ def console(db: None) -> Console:
     return Console(make_person("grace", may=SEES))
 
 
-def ask(console: Console, target: UUID, noun: str = "users", query: str = "pageSize=1000") -> Answer:
-    answer = console.get(f"/rest/ad/{noun}/{target}/who-can?{query}")
+def ask(console: Console, target: UUID, resource: str = "users", query: str = "pageSize=1000") -> Answer:
+    answer = console.get(f"/rest/ad/{resource}/{target}/who-can?{query}")
     assert answer.status == 200, answer
     return answer
 
@@ -56,7 +56,7 @@ def test_it_works(
     assert (shown["id"], shown["supervisionLevel"]) == (str(held.key.id), "ask_destructive_security")
     only = ask(console, ada, query="action=enable").body["items"]
     assert [item["name"] for item in only] == ["helper"]
-    assert ask(console, ada, noun="objects").body == answer.body
+    assert ask(console, ada, resource="objects").body == answer.body
 
 
 def test_who_may_do_nothing_is_left_out(
@@ -105,17 +105,17 @@ def test_a_protected_object(
 def test_the_answer_is_what_happens(console: Console, connection: DirectoryConnection, ada: UUID, granted: str) -> None:
     caller = make_integration(connection, may=[granted], level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
     said = found_for(ask(console, ada), caller)
-    for verb in ("update", "rename", "disable", "enable", "unlock", "reset-password"):
-        method, path = ("PATCH", "") if verb == "update" else ("POST", f"/{verb}")
-        answer = caller.call(method, f"/api/ad/users/{ada}{path}?dryRun=true", BODIES.get(verb))
-        assert (answer.status == 200) is (verb in said), verb
+    for action in ("update", "rename", "disable", "enable", "unlock", "reset-password"):
+        method, path = ("PATCH", "") if action == "update" else ("POST", f"/{action}")
+        answer = caller.call(method, f"/api/ad/users/{ada}{path}?dryRun=true", BODIES.get(action))
+        assert (answer.status == 200) is (action in said), action
         if answer.status == 200:
-            assert answer.body["wouldQueue"] is said[verb]
+            assert answer.body["wouldQueue"] is said[action]
 
 
-@pytest.mark.parametrize("noun", ["users", "groups", "computers", "organization-units"])
+@pytest.mark.parametrize("resource", ["users", "groups", "computers", "organization-units"])
 def test_every_change_of_the_registry_is_among_them(
-    console: Console, connection: DirectoryConnection, directory: Directory, organizational_unit: str, noun: str
+    console: Console, connection: DirectoryConnection, directory: Directory, organizational_unit: str, resource: str
 ) -> None:
     make = {
         "users": lambda: directory.add_user(parent=organizational_unit),
@@ -125,11 +125,11 @@ def test_every_change_of_the_registry_is_among_them(
     }
     everything = make_integration(connection)
     changes = {
-        item.verb
+        item.action
         for item in operations()
-        if item.noun == noun and item.effect is Effect.CHANGE and item.path.startswith(f"ad/{noun}/{{id}}")
+        if item.resource == resource and item.effect is Effect.CHANGE and item.path.startswith(f"ad/{resource}/{{id}}")
     }
-    assert found_for(ask(console, make[noun](), noun), everything).keys() == {"read", *changes}
+    assert found_for(ask(console, make[resource](), resource), everything).keys() == {"read", *changes}
 
 
 def test_service_accounts_count_as_objects(

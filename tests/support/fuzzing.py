@@ -205,8 +205,8 @@ def _objects(document: Document, schema: Mapping[str, Any]) -> st.SearchStrategy
     members = schema.get("properties")
     if members is None:  # a bag
         value = schema.get("additionalProperties")
-        of_bag = values(document, value, "") if isinstance(value, Mapping) else _other_types
-        named = st.one_of(of_bag, st.sampled_from(("@user.dn", "@group.dn", "0", "512", "514", "TRUE", "AQID")))
+        of_update = values(document, value, "") if isinstance(value, Mapping) else _other_types
+        named = st.one_of(of_update, st.sampled_from(("@user.dn", "@group.dn", "0", "512", "514", "TRUE", "AQID")))
         return st.dictionaries(st.one_of(st.sampled_from(_ATTRIBUTES), _text), named, max_size=4)
     made_of = {name: values(document, member, name) for name, member in members.items()}
     needed = frozenset(schema.get("required", ()))

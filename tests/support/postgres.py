@@ -9,18 +9,23 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from demo.processes import log_tail, start_process, stop_process
 
 
 class Postgres:
-    """One cluster in one directory; superuser ``gateway``, no password on the socket."""
+    """One cluster in one directory; superuser ``gateway``, no password on the socket.
 
-    def __init__(self, directory: Path, *, durable: bool = False) -> None:
+    ``options``, as ``name=value``, overrule what is set here.
+    """
+
+    def __init__(self, directory: Path, *, durable: bool = False, options: Sequence[str] = ()) -> None:
         self.directory = directory
         self.log_file = directory / "server.log"
         self._commit = "on" if durable else "off"
+        self._options = options
         self._binaries = _newest_binaries()
         # PostgreSQL refuses to run as root.
         self._user = _unprivileged_user() if os.geteuid() == 0 else None
@@ -43,6 +48,7 @@ class Postgres:
                     *(self._binaries / "postgres", "-D", data, "-k", self.directory, "-c", "listen_addresses="),
                     *("-c", "fsync=off", "-c", f"synchronous_commit={self._commit}", "-c", "full_page_writes=off"),
                     *("-c", "shared_buffers=32MB", "-c", "max_connections=60"),
+                    *(word for option in self._options for word in ("-c", option)),
                 ],
                 output=log,
                 user=self._user,
@@ -57,6 +63,13 @@ class Postgres:
             time.sleep(0.05)
         if is_new:
             self._run("createdb", "-h", str(self.directory), "-U", "gateway", "gateway")
+
+    @property
+    def process_id(self) -> int:
+        """The first of the server's processes, from which all others descend."""
+        if self._process is None:
+            raise RuntimeError("PostgreSQL does not run")
+        return self._process.pid
 
     def stop(self) -> None:
         """End the server without waiting for its clients."""

@@ -40,17 +40,17 @@ class MailServer:
 
         answer("220 mail.example.test")
         while line := session.rfile.readline():
-            verb, _, rest = line.decode().strip().partition(" ")
-            if verb.upper() == "QUIT":
+            action, _, rest = line.decode().strip().partition(" ")
+            if action.upper() == "QUIT":
                 answer("221 Bye")
                 return
-            if verb.upper() == "DATA":
+            if action.upper() == "DATA":
                 answer("354 Go on")
                 content = bytearray()
                 while (part := session.rfile.readline()) != b".\r\n":
                     content += part.removeprefix(b".")
                 self.messages.append(message_from_bytes(bytes(content), policy=policy.default))  # type: ignore[arg-type]
-            if verb.upper() == "RCPT" and any(address in rest for address in self.refused):
+            if action.upper() == "RCPT" and any(address in rest for address in self.refused):
                 answer("450 Come back later")
             else:
                 answer("250 Fine")

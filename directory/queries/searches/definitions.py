@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from directory.ldap import Entry, Filter
-from directory.shapes.kinds import FILTER_OF_NOUN, KINDS_OF_NOUN, Kind
+from directory.shapes.kinds import FILTER_OF_RESOURCE, KINDS_OF_RESOURCE, Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Search:
 
 
 SEARCHES: dict[str, Search] = {
-    noun: Search(name=noun, kinds=KINDS_OF_NOUN[noun], condition=FILTER_OF_NOUN[noun]) for noun in KINDS_OF_NOUN
+    resource: Search(name=resource, kinds=KINDS_OF_RESOURCE[resource], condition=FILTER_OF_RESOURCE[resource])
+    for resource in KINDS_OF_RESOURCE
 }
-"""The search of each kind's path, by noun."""
+"""The search of each kind's path, by resource."""

@@ -124,8 +124,8 @@ _READ: dict[str, Callable[[Visit], dict[str, Any]]] = {
 
 
 def _role_form(draft: Draft) -> RoleForm:
-    said = draft["role"]
-    return RoleForm(*(said.get(name, default) for name, default in asdict(RoleForm()).items()))
+    chosen = draft["role"]
+    return RoleForm(*(chosen.get(name, default) for name, default in asdict(RoleForm()).items()))
 
 
 def _key_body(draft: Draft, role: str) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _context(visit: Visit, step: str, draft: Draft) -> dict[str, Any]:
         case "role":
             form = _role_form(draft)
             return {
-                "said": draft["role"],
+                "chosen": draft["role"],
                 "typed": form,
                 "roles": all_of(visit, "roles.search"),
                 "choices": choices(visit, form.permissions, for_role=True),

@@ -48,7 +48,7 @@ def changes(visit: Visit) -> HttpResponseBase:
 
 def _may_wait(operation: Operation) -> bool:
     if operation.effect is Effect.ADMINISTER:
-        return find_thing(operation.noun).gives_access
+        return find_thing(operation.resource).gives_access
     return operation.effect is Effect.CHANGE
 
 

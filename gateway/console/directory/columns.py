@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from directory.shapes.kinds import DEFAULT_ATTRIBUTES, KINDS_OF_NOUN
+from directory.shapes.kinds import DEFAULT_ATTRIBUTES, KINDS_OF_RESOURCE
 from gateway.console.page_context import Visit
 
 _KEPT = "console-columns"
@@ -17,29 +17,29 @@ MOST = 20
 """A table with more columns is no table any more."""
 
 
-def usual_columns(noun: str) -> tuple[str, ...]:
+def usual_columns(resource: str) -> tuple[str, ...]:
     """What is shown of the objects under a path to who has chosen nothing."""
-    return _USUAL[noun]
+    return _USUAL[resource]
 
 
-def find_columns(visit: Visit, noun: str) -> tuple[str, ...]:
+def find_columns(visit: Visit, resource: str) -> tuple[str, ...]:
     """The columns that the person has chosen for the objects under a path, else the usual ones."""
-    chosen = visit.request.session.get(_KEPT, {}).get(noun)
-    return _USUAL[noun] if chosen is None else tuple(chosen)
+    chosen = visit.request.session.get(_KEPT, {}).get(resource)
+    return _USUAL[resource] if chosen is None else tuple(chosen)
 
 
-def keep_columns(visit: Visit, noun: str, names: Iterable[str]) -> None:
+def keep_columns(visit: Visit, resource: str, names: Iterable[str]) -> None:
     """Keep what a person has chosen; nothing chosen brings the usual columns back."""
     kept = dict(visit.request.session.get(_KEPT, {}))
     chosen = list(dict.fromkeys(names))[:MOST]
     if chosen:
-        kept[noun] = chosen
+        kept[resource] = chosen
     else:
-        kept.pop(noun, None)
+        kept.pop(resource, None)
     visit.request.session[_KEPT] = kept
 
 
-def offered_columns(noun: str) -> list[str]:
+def offered_columns(resource: str) -> list[str]:
     """The attributes to offer for the objects under a path, by name."""
-    names = {name for kind in KINDS_OF_NOUN[noun] for name in DEFAULT_ATTRIBUTES[kind]}
-    return sorted({*names, *_USUAL[noun]}, key=str.lower)
+    names = {name for kind in KINDS_OF_RESOURCE[resource] for name in DEFAULT_ATTRIBUTES[kind]}
+    return sorted({*names, *_USUAL[resource]}, key=str.lower)

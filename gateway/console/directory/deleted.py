@@ -69,7 +69,7 @@ def deleted_object(visit: Visit, object_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         return _page(visit, object_id, problem=refusal)
     there = reverse("console:object", kwargs={"object_id": object_id})
-    return finish(visit, said="The object is restored.", then=there)
+    return finish(visit, message="The object is restored.", then=there)
 
 
 def _page(visit: Visit, object_id: UUID, **context: Any) -> HttpResponseBase:

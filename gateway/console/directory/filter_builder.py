@@ -67,19 +67,19 @@ def _read(sent: QueryDict) -> Conditions:
 def _change(conditions: Conditions, step: str) -> None:
     """Add or remove a group or a condition: `add-group`, `add-0`, `remove-group-0`, `remove-0-1`."""
     groups = conditions.groups
-    verb, *where = step.split("-")
-    if where == ["group"] and verb == "add" and len(groups) < _MOST_GROUPS:
+    action, *where = step.split("-")
+    if where == ["group"] and action == "add" and len(groups) < _MOST_GROUPS:
         groups.append(Group())
         return
     numbers = [int(part) for part in where if part.isdecimal()]
     if not numbers or numbers[0] >= len(groups):
         return
     group = groups[numbers[0]]
-    if verb == "add" and len(group.conditions) < _MOST_CONDITIONS:
+    if action == "add" and len(group.conditions) < _MOST_CONDITIONS:
         group.conditions.append(Condition())
-    elif verb == "remove" and "group" in where:
+    elif action == "remove" and "group" in where:
         groups.remove(group)
-    elif verb == "remove" and len(numbers) > 1 and numbers[1] < len(group.conditions):
+    elif action == "remove" and len(numbers) > 1 and numbers[1] < len(group.conditions):
         del group.conditions[numbers[1]]
     if not groups:
         groups.append(Group())

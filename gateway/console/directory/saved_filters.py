@@ -7,9 +7,9 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
-from directory.queries.saved_filters import noun_of
+from directory.queries.saved_filters import resource_of
 from gateway.console.directory.columns import usual_columns
-from gateway.console.directory.search import NOUNS, SCOPES, listing
+from gateway.console.directory.search import RESOURCES, SCOPES, listing
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import USUAL, given_in, wants_objects
@@ -67,10 +67,10 @@ def run(visit: Visit, filter_id: UUID) -> HttpResponseBase:
     part = "_saved_filter_found.html"
     context: dict[str, Any] = {"record": record, "is_own": _is_own(visit, record), "part": f"console/{part}"}
     if wants_objects(visit):
-        noun, query = noun_of(record["kind"]), _query_of_run(visit)
+        resource, query = resource_of(record["kind"]), _query_of_run(visit)
         found = visit.perform("saved-filters.run", id=filter_id, query=query)
-        shown = ",".join(record["attributes"] or usual_columns(noun))
-        context |= listing(found, noun, {**query, "scope": record["scope"], "attributes": shown})
+        shown = ",".join(record["attributes"] or usual_columns(resource))
+        context |= listing(found, resource, {**query, "scope": record["scope"], "attributes": shown})
     return visit.render(part if visit.is_partial else "saved_filter_run.html", context)
 
 
@@ -92,7 +92,7 @@ def _is_own(visit: Visit, record: dict[str, Any]) -> bool:
 
 
 def _typed(record: dict[str, Any]) -> dict[str, Any]:
-    return {**record, "kind": noun_of(record["kind"]), "attributes": ", ".join(record["attributes"])}
+    return {**record, "kind": resource_of(record["kind"]), "attributes": ", ".join(record["attributes"])}
 
 
 def _form(
@@ -102,7 +102,7 @@ def _form(
         "typed": typed,
         "record": record,
         "may_change": visit.may("saved-filters.update") and (record is None or _is_own(visit, record)),
-        "nouns": NOUNS,
+        "resources": RESOURCES,
         "scopes": SCOPES,
         "problem": problem,
     }

@@ -14,7 +14,7 @@ from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 
-NOUNS = {
+RESOURCES = {
     "objects": "Objects of any kind",
     "users": "Users",
     "groups": "Groups",
@@ -25,30 +25,30 @@ NOUNS = {
 SCOPES = {"one-level": "Directly in it", "subtree": "In it and below", "base": "The container itself"}
 
 
-def noun_of(visit: Visit) -> str:
+def resource_of(visit: Visit) -> str:
     """What the address asks for (`kind`), as a path calls it; raises InvalidRequest."""
-    noun = visit.query.get("kind", "objects")
-    if noun not in NOUNS:
+    resource = visit.query.get("kind", "objects")
+    if resource not in RESOURCES:
         error = FieldError(InvalidRequest.code, "is no kind that can be sought", parameter="kind")
         raise InvalidRequest(errors=[error])
-    return noun
+    return resource
 
 
-def query_of(visit: Visit, noun: str) -> dict[str, str]:
+def query_of(visit: Visit, resource: str) -> dict[str, str]:
     """The parameters of the search that the address asks for, with what is usual for those it leaves out.
 
     Whoever seeks something means everything below the container; whoever looks into one, what is directly in it.
     """
     given = given_in(visit)
     scope = "subtree" if given.keys() & {"q", "filter"} else "one-level"
-    return {**USUAL, "scope": scope, "attributes": ",".join(find_columns(visit, noun)), **given}
+    return {**USUAL, "scope": scope, "attributes": ",".join(find_columns(visit, resource)), **given}
 
 
-def listing(found: Any, noun: str, query: dict[str, str]) -> dict[str, Any]:
+def listing(found: Any, resource: str, query: dict[str, str]) -> dict[str, Any]:
     """What the table of a search shows."""
     return {
         "found": found,
-        "noun": noun,
+        "resource": resource,
         "columns": columns_in(query),
         "sort": query.get("sort", ""),
         "show_place": query["scope"] != "one-level",
@@ -72,7 +72,7 @@ def browse(visit: Visit) -> HttpResponseBase:
         "chosen_container": chosen,
         "chosen": chosen and chosen.id,
         "typed": visit.query,
-        "nouns": NOUNS,
+        "resources": RESOURCES,
         "scopes": SCOPES,
         "page_sizes": PAGE_SIZES,
         "page_size": visit.query.get("pageSize", USUAL["pageSize"]),
@@ -92,47 +92,49 @@ def _look(visit: Visit) -> tuple[Node | None, GatewayError | None]:
     """The container to search in, and what is wrong with the search."""
     try:
         chosen = find_container(visit, visit.query.get("base"))
-        noun = noun_of(visit)
+        resource = resource_of(visit)
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
             raise
         return None, refusal
-    return chosen, find_fault(visit, f"{noun}.search", query_of(visit, noun))
+    return chosen, find_fault(visit, f"{resource}.search", query_of(visit, resource))
 
 
 def _found(visit: Visit) -> dict[str, Any]:
-    noun = noun_of(visit)
-    query = query_of(visit, noun)
-    found = visit.perform(f"{noun}.search", query=query)
-    return {**listing(found, noun, query), "offered": _offered(visit, noun)}
+    resource = resource_of(visit)
+    query = query_of(visit, resource)
+    found = visit.perform(f"{resource}.search", query=query)
+    return {**listing(found, resource, query), "offered": _offered(visit, resource)}
 
 
-def _offered(visit: Visit, noun: str) -> list[tuple[str, bool]]:
+def _offered(visit: Visit, resource: str) -> list[tuple[str, bool]]:
     """The columns to choose from, and whether each is shown."""
-    shown = columns_in(query_of(visit, noun))
+    shown = columns_in(query_of(visit, resource))
     spelled = {name.lower() for name in shown}
-    others = [name for name in offered_columns(noun) if name.lower() not in spelled]
+    others = [name for name in offered_columns(resource) if name.lower() not in spelled]
     return [*((name, True) for name in shown), *((name, False) for name in others)]
 
 
 @page(get="objects.search")
 def result(visit: Visit, form: str) -> HttpResponseBase:
     """All that a search finds, as a file."""
-    noun = noun_of(visit)
-    return download(visit, f"{noun}.search", form, called=noun, query=query_of(visit, noun))
+    resource = resource_of(visit)
+    return download(visit, f"{resource}.search", form, called=resource, query=query_of(visit, resource))
 
 
 @page("POST")
 def choose_columns(visit: Visit) -> HttpResponseBase:
     """Keep the columns chosen for a kind, after a look whether the directory knows and shows them."""
-    noun, there = visit.form.get("kind", ""), own_path(visit.request, visit.form.get("next", ""))
-    if noun not in NOUNS:
+    resource, there = visit.form.get("kind", ""), own_path(visit.request, visit.form.get("next", ""))
+    if resource not in RESOURCES:
         raise InvalidRequest
     typed = visit.form.get("more", "").replace(",", " ").split()
     names = [] if "usual" in visit.form else [*visit.request.POST.getlist("column"), *typed]
     try:
-        visit.perform("objects.search", query={"scope": "base", "attributes": ",".join(names or usual_columns(noun))})
-        keep_columns(visit, noun, names)
+        visit.perform(
+            "objects.search", query={"scope": "base", "attributes": ",".join(names or usual_columns(resource))}
+        )
+        keep_columns(visit, resource, names)
     except GatewayError as refusal:
         messages.error(visit.request, refusal.detail)
     return visit.redirect_to(there) if there else visit.redirect("tree")

@@ -72,13 +72,15 @@ def document_settings(surface: Surface) -> dict[str, Any]:
     schemes = {
         name: scheme for name, scheme in SECURITY_SCHEMES.items() if (name == "session") == (surface is Surface.REST)
     }
-    nouns = {operation.noun for operation in operations(surface)} | ({"session"} if surface is Surface.REST else set())
+    resources = {operation.resource for operation in operations(surface)} | (
+        {"session"} if surface is Surface.REST else set()
+    )
     return {
         "TITLE": _TITLES[surface],
         "DESCRIPTION": _DESCRIPTIONS[surface],
         "CONTACT": {"name": "Directory Management Gateway"},
         "LICENSE": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
         "SERVERS": [{"url": "/", "description": "The gateway that serves this document."}],
-        "TAGS": [{"name": noun, "description": TAGS[noun]} for noun in sorted(nouns)],
+        "TAGS": [{"name": resource, "description": TAGS[resource]} for resource in sorted(resources)],
         "APPEND_COMPONENTS": {"securitySchemes": schemes},
     }

@@ -27,7 +27,7 @@ class OperationSchema(Described):
             "operationId": operation.name,
             "summary": operation.summary,
             "description": _description(operation),
-            "tags": [operation.noun],
+            "tags": [operation.resource],
             "parameters": [*parameters_of(operation), *query],
             "security": security_of(view.surface),
             "responses": self._responses(operation),
@@ -53,7 +53,7 @@ class OperationSchema(Described):
             self._describe_stream(operation, responses[success])
         if operation.effect is Effect.CHANGE:
             self._describe_change(operation, responses)
-        if operation.effect is Effect.ADMINISTER and find_thing(operation.noun).gives_access:
+        if operation.effect is Effect.ADMINISTER and find_thing(operation.resource).gives_access:
             meaning = "More access waits for a second person (`Approvals:AccessNeedsTwo`)."
             responses["202"] = self.json_response(meaning, QueuedAnswer, "Location", "Idempotency-Replayed")
         responses |= self.problems("400", "401", "403", "404", "406", "409", "411", "413", "414", "415", "429")

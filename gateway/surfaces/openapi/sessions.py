@@ -15,7 +15,7 @@ class SessionSchema(Described):
     def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any]:
         self.registry = registry
         view: Any = self.view
-        name = f"{view.noun}.{view.action.replace('_', '-')}"
+        name = f"{view.resource}.{view.action.replace('_', '-')}"
         summary = (getattr(view, view.action).__doc__ or "").strip()
         status, shape = view.answers[view.action]
         body = view.bodies.get(view.action)

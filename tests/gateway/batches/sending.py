@@ -7,11 +7,11 @@ from audit.models import OperationRecord
 from tests.support.cast import Answer, Integration
 
 
-def send(integration: Integration, verb: str, items: Any, noun: str = "users", **more: Any) -> Answer:
+def send(integration: Integration, action: str, items: Any, resource: str = "users", **more: Any) -> Answer:
     headers = {name: value for name, value in more.items() if name[0].isupper()}
     members = {name: value for name, value in more.items() if not name[0].isupper() and name != "query"}
     return integration.post(
-        f"/api/ad/{noun}/batch/{verb}{more.get('query', '')}", {"items": items, **members}, **headers
+        f"/api/ad/{resource}/batch/{action}{more.get('query', '')}", {"items": items, **members}, **headers
     )
 
 

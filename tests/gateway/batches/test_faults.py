@@ -63,10 +63,10 @@ def test_a_directory_that_is_down_is_tried_once(
     assert send(through_proxy, "update", [titled(some[0], "before")]).status == 200
     directory_proxy.cut()
     tried = directory_proxy.accepted
-    for verb in ("update", "delete"):
-        answer = send(through_proxy, verb, [{"id": str(guid)} for guid in some], X_Request_Id=verb)
+    for action in ("update", "delete"):
+        answer = send(through_proxy, action, [{"id": str(guid)} for guid in some], X_Request_Id=action)
         assert (answer.status, set(statuses(answer)), set(codes(answer))) == (207, {503}, {"AD.Directory.Unavailable"})
-        refused = records(request_id=verb)
+        refused = records(request_id=action)
         assert [(item.batch_index, item.target_id) for item in refused] == list(enumerate(some))
         assert {(item.outcome, item.code) for item in refused} == {("failed", "AD.Directory.Unavailable")}
     assert directory_proxy.accepted - tried < 10
@@ -147,7 +147,7 @@ def test_no_record_no_change(integration: Integration, users: Users, directory: 
     with database.cursor() as cursor:
         cursor.execute("ALTER TABLE audit_operationrecord RENAME TO audit_elsewhere")
     try:
-        answers = {verb: send(integration, verb, [titled(guid, "x") for guid in some]) for verb in ("update",)}
+        answers = {action: send(integration, action, [titled(guid, "x") for guid in some]) for action in ("update",)}
         answers["delete"] = send(integration, "delete", [{"id": str(guid)} for guid in some])
     finally:
         with database.cursor() as cursor:

@@ -240,13 +240,13 @@ class TestDryRun:
         assert ChangeRequest.objects.count() == 0
         assert [item.outcome for item in records()] == ["failed"]
 
-    @pytest.mark.parametrize("verb", ["create", "delete"])
+    @pytest.mark.parametrize("action", ["create", "delete"])
     def test_of_creations_and_deletions(
-        self, integration: Integration, organizational_unit: str, directory: Directory, verb: str
+        self, integration: Integration, organizational_unit: str, directory: Directory, action: str
     ) -> None:
         guid = directory.add_user(parent=organizational_unit)
-        items = [{"id": str(guid)}] if verb == "delete" else [{"name": "dry", "parent": organizational_unit}]
-        answer = send(integration, verb, items * 2, query="?dryRun=true")
+        items = [{"id": str(guid)}] if action == "delete" else [{"name": "dry", "parent": organizational_unit}]
+        answer = send(integration, action, items * 2, query="?dryRun=true")
         assert (answer.status, statuses(answer)) == (200, [200, 200])
         assert all(result["changes"] for result in answer.body["results"])
         assert directory.exists(guid)

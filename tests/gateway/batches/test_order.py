@@ -44,21 +44,21 @@ class TestOnError:
         assert (statuses(answer), codes(answer)[1]) == ([200, 409, None], "AD.Object.AlreadyExists")
         assert directory.text(three, "title") == "Analyst"
 
-    @pytest.mark.parametrize("verb", ["create", "delete"])
+    @pytest.mark.parametrize("action", ["create", "delete"])
     def test_stop_of_creations_and_deletions(
-        self, integration: Integration, organizational_unit: str, directory: Directory, verb: str
+        self, integration: Integration, organizational_unit: str, directory: Directory, action: str
     ) -> None:
         names = [f"OU=stop-{n},{organizational_unit}" for n in range(3)]
-        if verb == "create":
+        if action == "create":
             items: list[Any] = [{"name": f"stop-{n}", "parent": organizational_unit} for n in (0, 0, 1)]
         else:
             ids = [directory.guid(directory.add_unit(f"stop-{n}", parent=organizational_unit)) for n in range(3)]
             directory.add_unit("below", parent=names[1])
             items = [{"id": str(guid)} for guid in ids]
-        answer = send(integration, verb, items, "organization-units", onError="stop")
-        assert statuses(answer) == [201 if verb == "create" else 204, 409, None]
+        answer = send(integration, action, items, "organization-units", onError="stop")
+        assert statuses(answer) == [201 if action == "create" else 204, 409, None]
         assert [directory.exists(name) for name in names] == (
-            [True, False, False] if verb == "create" else [False, True, True]
+            [True, False, False] if action == "create" else [False, True, True]
         )
 
     def test_continue_is_the_default(self, integration: Integration, users: Callable[[int], list[UUID]]) -> None:

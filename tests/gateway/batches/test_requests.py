@@ -55,37 +55,37 @@ def test_it_works(integration: Integration, users: Callable[[int], list[UUID]], 
     assert kept[1].changes == [{"attribute": "title", "before": ["Analyst"], "after": ["T1"]}]
 
 
-@pytest.mark.parametrize("noun", KINDS)
+@pytest.mark.parametrize("resource", KINDS)
 def test_create_update_and_delete_of_each_kind(
-    integration: Integration, organizational_unit: str, directory: Directory, noun: str
+    integration: Integration, organizational_unit: str, directory: Directory, resource: str
 ) -> None:
-    created = send(integration, "create", [NEW[noun](organizational_unit) for _ in range(3)], noun)
+    created = send(integration, "create", [NEW[resource](organizational_unit) for _ in range(3)], resource)
     assert (created.status, statuses(created)) == (200, [201, 201, 201])
     ids = [result["id"] for result in created.body["results"]]
     assert all(directory.dn(UUID(guid)).endswith(organizational_unit) for guid in ids)
-    updated = send(integration, "update", [{"id": guid, "replace": {"description": guid}} for guid in ids], noun)
+    updated = send(integration, "update", [{"id": guid, "replace": {"description": guid}} for guid in ids], resource)
     assert (updated.status, statuses(updated)) == (200, [200, 200, 200])
     assert [directory.text(UUID(guid), "description") for guid in ids] == ids
-    deleted = send(integration, "delete", [{"id": guid} for guid in ids], noun)
+    deleted = send(integration, "delete", [{"id": guid} for guid in ids], resource)
     assert (deleted.status, statuses(deleted)) == (200, [204, 204, 204])
     assert [result["id"] for result in deleted.body["results"]] == ids
     assert not any(directory.exists(UUID(guid)) for guid in ids)
     kept = [(item.operation, item.outcome, item.batch_index, str(item.target_id)) for item in records()]
     assert kept == [
-        (f"{noun}.{verb}", "succeeded", n, guid)
-        for verb in ("create", "update", "delete")
+        (f"{resource}.{action}", "succeeded", n, guid)
+        for action in ("create", "update", "delete")
         for n, guid in enumerate(ids)
     ]
 
 
 def test_there_are_twelve(integration: Integration, connection: DirectoryConnection) -> None:
     declared = sorted(item.name for item in operations() if item.batchable)
-    assert declared == sorted(f"{noun}.{verb}" for noun in KINDS for verb in ("create", "update", "delete"))
+    assert declared == sorted(f"{resource}.{action}" for resource in KINDS for action in ("create", "update", "delete"))
     console = Console(make_person(superuser=True))
-    for noun in KINDS:
-        for verb in ("create", "update", "delete"):
-            assert send(integration, verb, [], noun).status == 200
-            assert console.post(f"/rest/ad/{noun}/batch/{verb}", {"items": []}).status == 200
+    for resource in KINDS:
+        for action in ("create", "update", "delete"):
+            assert send(integration, action, [], resource).status == 200
+            assert console.post(f"/rest/ad/{resource}/batch/{action}", {"items": []}).status == 200
     assert send(integration, "update", [], "objects").status == 404
     refused = integration.get("/api/ad/users/batch/update")
     assert (refused.status, refused.code, refused.headers["Allow"]) == (405, "Request.MethodNotAllowed", "POST")
@@ -217,9 +217,9 @@ def test_the_documents_name_all_twelve(surface: Surface) -> None:
     paths = document(surface)["paths"]
     described = {path: methods["post"] for path, methods in paths.items() if "/batch/" in path}
     assert {path: item["operationId"] for path, item in described.items()} == {
-        f"/{surface}/ad/{noun}/batch/{verb}": f"{noun}.batch-{verb}"
-        for noun in KINDS
-        for verb in ("create", "update", "delete")
+        f"/{surface}/ad/{resource}/batch/{action}": f"{resource}.batch-{action}"
+        for resource in KINDS
+        for action in ("create", "update", "delete")
     }
     assert all({"200", "207", "413"} <= set(item["responses"]) for item in described.values())
 

@@ -76,8 +76,8 @@ def _in_words(entry: Entry) -> str:
     words = list(_rights(entry))
     for first, second in _PAIRS:
         for index, text in enumerate(words):
-            verb, _, rest = text.partition(" ")
-            if verb == first and f"{second} {rest}" in words:
+            action, _, rest = text.partition(" ")
+            if action == first and f"{second} {rest}" in words:
                 words[index] = f"{first} and {second} {rest}"
                 words.remove(f"{second} {rest}")
     return ", ".join(words)

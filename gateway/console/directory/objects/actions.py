@@ -10,11 +10,11 @@ from django.utils.html import format_html
 
 from directory.shapes.kinds import permission_for
 from gateway.console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
-from gateway.console.directory.objects.page import Record, find, frame_of, noun_of, require
+from gateway.console.directory.objects.page import Record, find, frame_of, require, resource_of
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import GatewayError
 
-_SAID: Final = {"enable": "{} is enabled.", "disable": "{} is disabled.", "unlock": "{} is unlocked."}
+_MESSAGES: Final = {"enable": "{} is enabled.", "disable": "{} is disabled.", "unlock": "{} is unlocked."}
 
 
 def _address(record: Record) -> str:
@@ -22,19 +22,19 @@ def _address(record: Record) -> str:
 
 
 @page("GET", "POST")
-def switch(visit: Visit, object_id: UUID, verb: str) -> HttpResponseBase:
+def switch(visit: Visit, object_id: UUID, action: str) -> HttpResponseBase:
     """Enable, disable or unlock an account."""
     record = find(visit, object_id)
     name = record["name"]
     question = Question(
-        title=f"{verb.capitalize()} {name}?",
-        confirm=verb.capitalize(),
+        title=f"{action.capitalize()} {name}?",
+        confirm=action.capitalize(),
         about=record,
         then=_address(record),
-        said=_SAID[verb].format(name),
-        dangerous=verb == "disable",
+        message=_MESSAGES[action].format(name),
+        dangerous=action == "disable",
     )
-    return ask(visit, Change(operation=f"{noun_of(record)}.{verb}", arguments={"id": object_id}), question)
+    return ask(visit, Change(operation=f"{resource_of(record)}.{action}", arguments={"id": object_id}), question)
 
 
 @page("GET", "POST")
@@ -47,7 +47,7 @@ def move(visit: Visit, object_id: UUID) -> HttpResponseBase:
         confirm="Move",
         about=record,
         then=_address(record),
-        said=f"{record['name']} is moved.",
+        message=f"{record['name']} is moved.",
     )
     return _with_field(visit, record, "move", "parent", question)
 
@@ -63,22 +63,22 @@ def rename(visit: Visit, object_id: UUID) -> HttpResponseBase:
         confirm="Rename",
         about=record,
         then=_address(record),
-        said=f"{record['name']} is now called {new}.",
+        message=f"{record['name']} is now called {new}.",
     )
     return _with_field(visit, record, "rename", "name", question)
 
 
-def _with_field(visit: Visit, record: Record, verb: str, member: str, question: Question) -> HttpResponse:
+def _with_field(visit: Visit, record: Record, action: str, member: str, question: Question) -> HttpResponse:
     """A change whose body is one field of a form, on a page of its own."""
 
     def form(problem: GatewayError | None = None) -> HttpResponse:
         context = {**frame_of(visit, record), "value": visit.form.get(member), "problem": problem}
-        return visit.render(f"object_{verb}.html", context, status=problem.status if problem else 200)
+        return visit.render(f"object_{action}.html", context, status=problem.status if problem else 200)
 
     if visit.request.method == "GET" or visit.form.get("step") == "form":
         return form()
     body = {member: visit.form.get(member, "")}
-    change = Change(operation=f"{noun_of(record)}.{verb}", arguments={"id": record["id"]}, body=body)
+    change = Change(operation=f"{resource_of(record)}.{action}", arguments={"id": record["id"]}, body=body)
     return ask(visit, change, question, form=form)
 
 
@@ -92,11 +92,11 @@ def delete(visit: Visit, object_id: UUID) -> HttpResponseBase:
         confirm="Delete",
         about=record,
         then=reverse("console:object", kwargs={"object_id": parent}) if parent else reverse("console:home"),
-        said=f"{record['name']} is deleted.",
+        message=f"{record['name']} is deleted.",
         dangerous=True,
         consent=_consent_to_delete,
     )
-    change = Change(operation=f"{noun_of(record)}.delete", arguments={"id": object_id}, query={"recursive": "true"})
+    change = Change(operation=f"{resource_of(record)}.delete", arguments={"id": object_id}, query={"recursive": "true"})
     return ask(visit, change, question)
 
 
@@ -126,15 +126,15 @@ def reset_password(visit: Visit, object_id: UUID) -> HttpResponseBase:
         answer = Change(operation="users.reset-password", arguments={"id": object_id}, body=body).make(visit)
     except GatewayError as refusal:
         return _reset_form(visit, record, refusal)
-    said = f"The password of {record['name']} is reset."
+    message = f"The password of {record['name']} is reset."
     if not generate:
-        return finish(visit, said=said, then=_address(record))
-    return show_password(visit, record, answer["generatedPassword"], said=said)
+        return finish(visit, message=message, then=_address(record))
+    return show_password(visit, record, answer["generatedPassword"], message=message)
 
 
-def show_password(visit: Visit, record: Record, password: str, *, said: str) -> HttpResponse:
+def show_password(visit: Visit, record: Record, password: str, *, message: str) -> HttpResponse:
     """Show a password that was generated for an account, this once, with what was done."""
-    messages.success(visit.request, format_html("{} {}", said, record_link(visit)))
+    messages.success(visit.request, format_html("{} {}", message, record_link(visit)))
     return visit.render("object_password.html", {**frame_of(visit, record), "password": password})
 
 
@@ -161,8 +161,8 @@ def _reset_form(visit: Visit, record: Record, problem: GatewayError | None = Non
 
 urls = [
     *(
-        path(f"directory/objects/<uuid:object_id>/{verb}", switch, {"verb": verb}, name=f"object-{verb}")
-        for verb in ("enable", "disable", "unlock")
+        path(f"directory/objects/<uuid:object_id>/{action}", switch, {"action": action}, name=f"object-{action}")
+        for action in ("enable", "disable", "unlock")
     ),
     path("directory/objects/<uuid:object_id>/move", move, name="object-move"),
     path("directory/objects/<uuid:object_id>/rename", rename, name="object-rename"),

@@ -53,14 +53,14 @@ class Question:
     """What the preview of a change asks. `title` is its heading, `confirm` what its button says.
 
     `about` is the record of the object concerned, to lead back to. `consent` gives the sentence that has to be agreed
-    to as well for what the preview shows, if any. `said` is told when it is done, on the page at `then`.
+    to as well for what the preview shows, if any. `message` is told when it is done, on the page at `then`.
     """
 
     title: str
     confirm: str
     about: Mapping[str, Any] | None
     then: str
-    said: str
+    message: str
     dangerous: bool = False
     consent: Callable[[DryRun], str] = _nothing
 
@@ -79,7 +79,7 @@ def ask(visit: Visit, change: Change, question: Question, **how: Any) -> HttpRes
     except GatewayError as refusal:
         _raise_if_stale(change, refusal)
         return preview(visit, change, question, **{**how, "problem": refusal})
-    return finish(visit, said=question.said, then=question.then)
+    return finish(visit, message=question.message, then=question.then)
 
 
 def preview(
@@ -159,9 +159,9 @@ def _rest(count: int) -> list[str]:
     return [f"and {count} more"] if count > 0 else []
 
 
-def finish(visit: Visit, *, said: str, then: str) -> HttpResponse:
+def finish(visit: Visit, *, message: str, then: str) -> HttpResponse:
     """Tell what was done on the page at `then`."""
-    messages.success(visit.request, format_html("{} {}", said, record_link(visit)))
+    messages.success(visit.request, format_html("{} {}", message, record_link(visit)))
     return visit.redirect_to(then)
 
 

@@ -10,8 +10,8 @@ from django.urls import path, reverse
 from directory.errors import VersionMismatch
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, permission_for
 from gateway.console.directory.objects.changes import Change, Question, ask, preview
-from gateway.console.directory.objects.form import Draft, Other
-from gateway.console.directory.objects.page import SCOPES, Record, find, frame_of, noun_of, require
+from gateway.console.directory.objects.form import Draft, ExtraAttribute
+from gateway.console.directory.objects.page import SCOPES, Record, find, frame_of, require, resource_of
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import GatewayError
 
@@ -30,7 +30,7 @@ def edit(visit: Visit, object_id: UUID) -> HttpResponseBase:
         return _form(visit, record, draft)
     try:
         change = Change(
-            operation=f"{noun_of(record)}.update",
+            operation=f"{resource_of(record)}.update",
             arguments={"id": object_id},
             body=draft.body(),
             if_match=draft.version,
@@ -46,7 +46,7 @@ def _ask_again(visit: Visit, object_id: UUID, draft: Draft, refusal: VersionMism
     """The preview on what somebody else has made of the object meanwhile, with what that is; nothing is saved."""
     record = find(visit, object_id)
     rebased = draft.rebased(record)
-    change = Change(operation=f"{noun_of(record)}.update", arguments={"id": object_id}, body=rebased.body())
+    change = Change(operation=f"{resource_of(record)}.update", arguments={"id": object_id}, body=rebased.body())
     return preview(
         visit,
         change,
@@ -64,7 +64,7 @@ def _question(record: Record) -> Question:
         confirm="Save",
         about=record,
         then=reverse("console:object", kwargs={"object_id": record["id"]}),
-        said=f"The changes of {record['name']} are saved.",
+        message=f"The changes of {record['name']} are saved.",
     )
 
 
@@ -82,7 +82,7 @@ def form_context(visit: Visit, draft: Draft) -> dict[str, Any]:
     """What the fields of a draft need, in the forms of objects that are there and of new ones."""
     lines = list(draft.others)
     if not lines or visit.form.get("step") == "more":
-        lines.append(Other())
+        lines.append(ExtraAttribute())
     return {
         "draft": draft,
         "others": lines,

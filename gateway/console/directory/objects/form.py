@@ -26,7 +26,7 @@ _CHECKED: Final = "on"
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class ExtraAttribute:
     """A line under "another attribute": its name, what happens to its values, and these, one a line."""
 
     name: str = ""
@@ -61,7 +61,7 @@ class Draft:
     values: Mapping[str, str]
     seen: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
-    others: tuple[Other, ...] = ()
+    others: tuple[ExtraAttribute, ...] = ()
 
     @classmethod
     def of(cls, record: Record) -> "Draft":
@@ -82,7 +82,7 @@ class Draft:
             seen=seen,
             version=form.get("version", ""),
             others=tuple(
-                Other(name.strip(), how, values.replace("\r\n", "\n"))
+                ExtraAttribute(name.strip(), how, values.replace("\r\n", "\n"))
                 for name, how, values in lines
                 if name.strip() or values.strip()
             ),
@@ -145,7 +145,7 @@ class Draft:
 
     def body(self) -> dict[str, Any]:
         """The body of an update, or of a creation but for what names the object; raises AttributesConflict."""
-        body: dict[str, Any] = {**self._bags()}
+        body: dict[str, Any] = {**self._updates()}
         if account := dict(self._account()):
             body["account"] = account
         options = {"scope": _SCOPE, "type": _TYPE}
@@ -156,10 +156,10 @@ class Draft:
     def _has_new(self, key: str) -> bool:
         return key in self.values and self.values[key] != self.seen.get(key, "")
 
-    def _bags(self) -> dict[str, Any]:
+    def _updates(self) -> dict[str, Any]:
         replaced: dict[str, list[str]] = {}
         cleared: list[str] = []
-        bags: dict[str, Any] = {"replace": replaced, "add": {}, "remove": {}, "clear": cleared}
+        updates: dict[str, Any] = {"replace": replaced, "add": {}, "remove": {}, "clear": cleared}
         for item in fields_of(self.kind):
             if self._has_new(item.key):
                 if values := item.values_of(self.values[item.key]):
@@ -171,8 +171,8 @@ class Draft:
             if other.how == "clear":
                 cleared.append(other.name)
             else:
-                bags.get(other.how, replaced).setdefault(other.name, []).extend(_lines(other.values))
-        return {name: bag for name, bag in bags.items() if bag}
+                updates.get(other.how, replaced).setdefault(other.name, []).extend(_lines(other.values))
+        return {name: bag for name, bag in updates.items() if bag}
 
     def _account(self) -> Iterator[tuple[str, Any]]:
         if self._has_new(_EXPIRES):
@@ -184,7 +184,7 @@ class Draft:
                 yield name, self.values[key] == _CHECKED
 
 
-def _require_once(other: Other, written: list[str]) -> None:
+def _require_once(other: ExtraAttribute, written: list[str]) -> None:
     """A JSON object could say it once only, so the later one would win without a word."""
     if other.name.lower() in (name.lower() for name in written):
         detail = f"{other.name} is written in two places of this form"

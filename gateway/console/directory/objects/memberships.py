@@ -8,7 +8,7 @@ from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 
 from gateway.console.directory.objects.changes import Change, Question, ask
-from gateway.console.directory.objects.page import Record, find, frame_of, may_change, noun_of, require
+from gateway.console.directory.objects.page import Record, find, frame_of, may_change, require, resource_of
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import GatewayError
@@ -52,7 +52,7 @@ def _members_of(visit: Visit, record: Record) -> dict[str, Any]:
 @page()
 def groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
     record = find(visit, object_id)
-    found = _listed(visit, f"{noun_of(record)}.list-groups", object_id, attributes="objectSid,description")
+    found = _listed(visit, f"{resource_of(record)}.list-groups", object_id, attributes="objectSid,description")
     primary = next(iter(record["attributes"]["primaryGroupID"]), None)
     rows = [(item, primary is not None and _relative_id(item) == primary) for item in found["items"]]
     return visit.render(
@@ -98,7 +98,7 @@ def change_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
         confirm="Change the members",
         about=record,
         then=back,
-        said=f"The members of {record['name']} are changed.",
+        message=f"The members of {record['name']} are changed.",
         dangerous=bool(form.getlist("remove")),
     )
     change = Change(operation="groups.change-members", arguments={"id": object_id}, body=body)

@@ -197,11 +197,11 @@ def _ask(visit: Visit, planned: NewObject) -> HttpResponse:
         except GatewayError as refusal:
             problem = refusal
         else:
-            said = f"{planned.name} is created."
+            message = f"{planned.name} is created."
             if planned.generate:
-                return show_password(visit, made, change.body["password"], said=said)
-            return finish(visit, said=said, then=reverse("console:object", kwargs={"object_id": made["id"]}))
-    question = Question(title=f"Create {planned.name}?", confirm="Create", about=None, then="", said="")
+                return show_password(visit, made, change.body["password"], message=message)
+            return finish(visit, message=message, then=reverse("console:object", kwargs={"object_id": made["id"]}))
+    question = Question(title=f"Create {planned.name}?", confirm="Create", about=None, then="", message="")
     return preview(visit, change, question, form=form, kept=planned.as_fields(), problem=problem)
 
 

@@ -18,23 +18,25 @@ from django.utils.dateparse import parse_datetime
 from directory.errors import ObjectNotFound
 from directory.ldap import DistinguishedName
 from directory.shapes.explained import explained
-from directory.shapes.kinds import KINDS_OF_NOUN, Kind, permission_for
+from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, permission_for
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import Forbidden
 
 Record = Mapping[str, Any]
 
-_NOUN_OF_KIND: Final = {kind: noun for noun, kinds in KINDS_OF_NOUN.items() if len(kinds) == 1 for kind in kinds}
+_RESOURCE_OF_KIND: Final = {
+    kind: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
+}
 _CONTAINERS: Final = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
 _WITH_ACCOUNT: Final = frozenset({"sAMAccountName", "userPrincipalName"})
 _HISTORY_AT_ONCE: Final = "25"
 _WAITING_SHOWN: Final = "5"
 
 
-def noun_of(record: Record) -> str:
+def resource_of(record: Record) -> str:
     """What the operations on objects of its kind are called by."""
-    return _NOUN_OF_KIND.get(record["kind"], "objects")
+    return _RESOURCE_OF_KIND.get(record["kind"], "objects")
 
 
 def find(visit: Visit, object_id: UUID) -> Record:
@@ -59,7 +61,7 @@ def is_container(record: Record) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ObjectAction:
     """Something that can be done with an object; or a tab of it, by the name of its view."""
 
     label: str
@@ -76,7 +78,7 @@ def frame_of(visit: Visit, record: Record, tab: str = "object") -> dict[str, Any
         "path": path_to(record["distinguishedName"]),
         "badges": list(_badges(record)),
         "may_change": may_change(visit, record),
-        "offers": list(_offers(visit, record)) if may_change(visit, record) else [],
+        "actions": list(_actions(visit, record)) if may_change(visit, record) else [],
         "is_container": is_container(record),
         "tabs": list(_tabs(visit, record)),
         "tab": tab,
@@ -133,14 +135,14 @@ def _is_past(moment: str | None) -> bool:
     return parsed is not None and parsed < datetime.now(UTC)
 
 
-def _tabs(visit: Visit, record: Record) -> Iterator[Offer]:
-    noun = noun_of(record)
+def _tabs(visit: Visit, record: Record) -> Iterator[ObjectAction]:
+    resource = resource_of(record)
     views = {"object": "Overview", "object-attributes": "All attributes"}
-    if noun == "groups":
+    if resource == "groups":
         views["object-members"] = "Members"
-    if noun in ("users", "groups", "computers"):
+    if resource in ("users", "groups", "computers"):
         views["object-groups"] = "Member of"
-    if noun == "organization-units" and visit.may("organization-units.read-delegations"):
+    if resource == "organization-units" and visit.may("organization-units.read-delegations"):
         views["object-delegations"] = "Delegations"
     if visit.may("objects.read-access-control"):
         views["object-access"] = "Access control"
@@ -149,34 +151,34 @@ def _tabs(visit: Visit, record: Record) -> Iterator[Offer]:
     if visit.may("objects.history"):
         views["object-history"] = "History"
     for view, label in views.items():
-        yield Offer(label, _address(view, record), view=view)
+        yield ObjectAction(label, _address(view, record), view=view)
 
 
 def _address(view: str, record: Record, **arguments: str) -> str:
     return reverse(f"console:{view}", kwargs={"object_id": record["id"], **arguments})
 
 
-def _offers(visit: Visit, record: Record) -> Iterator[Offer]:
+def _actions(visit: Visit, record: Record) -> Iterator[ObjectAction]:
     """What the person may do with the object, as far as can be told before it is tried."""
-    noun, kind, account = noun_of(record), record["kind"], record["account"]
+    resource, kind, account = resource_of(record), record["kind"], record["account"]
     if visit.call.may(permission_for("update", kind)):
-        yield Offer("Edit", _address("object-edit", record))
-    if noun in ("users", "computers"):
-        verb = "disable" if account["enabled"] else "enable"
-        if visit.may(f"{noun}.{verb}"):
-            yield Offer(verb.capitalize(), _address(f"object-{verb}", record))
-        if account["lockedOut"] and visit.may(f"{noun}.unlock"):
-            yield Offer("Unlock", _address("object-unlock", record))
-    if noun == "users" and visit.may("users.reset-password"):
-        yield Offer("Reset password", _address("object-reset-password", record))
+        yield ObjectAction("Edit", _address("object-edit", record))
+    if resource in ("users", "computers"):
+        action = "disable" if account["enabled"] else "enable"
+        if visit.may(f"{resource}.{action}"):
+            yield ObjectAction(action.capitalize(), _address(f"object-{action}", record))
+        if account["lockedOut"] and visit.may(f"{resource}.unlock"):
+            yield ObjectAction("Unlock", _address("object-unlock", record))
+    if resource == "users" and visit.may("users.reset-password"):
+        yield ObjectAction("Reset password", _address("object-reset-password", record))
     if visit.may("objects.move"):
-        yield Offer("Move", _address("object-move", record))
+        yield ObjectAction("Move", _address("object-move", record))
     if visit.call.may(permission_for("update", kind)):
-        yield Offer("Rename", _address("object-rename", record))
-    if noun == "organization-units" and visit.may("organization-units.plan-accounts"):
-        yield Offer("Enable or disable the accounts here", f"{reverse('console:run-new')}?unit={record['id']}")
+        yield ObjectAction("Rename", _address("object-rename", record))
+    if resource == "organization-units" and visit.may("organization-units.plan-accounts"):
+        yield ObjectAction("Enable or disable the accounts here", f"{reverse('console:run-new')}?unit={record['id']}")
     if visit.call.may(permission_for("delete", kind)):
-        yield Offer("Delete", _address("object-delete", record), dangerous=True)
+        yield ObjectAction("Delete", _address("object-delete", record), dangerous=True)
 
 
 @page()

@@ -1,0 +1,130 @@
+"""Where the processor time of one read goes: `python -m bench.read_profile [sqlite|postgresql]`.
+
+The application answers reads of people one after another in one thread of this process, without a web server, over a
+real domain, database and Redis. A timer of processor time (setitimer(2), ITIMER_PROF) samples the stack: time spent in
+C counts for the Python function that called it. Time of other threads, which record the reads, is told apart.
+"""
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from types import FrameType
+
+from bench.domain import running_domain
+from bench.gateway import DATABASES, running_gateway
+from demo.services import PROJECT
+
+READS = 5000
+_WARM_UP = 500
+_INTERVAL = 0.001
+_SHOWN = 25
+# By the innermost frame that lies in one of these: what a library does counts for whoever of ours called it, and so do
+# queries, which their askers give away to the two files below.
+_QUERIES = re.compile(r"/django/db/|/gateway/core/prepared\.py")
+_STAGES = (
+    ("record of the read", r"/audit/"),
+    ("LDAP: client and python-ldap", r"/directory/ldap/"),
+    ("who calls: key, role, link", r"/keys/"),
+    ("rate limits", r"/middleware/rate_limit|rate_limits\.py|/limits\.py"),
+    ("request id and access line", r"/middleware/request_id|/monitoring/logs"),
+    ("other middleware", r"/gateway/middleware/"),
+    ("directory: lookup, visibility, shapes", r"/directory/(?!ldap)"),
+    ("pipeline", r"/gateway/pipeline/|/gateway/core/"),
+    ("surface and rendering", r"/gateway/surfaces/"),
+    ("REST framework", r"/rest_framework/"),
+    ("Django", r"/django/"),
+)
+
+
+class Sampler:
+    """Stacks of the main thread by processor time."""
+
+    def __init__(self) -> None:
+        self.own: Counter[str] = Counter()
+        self.stages: Counter[str] = Counter()
+
+    def take(self, _signal: int, frame: FrameType | None) -> None:
+        innermost = frame
+        stage = ""
+        while frame is not None and not stage:
+            file = frame.f_code.co_filename
+            if not _QUERIES.search(file):
+                stage = next((name for name, pattern in _STAGES if re.search(pattern, file)), "")
+            frame = frame.f_back
+        self.stages[stage or "other"] += 1
+        if innermost is not None:
+            file = "/".join(innermost.f_code.co_filename.split("/")[-3:])
+            self.own[f"{innermost.f_code.co_qualname} ({file})"] += 1
+
+
+def profile(api_key: str, paths: list[str]) -> None:
+    """In a process that has the gateway's environment."""
+    from gateway.server.answers import answer
+    from gateway.wsgi import application
+
+    def read(number: int) -> None:
+        path, _, query = paths[number % len(paths)].partition("?")
+        environ = {
+            "REQUEST_METHOD": "GET",
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "SCRIPT_NAME": "",
+            "SERVER_NAME": "127.0.0.1",
+            "SERVER_PORT": "80",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "REMOTE_ADDR": "127.0.0.1",
+            "HTTP_HOST": "127.0.0.1",
+            "HTTP_X_API_KEY": api_key,
+            "wsgi.url_scheme": "http",
+            "wsgi.input": io.BytesIO(),
+            "wsgi.errors": sys.stderr,
+        }
+        status = answer(application, environ).status
+        if status != 200:
+            raise SystemExit(f"a read was answered with {status}")
+
+    for number in range(_WARM_UP):
+        read(number)
+    sampler = Sampler()
+    signal.signal(signal.SIGPROF, sampler.take)
+    signal.setitimer(signal.ITIMER_PROF, _INTERVAL, _INTERVAL)
+    mine, all_threads, clock = time.thread_time(), time.process_time(), time.perf_counter()
+    for number in range(READS):
+        read(number)
+    mine, all_threads = time.thread_time() - mine, time.process_time() - all_threads
+    clock = time.perf_counter() - clock
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    told = (
+        f"{mine / READS * 1000:.2f} ms of processor in the request's thread, {(all_threads - mine) / READS * 1000:.2f}"
+        f" in others, {clock / READS * 1000:.2f} by the clock; {sum(sampler.own.values())} samples"
+    )
+    lines = [told]
+    for title, counted in (("stage", sampler.stages), ("function, by its own time", sampler.own)):
+        lines += ["", f"| {title} | share | ms |", "|---|---|---|"]
+        for name, count in counted.most_common(_SHOWN):
+            share = count / sum(counted.values())
+            lines.append(f"| {name} | {share:.1%} | {share * mine / READS * 1000:.3f} |")
+    print("\n".join(lines), file=sys.stderr)
+
+
+def main() -> None:
+    if len(sys.argv) > 2:
+        profile(sys.argv[1], json.loads(sys.argv[2]))
+        return
+    from bench.reads import path_of
+
+    database = sys.argv[1] if len(sys.argv) > 1 else DATABASES[0]
+    with running_domain("127.0.41.2", people=200) as domain, running_gateway(domain, database=database) as gateway:
+        paths = [path_of(item) for item in domain.find_people(50)]
+        command = [sys.executable, "-m", "bench.read_profile", gateway.api_key, json.dumps(paths)]
+        # Its access lines are written, but to nowhere.
+        subprocess.run(command, env=gateway.environment, cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()
