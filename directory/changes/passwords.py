@@ -55,15 +55,11 @@ def propose_reset(
     """
     client = client_of(call)
     schema = client.schema
-<<<<<<< HEAD
     known = policies_lately_known(client)
     # Then it does not matter which one applies, and the domain controller need not find that out.
     is_acceptable = known is not None and new_password is not None and known.accept(new_password)
     wanted = _ATTRIBUTES if is_acceptable else PASSWORD_ATTRIBUTES
-    entry = find_object(call, id, kinds=KINDS_OF_NOUN[noun], attributes=wanted)
-=======
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=PASSWORD_ATTRIBUTES)
->>>>>>> main
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=wanted)
     protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
     policy = None
