@@ -9,7 +9,8 @@ from directory.changes.deletion_protection import require_deletable
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import require_nobodys_primary_group
 from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope, is_recycle_bin_enabled
-from directory.ldap.codecs import decode, is_credential
+from directory.ldap.attribute_names import is_credential
+from directory.ldap.codecs import decode
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import sight_of
 from directory.outcomes.evidence import evidence_of

@@ -28,7 +28,7 @@ from directory.ldap import (
     names_in,
     with_names,
 )
-from directory.ldap.codecs import is_credential
+from directory.ldap.attribute_names import is_credential
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue
 from directory.ldap.schema import AttributeType

@@ -1,17 +1,19 @@
 """The sealed LDAP layer: everything that speaks to a directory, nothing that knows HTTP, permissions or a database."""
 
 from directory.ldap import codecs
-from directory.ldap.client import Client
-from directory.ldap.codecs import (
+from directory.ldap.attribute_names import (
     CREDENTIAL_ATTRIBUTES,
     FILETIME_ATTRIBUTES,
     GUID_ATTRIBUTES,
+    is_credential,
+)
+from directory.ldap.client import Client
+from directory.ldap.codecs import (
     datetime_to_filetime,
     decode,
     describe,
     encode,
     filetime_to_datetime,
-    is_credential,
     sid_to_text,
     text_to_sid,
 )

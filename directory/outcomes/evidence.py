@@ -22,7 +22,7 @@ from directory.ldap import (
     Syntax,
     Write,
 )
-from directory.ldap.codecs import is_credential
+from directory.ldap.attribute_names import is_credential
 from directory.ldap.entry import NO_IDENTITIES
 from directory.shapes.modifications import comparison_key
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from directory import errors
 from directory.ldap import Entry, Modification, Schema
-from directory.ldap.codecs import decode, encode, is_credential
+from directory.ldap.attribute_names import is_credential
+from directory.ldap.codecs import decode, encode
 from directory.ldap.comparison import comparable, fold
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue as UnfitValue
