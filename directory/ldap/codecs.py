@@ -431,7 +431,7 @@ _DESCRIPTIONS: Final[dict[_Form, dict[str, Any]]] = {
     Syntax.OCTET_STRING: {"contentEncoding": "base64"},
     Syntax.SECURITY_DESCRIPTOR: {"contentEncoding": "base64"},
     Syntax.SID: {"pattern": "^S-1-", "description": "A security identifier."},
-    **dict.fromkeys((Syntax.TIME, _FORM_UTC_TIME), {"format": "date-time"}),
+    **{form: {"format": "date-time"} for form in (Syntax.TIME, _FORM_UTC_TIME)},
     _FORM_GUID: {"format": "uuid"},
     _FORM_FILETIME: {"description": 'A time as in RFC 3339, or "never".'},
 }
