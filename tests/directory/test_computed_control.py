@@ -117,7 +117,7 @@ class TestResets:
     def test_it_works(
         self,
         integration: Integration,
-        connection: DirectoryConnection,
+        know_policies: Any,
         user: Any,
         asked: list[str],
         directory: Directory,

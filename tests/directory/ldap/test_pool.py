@@ -179,7 +179,6 @@ def test_a_read_moves_from_a_silent_connection_to_a_new_one(
     assert read(client, user)
     assert time.monotonic() - begun < 300  # else it would have waited for the silent one's answer
     assert directory_proxy.accepted == accepted + 1
-    assert directory_proxy.open_connections == 1
     client.close()
 
 
@@ -197,7 +196,7 @@ def test_where_the_server_itself_is_slow_nobody_moves(
     server_settings: ServerSettings, directory_proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each would open a connection for every read, to no avail."""
-    monkeypatch.setattr("directory.ldap.connections.attempts.SILENT_SECONDS", 0.0)  # every answer comes too late
+    monkeypatch.setattr("directory.ldap.connections.attempts.SILENT_SECONDS", 0.0001)  # every answer comes too late
     monkeypatch.setattr("directory.ldap.connections.attempts._SLOW_SECONDS", 3600.0)
     client = Client(replace(server_settings, urls=(directory_proxy.url,)))
     assert client.root_dse()
