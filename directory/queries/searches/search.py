@@ -342,7 +342,7 @@ class _Running:
 
     def read_parts(self, guids: bytes) -> Iterator[list[DirectoryObject]]:
         """The same of many matches, packed, a part at a time. No connection is held in between."""
-        start, count = 0, _FIRST_STREAMED
+        start, count = 0, min(_FIRST_STREAMED, _STREAMED_AT_ONCE)
         while start < len(guids):
             end = min(start + 16 * count, len(guids))
             with translated():
