@@ -7,6 +7,8 @@ ARGS ?=
 # Test processes, each with servers of its own:
 # one more than processors, since a test waits for its servers about as long as it computes.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
+# Requests that `make fuzz` draws for each operation.
+EXAMPLES ?= 1000
 # The time at which the tests' processes begin, in the zone that TZ names: make test CLOCK="2028-02-29 23:59".
 CLOCK ?=
 AT_CLOCK := $(if $(CLOCK),scripts/at-clock "$(CLOCK)")
@@ -16,7 +18,7 @@ AGAINST ?=
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint format check bench faults screenshots clients reset lock install install-test
+.PHONY: help run manage test test-clocks lint format check fuzz bench faults screenshots clients reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +49,9 @@ format: install-test ## Format the code and repair what can be repaired
 check: lint ## lint, and that migrations and the OpenAPI documents are complete
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) makemigrations --check --dry-run
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) check_openapi
+
+fuzz: install-test ## Send both surfaces what schemathesis draws, for hours (EXAMPLES=1000)
+	GATEWAY_FUZZ_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n 2 tests/contracts/test_openapi_fuzzing.py
 
 bench: install-test ## Measure against raw python-ldap and print the table (AGAINST=<commit>, ARGS="--only read")
 	$(PYTHON) -m bench $(if $(AGAINST),--against $(AGAINST)) $(ARGS)

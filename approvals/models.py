@@ -40,8 +40,9 @@ class ChangeRequest(models.Model):
     outlives them. `input` holds the arguments, the query and the body, with their secrets, encrypted; it is emptied
     when the request ends. `changes` is what people see, without secrets. `attempt` counts how often a worker took
     the approved change up, `lost_workers` how many were lost with it, and `lease_until` is how long the last one has
-    for it. `secret` is a password generated while
-    it was applied, encrypted, for the approver to take before `secret_until` (`approvals.secrets`).
+    for it. `run_id` is the run that the change is, once it was started: how far it is, the run tells. `secret` is a
+    password generated while it was applied, encrypted, for the approver to take before `secret_until`
+    (`approvals.secrets`).
 
     A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
     directory, its target is one of the gateway's own things by the resource of its operations, and a person without a
@@ -88,6 +89,7 @@ class ChangeRequest(models.Model):
     attempt = models.PositiveIntegerField(default=0)
     lost_workers = models.PositiveIntegerField(default=0)
     lease_until = models.DateTimeField(null=True)
+    run_id = models.UUIDField(null=True)
     secret = EncryptedTextField(blank=True)
     secret_until = models.DateTimeField(null=True)
     to_announce = models.BooleanField(default=True)

@@ -29,6 +29,7 @@ from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, ReferenceJson, redacted
 from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
+from directory.models.runs import Run, RunState
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.call import Call, Surface
 from gateway.core.encryption import UndecryptableSecret
@@ -297,9 +298,12 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
 
     Where the operations log has a record of the write, the log decides.
 
-    A worker whose lease is over and whose request was taken up by another one changes nothing any more.
+    A worker whose lease is over and whose request was taken up by another one changes nothing any more. A change that
+    is still `applying` is a run that others have in hand now (`follow_run`).
     """
     end = Status(status)
+    if end is Status.APPLYING:
+        return
     if end in (Status.FAILED, Status.STALE, Status.APPROVED):
         recorded = _recorded_end(change_request.id)
         if recorded is Status.APPLYING:  # another attempt is writing, or its writer is gone: the settler will know
@@ -309,17 +313,39 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
     move(change_request.id, Status.APPLYING, end, if_attempt=change_request.attempt, problem=problem)
 
 
+def follow_run(change_request: ChangeRequest, run_id: UUID) -> None:
+    """Note the run that a claimed change has become: it is over when the run is, whatever becomes of this worker."""
+    mine = ChangeRequest.objects.filter(id=change_request.id, status=Status.APPLYING, attempt=change_request.attempt)
+    mine.update(run_id=run_id, lease_until=timezone.now())
+
+
+def end_with_run(run: Run) -> bool:
+    """End the change that a run is, if it is one, now that the run is completed; whether that was still to be done.
+
+    The change was to try each account once: it is applied whatever became of them, which the run tells.
+    """
+    if run.change_request_id is None:
+        return False
+    return move(run.change_request_id, Status.APPLYING, Status.APPLIED, run_id=run.id)
+
+
 def settle_applying() -> int:
     """End the changes whose worker is gone, by what the operations log says; how many ended or are taken up anew.
 
-    Without a record nothing was written (the intent comes first, and while it is open a second one is refused by the
+    Those that are runs end with them, and go on while the run does: a run has workers of its own. Of all others:
+    without a record nothing was written (the intent comes first, and while it is open a second one is refused by the
     database), nor with one that was settled as not applied: the change goes to the next worker.
     """
     now = timezone.now()
     lost = Q(status=Status.APPLYING, lease_until__lte=now) | Q(status=Status.UNKNOWN)
     settled = 0
     rows = ChangeRequest.objects.filter(lost).values_list("id", "status", "attempt", "lost_workers")
+    runs = {run.change_request_id: run for run in Run.objects.filter(change_request_id__in=rows.values("id"))}
     for request_id, status, attempt, lost_workers in rows:
+        if (run := runs.get(request_id)) is not None:
+            ChangeRequest.objects.filter(id=request_id, run_id=None).update(run_id=run.id)
+            settled += run.state == RunState.COMPLETED and end_with_run(run)
+            continue
         end = _recorded_end(request_id)
         fields: dict[str, Any] = {}
         if end is None:
@@ -353,12 +379,17 @@ def _application(request_id: UUID) -> QuerySet[OperationRecord]:
 
 
 def _recorded_end(request_id: UUID) -> Status | None:
-    """How the operations log says that the change ended (`applying` if it has not); None if it was not written."""
+    """How the operations log says that the change ended (`applying` if it has not); None if it was not written.
+
+    A run that was started is under way, or has ended the change itself.
+    """
+    if Run.objects.filter(change_request_id=request_id).exists():
+        return Status.APPLYING
     records = _application(request_id).exclude(outcome=Outcome.FAILED, code__in=TRY_AGAIN)
     record = records.order_by("-id").values("outcome", "run_id").first()
     if record is None:
         return None
-    if record["run_id"] is not None:  # a run that has begun is completed by its own workers
+    if record["run_id"] is not None:  # the run went with its directory's connection
         return Status.APPLIED
     return _END_BY_OUTCOME[Outcome(record["outcome"])]
 

@@ -45,7 +45,10 @@ class FirstApprovalJson(TypedDict):
 
 
 class ChangeRequestJson(TypedDict):
-    """`firstApproval` is there only for a request that two people have to approve, once one has."""
+    """`firstApproval` is there only for a request that two people have to approve, once one has.
+
+    `runId` is the run that an approved change of a unit's accounts is, once it was started.
+    """
 
     id: Id
     status: Annotated[str, documented_as(Status)]
@@ -63,6 +66,7 @@ class ChangeRequestJson(TypedDict):
     decidedAt: Moment | None
     comment: str | None
     problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
+    runId: Id | None
     firstApproval: NotRequired[FirstApprovalJson]
 
 
@@ -167,6 +171,7 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         "decidedAt": render_timestamp(change_request.decided_at),
         "comment": change_request.comment,
         "problem": change_request.problem,
+        "runId": str(change_request.run_id) if change_request.run_id else None,
     }
     if change_request.first_approved_by_id is not None:
         record["firstApproval"] = {

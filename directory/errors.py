@@ -173,7 +173,7 @@ _MEANING: dict[type[ldap.LdapError], type[GatewayError]] = {
 }
 
 
-# What the numbers of [MS-ERREF] 2.2 mean where Windows' message has nothing else in it.
+# What the numbers of [MS-ERREF] mean (2.2 but for one) where Windows' message has nothing else in it.
 _IN_WORDS = {
     0x2144: "A global group cannot have a domain-local group as a member.",
     0x2145: "A global group cannot have a universal group as a member.",
@@ -181,6 +181,10 @@ _IN_WORDS = {
     0x2147: "A global group cannot have a member from another domain.",
     0x2148: "A domain-local group cannot have a domain-local group of another domain as a member.",
     0x2149: "The group is the primary group of some of its members.",
+    0x8009000D: (  # NTE_NO_KEY, an HRESULT (2.1.1)
+        "The forest has no KDS root key in effect, from which the password of a group-managed service account is made. "
+        "A domain administrator makes one (Add-KdsRootKey); it takes effect after 10 hours."
+    ),
     0x2164: "A domain-local group can be a member of domain-local groups of its own domain only.",
 }
 

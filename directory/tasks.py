@@ -9,6 +9,7 @@ from uuid import UUID
 
 from celery import shared_task
 
+from approvals.queue import end_with_run
 from directory.models.runs import Run, RunState
 from directory.runs import worker as run_worker
 from directory.runs.requests import EXECUTE_RUN, delete_old_plans
@@ -22,7 +23,9 @@ def execute_run(run_id: str) -> None:
     """Do a run, and whatever else waits in its directory; nothing if it is done already or a worker is at it."""
     waiting = Run.objects.filter(id=UUID(run_id)).exclude(state=RunState.COMPLETED)
     for connection_id in waiting.values_list("connection_id", flat=True):
-        run_worker.run_pending(connection_id, call_for=_call_for, people_above=people_above)
+        run_worker.run_pending(
+            connection_id, call_for=_call_for, people_above=people_above, when_completed=end_with_run
+        )
 
 
 @shared_task(name="directory.tasks.sweep_runs")

@@ -14,6 +14,7 @@ import django
 import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
+from hypothesis import settings as examples
 from playwright.sync_api import Browser
 from redis import Redis, RedisError
 
@@ -46,6 +47,9 @@ from tests.support.cast import Integration, make_connection, make_integration  #
 ScryptPasswordHasher.work_factor = 2
 # Each test's client loads the middleware anew: WhiteNoise would look through the files of every package each time.
 settings.WHITENOISE_AUTOREFRESH = True
+# How long an example takes says how busy the machine is, and nothing of what is tested.
+examples.register_profile("any-machine", deadline=None)
+examples.load_profile("any-machine")
 
 
 def pytest_configure(config: pytest.Config) -> None:

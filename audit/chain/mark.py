@@ -18,6 +18,7 @@ from redis.retry import Retry
 
 from audit.chain import seals
 from audit.chain.heads import Head, head, write_head
+from audit.chain.malformed import UNREADABLE
 from audit.models import LogSeal
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -56,8 +57,11 @@ def is_held(mark: Head) -> bool:
 
 def what_is_missing(mark: Head) -> str:
     """What to say of a log that has not got the marked seal any more."""
-    newest = head()
     made = f"it was sealed up to seal {mark['seal']}, at {mark['sealedAt']}"
+    try:
+        newest = head()
+    except UNREADABLE:
+        return f"the end of the log cannot be read: {made}"
     if newest is not None and newest["seal"] >= mark["seal"]:
         return f"the log was made anew: {made}, and has another seal {mark['seal']} now"
     left = f"ends with seal {newest['seal']}" if newest else "is empty now"

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
+from audit.chain.malformed import UNREADABLE, Malformed, read_rows
 from audit.chain.mark import move_mark
 from audit.chain.seals import FINAL, OPEN, entry_of, is_authentic, seal_after
 from audit.chain.verification import find_missing_keys
@@ -54,7 +55,9 @@ def _seal_some() -> int:
     read before the records, so that of two processes that see the same ones both take the same number.
     """
     last = LogSeal.objects.order_by("-number").first()
-    records = list(_due_records()[:RECORDS_OF_A_SEAL])
+    records, malformed = _read_due()
+    for told in malformed:
+        _logger.error("a record of the operations log cannot be sealed", record=told.key, reason=told.what)
     if not records:
         return 0
     authentic = [record for record in records if is_authentic(record)]
@@ -78,6 +81,19 @@ def _seal_some() -> int:
     for record in forged:
         _logger.error("a record of the operations log is not the gateway's", record=str(record.id))
     return len(records)
+
+
+def _read_due() -> tuple[list[OperationRecord], list[Malformed]]:
+    """The oldest records that are due, and what is among them that cannot be read: it stays where it is, and is in the
+    way of no other. Whoever verifies the log is told of it.
+    """
+    due = _due_records()
+    try:
+        return list(due[:RECORDS_OF_A_SEAL]), []
+    except UNREADABLE:
+        rows = list(read_rows(due))
+    malformed = [row for row in rows if isinstance(row, Malformed)]
+    return [row for row in rows if not isinstance(row, Malformed)][:RECORDS_OF_A_SEAL], malformed
 
 
 def _due_records() -> QuerySet[OperationRecord]:

@@ -11,10 +11,11 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, Max, Min, OuterRef, QuerySet
+from django.db.models import Exists, Max, Min, OuterRef
 from django.db.models.functions import Length
 
 from audit.chain.heads import Head
+from audit.chain.malformed import AT_ONCE, Malformed, read_by_key, read_keys, read_rows
 from audit.chain.mark import find_mark, is_held, what_is_missing
 from audit.chain.seals import (
     ENTRY_BYTES,
@@ -33,18 +34,15 @@ from audit.chain.seals import (
 )
 from audit.models import LogSeal, LogVerification, OperationRecord, SealedAs
 
-_AT_ONCE = 500
-
-
 KEY_IS_MISSING = "log key "
 """How a finding begins that is none about the log: a key is gone, and what it sealed cannot be checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. `record_id` is None where a seal itself is."""
+    """One thing that is wrong. `record_id` is None where a seal itself is, and text where the database has no UUID."""
 
-    record_id: UUID | None
+    record_id: UUID | str | None
     what: str
 
     @property
@@ -111,10 +109,14 @@ def find_removals(*, after: int = 0) -> list[Removal]:
     """The removals after a seal, in their order. A seal that is not the gateway's excuses nothing."""
     found = []
     alone = LogSeal.objects.annotate(octets=Length("entries")).filter(octets=ENTRY_BYTES, number__gt=after)
-    alone = alone.order_by("number")
-    for seal in alone.iterator(chunk_size=_AT_ONCE):
+    for seal in read_rows(alone):
+        if isinstance(seal, Malformed):
+            continue
         (entry,) = unpack(bytes(seal.entries))
-        if entry.phase == REMOVED and follows(seal, LogSeal.objects.filter(number=seal.number - 1).first()):
+        if entry.phase != REMOVED:
+            continue
+        previous = read_by_key(LogSeal, [seal.number - 1]).get(seal.number - 1)
+        if not isinstance(previous, Malformed) and follows(seal, previous):
             found.append(Removal(seal.number, entry.record_id, count_removed(entry)))
     return found
 
@@ -178,14 +180,19 @@ def find_tampering(head: Head | None = None, progress: Progress | None = None) -
         yield from missing
         return
     mark = find_mark()  # before the seals are read: it moves on behind them
-    previous: LogSeal | None = None
+    previous: LogSeal | Malformed | None = None
+    expected = 1
     head_was_seen = head is None
     excuses = _Excuses(find_removals())
-    for seal in LogSeal.objects.order_by("number").iterator(chunk_size=20):
-        expected = previous.number + 1 if previous else 1
+    for seal in read_rows(LogSeal.objects.all(), at_once=20):
+        seal = _unless_cut_short(seal)  # noqa: PLW2901 - from here on it is that
+        if isinstance(seal, Malformed):
+            yield Finding(None, f"seal {seal.key} is malformed: {seal.what}")
+            previous, expected = seal, int(seal.key) + 1 if seal.key.isdecimal() else expected
+            continue
         if seal.number != expected:
             yield Finding(None, f"seal {expected} is missing")
-        elif not follows(seal, previous):
+        elif not isinstance(previous, Malformed) and not follows(seal, previous):
             yield Finding(None, f"seal {seal.number} was changed")
         if head and seal.number == head["seal"]:
             head_was_seen = seal.mac == head["mac"]
@@ -193,7 +200,7 @@ def find_tampering(head: Head | None = None, progress: Progress | None = None) -
         yield from _check_entries(seal, entries, excuses)
         progress.seals += 1
         progress.records += sum(entry.phase == FINAL for entry in entries)
-        previous = seal
+        previous, expected = seal, seal.number + 1
     yield from excuses.contradictions()
     progress.removed = sum(excuses.missing)
     progress.records -= progress.removed
@@ -203,20 +210,31 @@ def find_tampering(head: Head | None = None, progress: Progress | None = None) -
         )
     if mark and not is_held(mark):
         yield Finding(None, what_is_missing(mark))
-    yield from _check_others(previous.number if previous else 0, progress)
+    yield from _check_others(progress)
+
+
+def _unless_cut_short(seal: LogSeal | Malformed) -> LogSeal | Malformed:
+    if isinstance(seal, LogSeal) and len(seal.entries) % ENTRY_BYTES:
+        return Malformed(str(seal.number), "entries end in the midst of one")
+    return seal
 
 
 def _check_entries(seal: LogSeal, entries: list[Entry], excuses: _Excuses) -> Iterator[Finding]:
     """The records of one seal: those it names, and those that claim to be in it."""
     for some in _chunks([entry for entry in entries if entry.phase != REMOVED]):
-        records = OperationRecord.objects.in_bulk([entry.record_id for entry in some])
+        records = read_by_key(OperationRecord, [entry.record_id for entry in some])
         for entry in some:
-            finding = _check_entry(seal, entry, records.get(entry.record_id), excuses)
-            if finding is not None:
+            record = records.get(entry.record_id)
+            if isinstance(record, Malformed):
+                yield Finding(entry.record_id, f"is malformed: {record.what}")
+            elif (finding := _check_entry(seal, entry, record, excuses)) is not None:
                 yield Finding(entry.record_id, finding)
     named = {entry.record_id for entry in entries}
-    claiming = OperationRecord.objects.filter(seal=seal.number).order_by("id").values_list("id", flat=True)
-    yield from (Finding(found, "was inserted") for found in claiming.iterator() if found not in named)
+    for found in read_keys(OperationRecord.objects.filter(seal=seal.number)):
+        if isinstance(found, Malformed):
+            yield _malformed(found)
+        elif found not in named:
+            yield Finding(found, "was inserted")
 
 
 def _check_entry(seal: LogSeal, entry: Entry, record: OperationRecord | None, excuses: _Excuses) -> str | None:
@@ -239,26 +257,28 @@ def _check_entry(seal: LogSeal, entry: Entry, record: OperationRecord | None, ex
     return None
 
 
-def _check_others(newest: int, progress: Progress) -> Iterator[Finding]:
+def _check_others(progress: Progress) -> Iterator[Finding]:
     """The records that no seal names: those of the last seconds, and what somebody else put there."""
-    for record in _in_order(OperationRecord.objects.filter(seal__isnull=True)):
-        if not is_authentic(record):
+    for record in read_rows(OperationRecord.objects.filter(seal__isnull=True)):
+        if isinstance(record, Malformed):
+            yield _malformed(record)
+        elif not is_authentic(record):
             yield Finding(record.id, "was inserted or changed")
         elif record.sealed_as is not None:
             yield Finding(record.id, "was taken from its seal")
         else:
             progress.unsealed += 1
-    # Seals may have been made since.
-    missing = ~Exists(LogSeal.objects.filter(number=OuterRef("seal")))
-    for record in _in_order(OperationRecord.objects.filter(missing, seal__gt=newest)):
-        yield Finding(record.id, "is in a seal that is missing")
+    # Of seals that are missing or never were. More may have been made since, but these are there.
+    is_missing = ~Exists(LogSeal.objects.filter(number=OuterRef("seal")))
+    for key in read_keys(OperationRecord.objects.filter(is_missing, seal__isnull=False)):
+        yield _malformed(key) if isinstance(key, Malformed) else Finding(key, "is in a seal that is missing")
 
 
-def _in_order(records: QuerySet[OperationRecord]) -> Iterator[OperationRecord]:
-    return records.order_by("id").iterator(chunk_size=_AT_ONCE)
+def _malformed(record: Malformed) -> Finding:
+    return Finding(record.key, f"is malformed: {record.what}")
 
 
 def _chunks(entries: list[Entry]) -> Iterator[list[Entry]]:
     remaining = iter(entries)
-    while some := list(islice(remaining, _AT_ONCE)):
+    while some := list(islice(remaining, AT_ONCE)):
         yield some

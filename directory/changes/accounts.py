@@ -1,11 +1,10 @@
-"""Proposals to enable, disable and unlock one account."""
+"""Enabling, disabling and unlocking accounts: the change itself, and the proposals for a single one."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 from directory.changes.update import TARGET_ATTRIBUTES, change_control, change_integer, target_of
-from directory.ldap import Modify
-from directory.ldap.dn import guid_reference
-from directory.ldap.flags import UserAccountControl
+from directory.ldap import Entry, Modify, Schema, UserAccountControl, guid_reference
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
@@ -16,28 +15,46 @@ from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 
 
-def propose_enabled(call: Call, *, resource: str, id: UUID, enabled: bool) -> Proposal:
-    """Clear or set ACCOUNTDISABLE by compare-and-swap; nothing to do gives a proposal without changes."""
+def switched(schema: Schema, entry: Entry, *, enabled: bool) -> Delta:
+    """What enables or disables an account, of a single change and of a run; empty when it is so already.
+
+    ACCOUNTDISABLE is cleared or set by compare-and-swap of userAccountControl, with which the entry was read.
+    """
+    delta = Delta()
     bit = UserAccountControl.ACCOUNTDISABLE.value
-    return _propose(call, resource, id, {"set_bits": 0 if enabled else bit, "clear_bits": bit})
+    change_control(delta, schema, entry, set_bits=0 if enabled else bit, clear_bits=bit)
+    return delta
+
+
+def write_of(entry: Entry, delta: Delta) -> Modify:
+    """The modify that makes a change of an account, guarded by the values seen, wherever it has been moved by then."""
+    return Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True)
+
+
+def propose_enabled(call: Call, *, resource: str, id: UUID, enabled: bool) -> Proposal:
+    """Enable or disable an account; nothing to do gives a proposal without changes."""
+    return _propose(call, resource, id, lambda schema, entry: switched(schema, entry, enabled=enabled))
 
 
 def propose_unlocked(call: Call, *, resource: str, id: UUID) -> Proposal:
     """Set lockoutTime to 0, which also clears the count of bad passwords ([MS-SAMR] 3.1.1.8.6)."""
-    return _propose(call, resource, id, None)
+    return _propose(call, resource, id, _unlocked)
 
 
-def _propose(call: Call, resource: str, id: UUID, bits: dict[str, int] | None) -> Proposal:
+def _unlocked(schema: Schema, entry: Entry) -> Delta:
+    delta = Delta()
+    if entry.integer("lockoutTime"):
+        change_integer(delta, schema, entry, "lockoutTime", 0)
+    return delta
+
+
+def _propose(call: Call, resource: str, id: UUID, change: Callable[[Schema, Entry], Delta]) -> Proposal:
     client = client_of(call)
     schema = client.schema
     entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
     protected = require_may_write(call, protected=is_protected(client, entry))
-    delta = Delta()
-    if bits is not None:
-        change_control(delta, schema, entry, **bits)
-    elif entry.integer("lockoutTime"):
-        change_integer(delta, schema, entry, "lockoutTime", 0)
-    write = Modify(guid_reference(entry.guid), tuple(delta.modifications), guarded=True) if delta.changes else None
+    delta = change(schema, entry)
+    write = write_of(entry, delta) if delta.changes else None
     return Proposal(
         target=target_of(entry),
         changes=tuple(delta.changes),

@@ -23,21 +23,23 @@ from directory.changes.passwords import PASSWORD_ATTRIBUTES, explain_refusal, fi
 from directory.ldap import (
     BindResult,
     Client,
+    DistinguishedName,
     Entry,
     Equals,
+    InvalidValue,
     LdapError,
     Modification,
     Modify,
     Or,
     Scope,
+    guid_reference,
     quoted_password,
 )
-from directory.ldap.dn import DistinguishedName, guid_reference
-from directory.ldap.errors import InvalidValue
 from directory.lookup.connection import PREVIOUS_PASSWORD_FOR, REVISION_SECONDS, get_client
 from directory.models import DirectoryConnection
-from directory.outcomes.attribution import await_recorded_outcome
+from directory.outcomes import writer
 from directory.outcomes.evidence import evidence_of
+from directory.outcomes.writer import RecordedWrite
 from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import policy_of
 from directory.shapes.kinds import kind_of
@@ -89,25 +91,17 @@ def rotate(call: Call, row: DirectoryConnection) -> None:
     except GatewayError:
         _give_up(row.id, new)
         raise
-    server = None
-    try:
-        with errors.translated():
-            server = client.write(write)
-    except errors.OutcomeUnknown as lost:
-        applied = await_recorded_outcome(client, record)
-        if applied is None:  # what is pending is found out by a sweep, and so is the record's outcome
-            log.complete(record.id, outcome="unknown", code=lost.code)
-            raise
-        if not applied:
-            log.complete(record.id, outcome="failed", code=errors.Unavailable.code)
-            _give_up(row.id, new)
-            raise errors.Unavailable from None
-    except GatewayError as refusal:
-        log.complete(record.id, outcome="failed", code=refusal.code)
-        _give_up(row.id, new)
-        raise explain_refusal(policy, refusal, hint=find_minimum_age_hint(policy, entry)) from refusal.__cause__
-    _take_over(row.id, new)
-    log.complete(record.id, outcome="succeeded", server=server)
+    result = writer.write(client, RecordedWrite(record=record, write=write))
+    if result.refusal is None:
+        _take_over(row.id, new)
+        writer.close([result])
+        return
+    writer.close([result])
+    if isinstance(result.refusal, errors.OutcomeUnknown):  # a sweep finds out what is pending, and the record's outcome
+        raise result.refusal
+    _give_up(row.id, new)
+    hint = find_minimum_age_hint(policy, entry)
+    raise explain_refusal(policy, result.refusal, hint=hint) from result.refusal.__cause__
 
 
 def settle_interrupted() -> None:

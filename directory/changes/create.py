@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from directory import errors
 from directory.changes.passwords import explain_refusal, require_acceptable
@@ -10,17 +9,26 @@ from directory.changes.prechecks import (
     refuse_primary_group_of_new,
     require_attributes_of,
     require_free,
+    require_mandatory_attributes,
     require_possible_parent,
 )
 from directory.changes.references import parent_of, require_new_members_allowed, resolve_references
 from directory.changes.update import permissions_for_attributes
-from directory.ldap import Add, Entry, Schema, quoted_password
-from directory.ldap.codecs import datetime_to_filetime, decode
-from directory.ldap.dn import DistinguishedName
-from directory.ldap.flags import GroupType, UserAccountControl
+from directory.ldap import (
+    Add,
+    DistinguishedName,
+    Entry,
+    GroupType,
+    Schema,
+    UserAccountControl,
+    datetime_to_filetime,
+    decode,
+    quoted_password,
+)
 from directory.lookup.access import Reference, client_of, find_parent
 from directory.outcomes.evidence import evidence_of
 from directory.policies.password_policy import PolicyReader
+from directory.policies.root_keys import explain_missing_key, warnings_of_missing_key
 from directory.protection.rules import protects_its_content, require_may_write
 from directory.queries.reading import read_created
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
@@ -119,7 +127,7 @@ def propose_create(
     kind = kind_of(classes)
     if complaint := refuse_name(name):
         raise refusal(InvalidRequest, "#/name", complaint)
-    steps = read_updates(updates, schema, kind=kind)
+    steps = read_updates(updates, schema, kind=kind, new=classes)
     require_sense(steps, kind=kind, entry=None)
     new = _Attributes.from_steps(steps, kind)
     named = frozenset(new.values)
@@ -136,6 +144,7 @@ def propose_create(
     dn = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
     require_possible_parent(schema, classes, container, "#/parent")
     require_attributes_of(schema, classes, steps)
+    require_mandatory_attributes(schema, classes, {rdn_attribute.lower(), *map(str.lower, new.values)})
     refuse_primary_group_of_new(steps)
     if client.find(str(dn), ("objectGUID",)) is not None:
         raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
@@ -147,6 +156,7 @@ def propose_create(
         require_acceptable(policy, planned, account.password, pointer="#/password")
 
     write = Add(str(dn), {"objectClass": (classes[-1].encode(),), **new.values})
+    warnings = warnings_of_missing_key(client, classes)
     written = named | (new.values.keys() - _OF_CREATIONS)
     return Proposal(
         target=Target(id=None, kind=kind, distinguished_name=str(dn)),
@@ -160,7 +170,8 @@ def propose_create(
         risk_reason=why_risky,
         evidence=evidence_of(write),
         identities={**identities, parent_of(write.dn): container.guid},
-        explain=partial(explain_refusal, policy),
+        warnings=warnings,
+        explain=lambda refusal: explain_missing_key(warnings, explain_refusal(policy, refusal)),
     )
 
 
@@ -207,13 +218,14 @@ def _risk_of_account(new: _Attributes, kind: Kind, account: NewAccount | None) -
     """Why what becomes of it as an account is a security change, if it is.
 
     Raises PasswordRequired for an enabled account without a password, whichever path it is made by: without
-    userAccountControl the directory makes a disabled one.
+    userAccountControl the directory makes a disabled one. The password of a service account is the directory's matter,
+    or that of its host.
     """
     if kind not in ACCOUNT_KINDS or "userAccountControl" not in new:
         return None
     control = UserAccountControl(int(new.values["userAccountControl"][0]))
     if not control & UserAccountControl.ACCOUNTDISABLE:
-        if "unicodePwd" not in new.values:
+        if "unicodePwd" not in new.values and kind is not Kind.SERVICE_ACCOUNT:
             where = new.where["useraccountcontrol"] if account is None else "#/password"
             raise refusal(errors.PasswordRequired, where, "an enabled account needs a password")
         return "it creates an enabled account"

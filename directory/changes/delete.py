@@ -8,10 +8,19 @@ from directory import errors
 from directory.changes.deletion_protection import require_deletable
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import require_nobodys_primary_group
-from directory.ldap import Client, Delete, DistinguishedName, Entry, Schema, Scope, is_recycle_bin_enabled
-from directory.ldap.attribute_names import is_credential
-from directory.ldap.codecs import decode
+from directory.ldap import (
+    Client,
+    Delete,
+    DistinguishedName,
+    Entry,
+    Schema,
+    Scope,
+    decode,
+    is_credential,
+    is_recycle_bin_enabled,
+)
 from directory.lookup.access import client_of, find_object
+from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import sight_of
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, protected_among, require_may_write
@@ -47,13 +56,14 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
     find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=())
     # All readable attributes: the record of the deletion is what a restore is refilled from.
     entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
-    protected = require_may_write(call, protected=is_protected(client, entry))
+    protected = require_may_write(call, protected=is_protected(client, entry, prefetch=prefetch_of(call)))
     below = _below(client, entry.dn)
     if recursive:
         for descendant in below:
             _require_judgeable(descendant)
     judgeable = [descendant for descendant in below if "objectGUID" in descendant]
-    protected = require_may_write(call, protected=protected or bool(protected_among(client, judgeable)))
+    protected_below = protected_among(client, judgeable, prefetch=prefetch_of(call))
+    protected = require_may_write(call, protected=protected or bool(protected_below))
     require_deletable(entry)
     if below and not recursive:
         raise errors.NotEmpty(objectsBelow=len(below))

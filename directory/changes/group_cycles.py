@@ -1,8 +1,8 @@
 """Groups nested into each other by changes at the same moment, none of which could see the other one coming.
 
 LDAP has no guard over two objects, and a lock would bind only the gateway's own changes. So whoever nests a group looks
-again when it is done: of all changes that close a cycle the last one sees it, and takes itself back. Of two that see it
-both do. Groups alone are looked at: a change of other members costs nothing more.
+again when it is done: of all changes that close a cycle the last one sees it, and is rolled back; of two that see it
+both are. Groups alone are looked at: a change of other members costs nothing more.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,10 +13,10 @@ from directory.groups.ancestry import NESTING_ATTRIBUTES
 from directory.groups.nesting import is_group, require_no_cycle
 from directory.ldap import Client, Entry, Modification, Modify
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
-from directory.shapes.proposal import AttributeChange, FollowUp, TakenBack, Target
+from directory.shapes.proposal import AttributeChange, DependentChange, Rollback, Target
 
 
-def look_for_cycle(
+def cycle_check(
     client: Client,
     target: Target,
     added: Collection[Entry],
@@ -24,14 +24,14 @@ def look_for_cycle(
     changes: Sequence[AttributeChange],
     *,
     identities: Mapping[str, UUID],
-) -> Callable[[], TakenBack | None] | None:
-    """The look back of a change that adds members to a group (`Proposal.look_back`); None where it needs none."""
+) -> Callable[[], Rollback | None] | None:
+    """The post-check of a change that adds members to a group (`Proposal.post_check`); None where it needs none."""
     nested = [member for member in added if is_group(member)]
     if target.id is None or write is None or not nested:
         return None
     guid = target.id
 
-    def look() -> TakenBack | None:
+    def check() -> Rollback | None:
         group = client.find(guid, (*NESTING_ATTRIBUTES, *EVIDENCE_ATTRIBUTES))
         if group is None:
             return None
@@ -39,7 +39,7 @@ def look_for_cycle(
             require_no_cycle(client, group, nested)
         except GroupCycle as refusal:
             undoing = _undoing(write)
-            change = FollowUp(
+            change = DependentChange(
                 operation="groups.update",
                 target=target,
                 changes=tuple(AttributeChange(each.attribute, each.after, each.before) for each in changes),
@@ -47,10 +47,10 @@ def look_for_cycle(
                 evidence=evidence_of(undoing, entry=group, schema=client.schema, identities=identities),
                 identities=identities,
             )
-            return TakenBack(change, refusal)
+            return Rollback(change, refusal)
         return None
 
-    return look
+    return check
 
 
 def _undoing(write: Modify) -> Modify:

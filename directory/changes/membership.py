@@ -7,7 +7,7 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from directory import errors
-from directory.changes.group_cycles import look_for_cycle
+from directory.changes.group_cycles import cycle_check
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.ancestry import NESTING_ATTRIBUTES
 from directory.groups.nesting import (
@@ -88,7 +88,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         risk_reason=why_risky,
         evidence=evidence_of(write, entry=group, schema=client.schema, identities=identities) if write else {},
         identities=identities,
-        look_back=look_for_cycle(client, target, added, write, changes, identities=identities),
+        post_check=cycle_check(client, target, added, write, changes, identities=identities),
     )
 
 

@@ -11,9 +11,17 @@ from uuid import UUID
 
 from directory import errors
 from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
-from directory.ldap import Client, Entry, LdapError, Modification, Modify, filetime_to_datetime, quoted_password
-from directory.ldap.dn import guid_reference
-from directory.ldap.flags import UserAccountControl
+from directory.ldap import (
+    Client,
+    Entry,
+    LdapError,
+    Modification,
+    Modify,
+    UserAccountControl,
+    filetime_to_datetime,
+    guid_reference,
+    quoted_password,
+)
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.policies.known_policies import is_locked_out, policies_lately_known

@@ -9,10 +9,18 @@ from typing import Any
 from uuid import UUID
 
 from directory import errors
-from directory.ldap import Client, Entry, Schema, Scope
-from directory.ldap.filters.tree import Equals
+from directory.ldap import Client, Entry, Equals, Schema, Scope
 from directory.shapes.modifications import Delta, Step, refusal
 from gateway.core.errors import FieldError
+
+_GIVEN_BY_DIRECTORY = frozenset(
+    {
+        *("objectclass", "objectcategory", "instancetype", "ntsecuritydescriptor", "objectsid"),
+        *("samaccountname", "grouptype"),  # [MS-SAMR] 3.1.1.8.1 and 3.1.1.8.4 have defaults for them
+    }
+)
+"""What a class may require and a new object need not be given."""
+_OF_SCHEMA = frozenset({"attributeSchema", "classSchema"})
 
 IDENTIFIERS = ("sAMAccountName", "userPrincipalName", "servicePrincipalName")
 """By each of them an account is found when it signs in, so that no two objects may have the same."""
@@ -61,6 +69,19 @@ def require_attributes_of(schema: Schema, classes: Collection[str], steps: Seque
         if step.bag != "remove" and step.values and step.name not in allowed:
             name = step.attribute.name
             raise rejection(f"{name} is not an attribute of the class {[*classes][-1]}", step.where, attribute=name)
+
+
+def require_mandatory_attributes(schema: Schema, classes: Sequence[str], given: Collection[str]) -> None:
+    """Refuse a new object of these classes without one of the attributes that they require. Raises DirectoryRejected.
+
+    `given` are those it has, in lower case. What the schema itself consists of is given much by rules of its own.
+    """
+    if not _OF_SCHEMA.isdisjoint(classes):
+        return
+    missing = schema.required_attributes(classes) - _GIVEN_BY_DIRECTORY - set(given)
+    known = sorted(attribute.name for name in missing if (attribute := schema.attribute(name)))
+    if known:
+        raise rejection(f"{classes[-1]} requires {', '.join(known)}", None, attribute=known[0])
 
 
 def require_possible_parent(schema: Schema, classes: Sequence[str], container: Entry, where: str | None) -> None:

@@ -28,8 +28,8 @@ from directory.ldap import (
     is_recycle_bin_enabled,
     is_samba,
     make_rdn,
+    reanimate,
 )
-from directory.ldap.writes.reanimation import reanimate
 from directory.lookup.access import Reference, client_of, find_object, find_parent
 from directory.outcomes.evidence import evidence_of
 from directory.protection.governing import places_of
@@ -45,7 +45,7 @@ from directory.queries.deleted_objects import (
 from directory.queries.reading import read_record
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from directory.shapes.modifications import refusal
-from directory.shapes.proposal import AttributeChange, FollowUp, Proposal, Target
+from directory.shapes.proposal import AttributeChange, DependentChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import refuse_name
 from gateway.core.call import Call
@@ -114,11 +114,11 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         evidence=evidence_of(write, entry=entry),
         identities={**refill.identities, **returning.identities, parent_of(new_dn): container.guid},
         explain=lambda refusal: _explained(client, entry, refusal),
-        follow_ups=tuple(refill.follow_ups) if password_kept is None else (password_kept,),
+        dependent_changes=tuple(refill.dependent_changes) if password_kept is None else (password_kept,),
     )
 
 
-def _password_kept(client: Client, entry: Entry, target: Target) -> FollowUp | None:
+def _password_kept(client: Client, entry: Entry, target: Target) -> DependentChange | None:
     """What lets the account sign in with the password it has kept, where the restore makes it change that first.
 
     Samba does (see `reworded`). The time of the last change is lost with that: only the present one can be written.
@@ -131,7 +131,7 @@ def _password_kept(client: Client, entry: Entry, target: Target) -> FollowUp | N
     before, after = (decode(attribute, step.values)[0] for step in steps)
     evidence = evidence_of(write, entry=entry, schema=client.schema)
     evidence["versions"][str(attribute.attid)] += 1  # the restore itself is the first to change it
-    return FollowUp(
+    return DependentChange(
         operation=_UPDATE_OF_KIND.get(Kind(target.kind), "objects.update"),
         target=target,
         changes=(AttributeChange(attribute.name, (before,), (after,)),),
@@ -188,7 +188,7 @@ def _what_comes_back(kind: Kind, refill: Refill, *, is_whole: bool, image: Image
     warnings = ["It is a tombstone: the directory has lost most of its attributes and all memberships."]
     if image is None:
         warnings.append("The operations log holds no record of this deletion: they stay lost.")
-    elif refill.steps or refill.follow_ups:
+    elif refill.steps or refill.dependent_changes:
         warnings.append("What the operations log holds of them is given back, as the changes show.")
     if kind in ACCOUNT_KINDS:
         warnings.append("The password is lost: nobody can sign in with the account before it has a new one.")

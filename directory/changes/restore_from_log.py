@@ -1,7 +1,7 @@
 """What the operations log can give back to a deleted object: attributes in the restoring write, memberships after it.
 
 A tombstone keeps its identity and little else ([MS-ADTS] 3.1.1.5.5.1); the record of the deletion holds the rest.
-Never a password, and nothing that the directory maintains itself. Pure but for looking at what values refer to.
+Never a password, and nothing that the directory maintains itself. Of the directory only what values refer to is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,27 +15,27 @@ from directory.changes.references import references_of
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import is_group
 from directory.ldap import (
+    AttributeType,
     Client,
+    DistinguishedName,
     Entry,
     Equals,
+    InvalidValue,
     Modification,
     Modify,
     Scope,
     decode,
     encode,
     guid_reference,
+    is_credential,
     may_refer,
     names_in,
     with_names,
 )
-from directory.ldap.attribute_names import is_credential
-from directory.ldap.dn import DistinguishedName
-from directory.ldap.errors import InvalidValue
-from directory.ldap.schema import AttributeType
 from directory.lookup.access import client_of, is_within_any, scope_bases
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import protected_among
-from directory.shapes.proposal import AttributeChange, FollowUp, shown_values
+from directory.shapes.proposal import AttributeChange, DependentChange, shown_values
 from directory.shapes.value_rules import MAINTAINED_BY_DIRECTORY, NAMING
 from gateway.core.call import Call
 
@@ -61,15 +61,15 @@ _SHOWN = 20
 
 @dataclass(slots=True)
 class Refill:
-    """`steps` belong into the restoring modify, `follow_ups` come after it; `warnings` say what is left out and why.
+    """`steps` belong into the restoring modify, `dependent_changes` come after it.
 
-    `joins_protected` is whether one of the groups that the object joins again is protected. `identities` are the
-    objects that the changes refer to, by name.
+    `warnings` say what is left out and why. `joins_protected` is whether one of the groups that the object joins again
+    is protected. `identities` are the objects that the changes refer to, by name.
     """
 
     steps: list[Modification] = field(default_factory=list)
     changes: list[AttributeChange] = field(default_factory=list)
-    follow_ups: list[FollowUp] = field(default_factory=list)
+    dependent_changes: list[DependentChange] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     joins_protected: bool = False
     identities: dict[str, UUID] = field(default_factory=dict)
@@ -200,23 +200,23 @@ def _refill_memberships(call: Call, refill: Refill, image: Image, guid: UUID, ne
         if group.guid not in protected or call.may("directory.manage_protected")
     }
     for group in may_join.values():
-        refill.follow_ups.append(_membership(client, group, guid, new_dn))
+        refill.dependent_changes.append(_membership(client, group, guid, new_dn))
         refill.joins_protected |= group.guid in protected
     refused = [name for name in names if name not in may_join]
     if refused:
         refill.warnings.append(f"Memberships that stay lost, as {_GROUP_REASONS}: {_shown(refused)}.")
-    if refill.follow_ups:
-        joined = tuple(follow_up.target.distinguished_name for follow_up in refill.follow_ups)
+    if refill.dependent_changes:
+        joined = tuple(dependent.target.distinguished_name for dependent in refill.dependent_changes)
         refill.changes.append(AttributeChange("memberOf", (), joined))
 
 
 _GROUP_REASONS = "the group is gone or the caller may not change it"
 
 
-def _membership(client: Client, group: Entry, guid: UUID, new_dn: str) -> FollowUp:
+def _membership(client: Client, group: Entry, guid: UUID, new_dn: str) -> DependentChange:
     write = Modify(guid_reference(group.guid), (Modification("add", "member", (new_dn.encode(),)),), guarded=True)
     identities = {new_dn: guid}
-    return FollowUp(
+    return DependentChange(
         operation="groups.update",
         target=target_of(group),
         changes=(AttributeChange("member", (), (new_dn,)),),

@@ -4,15 +4,26 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from directory import errors
-from directory.changes.group_cycles import look_for_cycle
+from directory.changes.group_cycles import cycle_check
 from directory.changes.prechecks import require_update_possible
 from directory.changes.references import require_members_allowed, resolve_references
 from directory.groups.nesting import require_type_fits
-from directory.ldap import Client, Entry, Modification, Modify, Schema, filetime_to_datetime
-from directory.ldap.codecs import datetime_to_filetime
-from directory.ldap.dn import guid_reference
-from directory.ldap.flags import FILETIME_NEVER, KEEPS_PASSWORD, GroupType, UserAccountControl
+from directory.ldap import (
+    FILETIME_NEVER,
+    KEEPS_PASSWORD,
+    Client,
+    Entry,
+    GroupType,
+    Modification,
+    Modify,
+    Schema,
+    UserAccountControl,
+    datetime_to_filetime,
+    filetime_to_datetime,
+    guid_reference,
+)
 from directory.lookup.access import client_of, find_object
+from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import Sight, hidden_links, sight_of
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.policies.password_policy import RESULTANT_POLICY, policy_of
@@ -87,7 +98,8 @@ def propose_update(
     entry = find_object(call, id, kinds=kinds, attributes=wanted)
     kind = kind_of(entry.object_classes)
     names = attribute_names(updates)
-    protected = is_protected(client, entry) or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
+    protected = is_protected(client, entry, prefetch=prefetch_of(call))
+    protected = protected or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
     delta = combine(steps, entry, kind=kind)
@@ -126,7 +138,7 @@ def propose_update(
         sign_in_effects=effects,
         evidence=evidence_of(write, entry=entry, schema=schema, identities=identities) if write else {},
         identities=identities,
-        look_back=look_for_cycle(client, target_of(entry), members_added, write, delta.changes, identities=identities),
+        post_check=cycle_check(client, target_of(entry), members_added, write, delta.changes, identities=identities),
     )
 
 

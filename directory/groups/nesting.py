@@ -6,8 +6,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.groups.ancestry import NESTING_ATTRIBUTES, groups_above
-from directory.ldap import And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
-from directory.ldap.flags import BUILTIN_DOMAIN_SID
+from directory.ldap import BUILTIN_DOMAIN_SID, And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
 from directory.shapes.modifications import Delta
 
 MEMBER_ATTRIBUTES = ("objectGUID", "objectClass", "groupType", "primaryGroupID")

@@ -1,27 +1,35 @@
-"""The sealed LDAP layer: everything that speaks to a directory, nothing that knows HTTP, permissions or a database."""
+"""The sealed LDAP layer: everything that speaks to a directory, nothing that knows HTTP, permissions or a database.
 
-from directory.ldap import codecs
+Whatever others need of it is named here; none of them imports its modules.
+"""
+
 from directory.ldap.attribute_names import (
     CREDENTIAL_ATTRIBUTES,
     FILETIME_ATTRIBUTES,
     GUID_ATTRIBUTES,
     is_credential,
 )
+from directory.ldap.background import Background
 from directory.ldap.client import Client
 from directory.ldap.codecs import (
+    ValueType,
     datetime_to_filetime,
     decode,
+    decoder,
     describe,
     encode,
     filetime_to_datetime,
+    guid_to_text,
+    is_text,
     sid_to_text,
     text_to_sid,
+    value_type,
 )
 from directory.ldap.comparison import comparable, fold, pattern_of
 from directory.ldap.connections.authentication import BindResult
 from directory.ldap.connections.settings import ServerSettings
-from directory.ldap.dn import DistinguishedName, escape_rdn_value, guid_reference, make_rdn
-from directory.ldap.entry import Entry
+from directory.ldap.dn import MANGLED, DistinguishedName, escape_rdn_value, guid_reference, make_rdn
+from directory.ldap.entry import NO_IDENTITIES, Entry
 from directory.ldap.errors import (
     AccessDenied,
     AlreadyExists,
@@ -44,8 +52,12 @@ from directory.ldap.errors import (
     VersionConflict,
     error_from,
 )
+from directory.ldap.filters.parser import parse as parse_filter
 from directory.ldap.filters.tree import (
     ANYTHING,
+    BIT_AND,
+    BIT_OR,
+    IN_CHAIN,
     And,
     Anr,
     AnyGuid,
@@ -67,13 +79,22 @@ from directory.ldap.filters.tree import (
     StartsWith,
     Substrings,
 )
+from directory.ldap.filters.tree import Value as FilterValue
 from directory.ldap.flags import (
+    BUILTIN_DOMAIN_SID,
+    EVERYONE_SID,
     FILETIME_NEVER,
+    FILETIME_TICKS_PER_SECOND,
+    KEEPS_PASSWORD,
+    PROTECTED_ACCOUNT_RIDS,
+    PROTECTED_BUILTIN_RIDS,
+    PROTECTED_DOMAIN_RIDS,
     BuiltinRid,
     DomainRid,
     FunctionalLevel,
     GroupType,
     InstanceType,
+    PasswordProperties,
     SearchFlags,
     SupportedEncryptionTypes,
     SystemFlags,
@@ -94,16 +115,46 @@ from directory.ldap.security.descriptor import (
     is_protected_from_deletion,
     parse_descriptor,
 )
+from directory.ldap.security.rights import (
+    CONTROL_ACCESS_RIGHT_ATTRIBUTES,
+    CONTROL_ACCESS_RIGHT_CLASS,
+    FULL_CONTROL,
+    ObjectType,
+    ObjectTypes,
+    Subject,
+    flag_names,
+    map_generic,
+    right_names,
+)
+from directory.ldap.security.sddl import MalformedSddl, NotExpressible, parse_sddl, render_sddl
+from directory.ldap.security.well_known_sids import WELL_KNOWN_SIDS
 from directory.ldap.streaming import Scope
 from directory.ldap.writes.changes import Add, Delete, Modification, Modify, Rename, Write, quoted_password, swap
 from directory.ldap.writes.pipeline import Written
+from directory.ldap.writes.reanimation import reanimate
 
 __all__ = [
     "ANYTHING",
+    "BIT_AND",
+    "BIT_OR",
+    "BUILTIN_DOMAIN_SID",
+    "CONTROL_ACCESS_RIGHT_ATTRIBUTES",
+    "CONTROL_ACCESS_RIGHT_CLASS",
     "CREDENTIAL_ATTRIBUTES",
+    "EVERYONE_SID",
     "FILETIME_ATTRIBUTES",
     "FILETIME_NEVER",
+    "FILETIME_TICKS_PER_SECOND",
+    "FULL_CONTROL",
     "GUID_ATTRIBUTES",
+    "IN_CHAIN",
+    "KEEPS_PASSWORD",
+    "MANGLED",
+    "NO_IDENTITIES",
+    "PROTECTED_ACCOUNT_RIDS",
+    "PROTECTED_BUILTIN_RIDS",
+    "PROTECTED_DOMAIN_RIDS",
+    "WELL_KNOWN_SIDS",
     "AccessDenied",
     "AccessMask",
     "Ace",
@@ -117,6 +168,7 @@ __all__ = [
     "AnyGuid",
     "ApproximatelyEquals",
     "AttributeType",
+    "Background",
     "BadCredentials",
     "BindResult",
     "BitAnd",
@@ -138,6 +190,7 @@ __all__ = [
     "Filter",
     "FilterError",
     "FilterSyntax",
+    "FilterValue",
     "FunctionalLevel",
     "GreaterOrEqual",
     "GroupType",
@@ -149,15 +202,20 @@ __all__ = [
     "LessOrEqual",
     "LimitExceeded",
     "MalformedDescriptor",
+    "MalformedSddl",
     "Modification",
     "Modify",
     "Not",
     "NotEmpty",
+    "NotExpressible",
     "NotFound",
     "ObjectClass",
+    "ObjectType",
+    "ObjectTypes",
     "Or",
     "OutcomeUnknown",
     "PasswordPolicy",
+    "PasswordProperties",
     "Present",
     "ProtocolError",
     "Refused",
@@ -169,6 +227,7 @@ __all__ = [
     "ServerCheck",
     "ServerSettings",
     "StartsWith",
+    "Subject",
     "Substrings",
     "SupportedEncryptionTypes",
     "Syntax",
@@ -176,34 +235,45 @@ __all__ = [
     "TlsError",
     "Unavailable",
     "UserAccountControl",
+    "ValueType",
     "VersionConflict",
     "Write",
     "Written",
     "by_identity",
     "check_server",
-    "codecs",
     "comparable",
     "datetime_to_filetime",
     "decode",
+    "decoder",
     "describe",
     "encode",
     "error_from",
     "escape_rdn_value",
     "filetime_to_datetime",
+    "flag_names",
     "fold",
     "guid_reference",
+    "guid_to_text",
     "is_credential",
     "is_protected_from_deletion",
     "is_recycle_bin_enabled",
     "is_samba",
+    "is_text",
     "make_rdn",
+    "map_generic",
     "may_refer",
     "names_in",
     "parse_descriptor",
+    "parse_filter",
+    "parse_sddl",
     "pattern_of",
     "quoted_password",
+    "reanimate",
+    "render_sddl",
+    "right_names",
     "sid_to_text",
     "swap",
     "text_to_sid",
+    "value_type",
     "with_names",
 ]

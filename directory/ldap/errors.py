@@ -123,6 +123,7 @@ _BY_HEX_CODE: dict[int, type[LdapError]] = {
     0x20B5: InvalidReference,  # ERROR_DS_NAME_REFERENCE_INVALID
     0x21C7: AlreadyExists,  # ERROR_DS_SPN_VALUE_NOT_UNIQUE_IN_FOREST
     0x21C8: AlreadyExists,  # ERROR_DS_UPN_VALUE_NOT_UNIQUE_IN_FOREST
+    0x8009000D: Refused,  # NTE_NO_KEY
 }
 
 # Of a guarded modify: a link's value came or went meanwhile, or the object it names was renamed or deleted.

@@ -236,6 +236,16 @@ class Schema:
         """What entries of these classes must have, in lower case."""
         return self._collect(classes, lambda known: known.must)
 
+    @cached_property
+    def given_at_creation(self) -> frozenset[str]:
+        """The system-only attributes that some class requires, in lower case, those that the directory gives included.
+
+        Nobody changes a system-only attribute. One that is required and that the directory does not give, whoever makes
+        the object gives: msDS-ManagedPasswordInterval is such a one ([MS-ADA2]).
+        """
+        required = {name.lower() for known in self.classes.values() for name in known.must}
+        return frozenset(name for name in required if (known := self.attribute(name)) and known.system_only)
+
     def possible_superiors(self, classes: Iterable[str]) -> frozenset[str]:
         """The classes, in lower case, of which a container must have one to hold an entry of these classes.
 

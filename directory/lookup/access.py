@@ -11,7 +11,7 @@ from django.db.models import Q
 from directory import errors
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
 from directory.lookup.connection import get_client
-from directory.lookup.prefetch import current_look
+from directory.lookup.prefetch import prefetch_of
 from directory.lookup.protection_changes import show_nothing_before
 from directory.shapes.kinds import Kind, kind_of
 from gateway.core.call import Call
@@ -61,7 +61,7 @@ def find_object(
     client = client_of(call)
     name = reference if isinstance(reference, UUID) else str(reference)
     try:
-        entry = _read(client, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
+        entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
     except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
         raise errors.ObjectNotFound from None
     # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
@@ -86,10 +86,10 @@ def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[st
     return entries
 
 
-def _read(client: Client, name: UUID | str, attributes: Collection[str]) -> Entry:
-    look = current_look()
-    ahead = look.find(client, name, attributes) if look is not None and isinstance(name, UUID) else None
-    return ahead if ahead is not None else client.read(name, tuple(attributes))
+def _read(call: Call, name: UUID | str, attributes: Collection[str]) -> Entry:
+    client, prefetch = client_of(call), prefetch_of(call)
+    found = prefetch.find(client, name, attributes) if prefetch is not None and isinstance(name, UUID) else None
+    return found if found is not None else client.read(name, tuple(attributes))
 
 
 def _is_within_directory(client: Client, entry: Entry) -> bool:
@@ -144,8 +144,8 @@ def scope_bases(call: Call) -> tuple[str, ...] | None:
     def read() -> tuple[str, ...]:
         return tuple(entry.dn for entry in client_of(call).read_many(call.scopes, ("objectGUID",)).values())
 
-    look = current_look()
-    return read() if look is None else look.keep(("scopes", call.scopes), read)
+    prefetch = prefetch_of(call)
+    return read() if prefetch is None else prefetch.keep(("scopes", call.scopes), read)
 
 
 def require_inside_scopes(call: Call, *names: str) -> None:

@@ -1,17 +1,17 @@
-"""One look at the directory for changes that are judged together: their objects are read at once, not one by one.
+"""Reading at once what changes need that are prepared together: their objects, and what is the same for all of them.
 
-Judging is done by the same functions as for a single change, which know nothing of this: what they read of one object
-is read of all of them (`directory.lookup.access`), and what was looked at since the look began is not looked at again.
+A batch puts a `Prefetch` on the calls of its items. The functions that prepare a single change ask it for the objects
+they read (`directory.lookup.access`, `directory.protection.rules`), and know nothing else of batches.
 """
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from time import monotonic
 from typing import TypeVar
 from uuid import UUID
 
 from directory.ldap import Client, Entry, Modify, Write
+from gateway.core.call import Call
 
 _Result = TypeVar("_Result")
 
@@ -31,29 +31,24 @@ def is_self_contained(write: Write | None) -> bool:
     )
 
 
-class ReadAhead:
-    """The looks of one batch. Which attributes its changes need it learns from the first one that reads them."""
+class Prefetch:
+    """What was read for the objects of some calls since it began; it tells nothing any more when it is closed.
 
-    def __init__(self) -> None:
-        self._attributes: dict[str, str] = {}  # by their names in lower case
-        self._guids: tuple[UUID, ...] = ()
+    `attributes` are what the calls are known to need, by their names in lower case: it learns more of them from the
+    first call that reads more.
+    """
+
+    def __init__(self, guids: Collection[UUID], attributes: dict[str, str]) -> None:
+        self._guids = frozenset(guids)
+        self._attributes = attributes
         self._entries: dict[UUID, Entry] | None = None
         self._kept: dict[object, object] = {}
-        self._begun = 0.0
-
-    @contextmanager
-    def look(self, guids: Collection[UUID]) -> Iterator[None]:
-        """Inside the block these objects are read together. Nothing may be written to them meanwhile."""
-        self._guids, self._entries, self._kept, self._begun = tuple(guids), None, {}, monotonic()
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+        self._began = monotonic()
+        self.is_open = True
 
     def find(self, client: Client, guid: UUID, attributes: Collection[str]) -> Entry | None:
-        """The entry with at least these attributes; None if it is none of the look's objects, or was not found."""
-        if guid not in self._guids or len(self._guids) == 1 or "*" in attributes:
+        """The entry with at least these attributes; None if it is none of these objects, or was not found."""
+        if guid not in self._guids or "*" in attributes:
             return None
         unknown = {name.lower(): name for name in attributes if name.lower() not in self._attributes}
         if unknown or self._entries is None:
@@ -62,20 +57,38 @@ class ReadAhead:
         return self._entries.get(guid)
 
     def keep(self, key: object, read: Callable[[], _Result]) -> _Result:
-        """What `read` gave when it was first asked for under this key in this look."""
+        """What `read` gave when it was first asked for under this key."""
         if key not in self._kept:
             self._kept[key] = read()
         return self._kept[key]  # type: ignore[return-value]
 
     @property
     def age(self) -> float:
-        """Seconds since the look began."""
-        return monotonic() - self._begun
+        """Seconds since it began: nothing that it tells is older."""
+        return monotonic() - self._began
+
+    def close(self) -> None:
+        self.is_open = False
+        self._entries, self._kept = None, {}
 
 
-_current: ContextVar[ReadAhead | None] = ContextVar("read_ahead", default=None)
+class Prefetches:
+    """The prefetches of one batch, one after the other: each knows what the ones before have learnt."""
+
+    def __init__(self) -> None:
+        self._attributes: dict[str, str] = {}
+
+    @contextmanager
+    def of(self, guids: Collection[UUID]) -> Iterator[Prefetch]:
+        """A prefetch of these objects, open inside the block. Nothing may be written to them meanwhile."""
+        prefetch = Prefetch(guids, self._attributes)
+        try:
+            yield prefetch
+        finally:
+            prefetch.close()
 
 
-def current_look() -> ReadAhead | None:
-    """The look that the caller is inside of, None outside of any."""
-    return _current.get()
+def prefetch_of(call: Call) -> Prefetch | None:
+    """The prefetch that a call may read from; None for one that is prepared alone, and once writing may have begun."""
+    prefetch = call.prefetch
+    return prefetch if isinstance(prefetch, Prefetch) and prefetch.is_open else None

@@ -10,7 +10,7 @@ from directory.lookup.access import parse_reference
 from directory.queries.deleted_objects import deleted_search, read_deleted
 from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.deleted import DeletedObject
-from directory.shapes.inputs import ReadQuery, example
+from directory.shapes.inputs import AnyName, ReadQuery, example
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
@@ -27,7 +27,7 @@ class RestoreDeletedObject(Body):
     parent: Annotated[
         str | None, Field(min_length=1, description="UUID or distinguished name; default the last known parent.")
     ] = None
-    name: Annotated[str | None, Field(description="Default the last known name.")] = None
+    name: Annotated[AnyName | None, Field(description="Default the last known name.")] = None
 
 
 @operation(

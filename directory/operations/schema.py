@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from directory.ldap import AttributeType
-from directory.ldap.codecs import ValueType, value_type
+from directory.ldap import AttributeType, ValueType, value_type
 from directory.lookup.access import client_of
 from directory.lookup.visibility import may_see_confidential
 from directory.shapes.kinds import Kind, kind_of

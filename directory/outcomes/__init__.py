@@ -1,1 +1,4 @@
-"""What became of a write whose answer was lost: whether it was applied, and whose it was."""
+"""How a recorded write is sent; whether it was applied when its answer was lost, and whose a change was.
+
+What is to be written, and who may, is decided above (`directory.changes`, the pipeline, the runs).
+"""

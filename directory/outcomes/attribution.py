@@ -19,8 +19,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
-from directory.ldap import Client, LdapError, Schema, fold, is_samba
-from directory.ldap.codecs import decode
+from directory.ldap import Client, LdapError, Schema, decode, fold, is_samba
 from directory.outcomes.evidence import await_all, find_outcome, growth
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import is_single_valued
@@ -60,13 +59,11 @@ def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | Non
         return None
 
 
-def await_recorded_outcome(client: Client, record: OperationRecord) -> bool | None:
-    """The same for a caller who still waits: the domain controller gets a moment to come back."""
-    return await_recorded_outcomes(client, [record])[0]
-
-
 def await_recorded_outcomes(client: Client, records: Sequence[OperationRecord]) -> list[bool | None]:
-    """The same for writes that were lost together: they are waited for together."""
+    """The same for a caller who still waits for writes lost together: the domain controller gets a moment to come back.
+
+    They are waited for together.
+    """
     return await_all([partial(find_recorded_outcome, client, record) for record in records])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from directory.ldap import (
+    NO_IDENTITIES,
     Add,
     AttributeType,
     Client,
@@ -21,9 +22,8 @@ from directory.ldap import (
     Schema,
     Syntax,
     Write,
+    is_credential,
 )
-from directory.ldap.attribute_names import is_credential
-from directory.ldap.entry import NO_IDENTITIES
 from directory.shapes.modifications import comparison_key
 
 SECONDS_TO_COME_BACK = 6.0

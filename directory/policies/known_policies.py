@@ -15,9 +15,15 @@ from functools import partial
 from time import monotonic
 from weakref import WeakKeyDictionary
 
-from directory.ldap import Client, Entry, LdapError, datetime_to_filetime
-from directory.ldap.background import Background
-from directory.ldap.flags import KEEPS_PASSWORD, UserAccountControl
+from directory.ldap import (
+    KEEPS_PASSWORD,
+    Background,
+    Client,
+    Entry,
+    LdapError,
+    UserAccountControl,
+    datetime_to_filetime,
+)
 from directory.policies.password_policy import PasswordPolicy, find_violation, read_every_policy
 from directory.shapes.record import COMPUTED_CONTROL
 

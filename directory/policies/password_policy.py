@@ -14,8 +14,7 @@ from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
 
-from directory.ldap import ANYTHING, Client, Entry, Scope
-from directory.ldap.flags import DomainRid, PasswordProperties, UserAccountControl
+from directory.ldap import ANYTHING, Client, DomainRid, Entry, PasswordProperties, Scope, UserAccountControl
 from directory.shapes.passwords import utf16_length
 
 RESULTANT_POLICY = "msDS-ResultantPSO"

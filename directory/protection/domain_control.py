@@ -22,10 +22,10 @@ from directory.ldap import (
     Or,
     Scope,
     SecurityDescriptor,
+    map_generic,
     parse_descriptor,
     text_to_sid,
 )
-from directory.ldap.security.rights import map_generic
 from directory.protection.governing import Places, places_of
 
 logger = structlog.get_logger(__name__)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from uuid import UUID
 
-from directory.ldap import Client, DistinguishedName, Entry
-from directory.ldap.flags import SystemFlags, UserAccountControl
+from directory.ldap import Client, DistinguishedName, Entry, SystemFlags, UserAccountControl
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import holders
 from directory.protection.governing import places_of, why_governing

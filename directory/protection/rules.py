@@ -20,7 +20,7 @@ from directory.groups.ancestry import (
     ways_up,
 )
 from directory.ldap import Client, Entry, Scope, sid_to_text
-from directory.lookup.prefetch import current_look
+from directory.lookup.prefetch import Prefetch
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import STATE_ATTRIBUTES, holders, watched
 from directory.protection.governing import is_for_everybody, places_of
@@ -47,12 +47,15 @@ def require_may_write(call: Call, *, protected: bool) -> bool:
     return protected
 
 
-def is_protected(client: Client, entry: Entry, *, max_age: float = 0) -> bool:
-    """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected."""
+def is_protected(client: Client, entry: Entry, *, max_age: float = 0, prefetch: Prefetch | None = None) -> bool:
+    """Whether an entry, read with PROTECTION_ATTRIBUTES, is protected.
+
+    With `max_age` the answer may be so many seconds old. With a `prefetch` it is by the state that its changes share.
+    """
     if max_age:
         return protection_state(client, max_age=max_age).protect(entry)
-    if current_look() is not None:
-        return bool(protected_among(client, [entry]))
+    if prefetch is not None:
+        return bool(protected_among(client, [entry], prefetch=prefetch))
     protected = _is_protected_now(client, entry)
     compare_with_state(client, entry, protected=protected)
     return protected
@@ -116,26 +119,26 @@ def _token_groups(client: Client, entry: Entry) -> list[bytes]:
     return [] if found is None else found.values("tokenGroups")
 
 
-def protected_among(client: Client, entries: Iterable[Entry]) -> set[UUID]:
-    """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected."""
+def protected_among(client: Client, entries: Iterable[Entry], *, prefetch: Prefetch | None = None) -> set[UUID]:
+    """The objectGUIDs of those entries, read with PROTECTION_ATTRIBUTES, that are protected; as `is_protected`."""
+    max_age = 0.0 if prefetch is None else prefetch.age
     protected: set[UUID] = set()
     others: list[Entry] = []
     state = None
     for entry in entries:
-        state = state or protection_state(client)
+        state = state or protection_state(client, max_age=max_age)
         if state.protect(entry):
             protected.add(entry.guid)
         else:
             others.append(entry)
-    doubtful = _doubtful_groups(client, {key for entry in others for key in group_keys(entry)})
+    doubtful = _doubtful_groups(client, {key for entry in others for key in group_keys(entry)}, prefetch)
     in_doubt = (entry for entry in others if not doubtful.isdisjoint(group_keys(entry)))
     return protected | {entry.guid for entry in in_doubt if _is_protected_now(client, entry)}
 
 
-def _doubtful_groups(client: Client, keys: Collection[Key]) -> set[Key]:
-    """Those of the groups that cannot be read or are below one that cannot be; each is asked about once in a look."""
-    look = current_look()
-    known: dict[Key, bool] = {} if look is None else look.keep((_doubtful_groups, client), dict)
+def _doubtful_groups(client: Client, keys: Collection[Key], prefetch: Prefetch | None = None) -> set[Key]:
+    """Those of the groups that cannot be read or are below one that cannot be; a prefetch asks about each once."""
+    known: dict[Key, bool] = {} if prefetch is None else prefetch.keep((_doubtful_groups, client), dict)
     if fresh := [key for key in keys if key not in known]:
         doubtful = doubtful_groups(client, fresh)
         known.update((key, key in doubtful) for key in fresh)

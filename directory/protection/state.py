@@ -12,18 +12,26 @@ from time import monotonic
 from weakref import WeakKeyDictionary
 
 from directory.groups.ancestry import is_deleted, primary_group_of
-from directory.ldap import Add, Client, Entry, Modify, Scope, Write
-from directory.ldap.codecs import sid_to_text, text_to_sid
-from directory.ldap.filters.tree import And, Equals, Filter, Or
-from directory.ldap.flags import (
+from directory.ldap import (
     BUILTIN_DOMAIN_SID,
     PROTECTED_ACCOUNT_RIDS,
     PROTECTED_BUILTIN_RIDS,
     PROTECTED_DOMAIN_RIDS,
+    Add,
+    And,
+    Client,
+    Entry,
+    Equals,
+    Filter,
+    Modify,
+    Or,
+    Scope,
     SystemFlags,
     UserAccountControl,
+    Write,
+    sid_to_text,
+    text_to_sid,
 )
-from directory.lookup.prefetch import current_look
 from directory.lookup.protection_changes import changes_heard_of
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import holders
@@ -118,9 +126,8 @@ SHOWN_AGE = 2.0
 
 
 def protection_state(client: Client, *, max_age: float = 0) -> ProtectionState:
-    """The state as it is now, or was at most `max_age` seconds ago, or since a look began."""
-    look = current_look()
-    return _cache.get(client, max_age if look is None else max(max_age, look.age))
+    """The state as it is now, or was at most `max_age` seconds ago."""
+    return _cache.get(client, max_age)
 
 
 def may_change_protection(write: Write, kind: str) -> bool:

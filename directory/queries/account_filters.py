@@ -5,8 +5,19 @@ The kinds themselves are in `shapes.kinds`. Left out here are those nobody signs
 
 from collections.abc import Collection
 
-from directory.ldap import And, BitAnd, Client, DomainRid, Equals, Filter, Not, Or, Present, UserAccountControl
-from directory.ldap.codecs import text_to_sid
+from directory.ldap import (
+    And,
+    BitAnd,
+    Client,
+    DomainRid,
+    Equals,
+    Filter,
+    Not,
+    Or,
+    Present,
+    UserAccountControl,
+    text_to_sid,
+)
 from directory.security.principals import domain_sid
 from directory.shapes.kinds import FILTER_OF_RESOURCE, Kind
 

@@ -12,6 +12,9 @@ from enum import StrEnum
 from functools import cached_property, partial
 
 from directory.ldap import (
+    FILETIME_NEVER,
+    FILETIME_TICKS_PER_SECOND,
+    KEEPS_PASSWORD,
     And,
     BitAnd,
     BitOr,
@@ -26,9 +29,8 @@ from directory.ldap import (
     ProtocolError,
     UserAccountControl,
     datetime_to_filetime,
+    decode,
 )
-from directory.ldap.codecs import decode
-from directory.ldap.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND, KEEPS_PASSWORD
 from directory.policies.password_policy import RESULTANT_POLICY, PolicyReader, maximum_ages
 from directory.queries.account_filters import CONTROL, accounts_of
 from directory.queries.searches.definitions import Search

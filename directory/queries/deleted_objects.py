@@ -9,6 +9,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.ldap import (
+    MANGLED,
     And,
     AnyGuid,
     Client,
@@ -22,7 +23,6 @@ from directory.ldap import (
     is_recycle_bin_enabled,
     make_rdn,
 )
-from directory.ldap.dn import MANGLED
 from directory.lookup.access import client_of, is_within_any, require_inside_scopes
 from directory.lookup.visibility import may_see_confidential, sight_of
 from directory.protection.rules import is_protected

@@ -11,8 +11,7 @@ from pydantic import Field
 
 from directory.groups.ancestry import ABOVE_ATTRIBUTES, NESTING_ATTRIBUTES, groups_above
 from directory.groups.nesting import groups_below, is_foreign, relative_id
-from directory.ldap import And, AnyGuid, Entry, Equals, Filter, Or, sid_to_text
-from directory.ldap.security.well_known_sids import WELL_KNOWN_SIDS
+from directory.ldap import WELL_KNOWN_SIDS, And, AnyGuid, Entry, Equals, Filter, Or, sid_to_text
 from directory.lookup.access import client_of, find_object
 from directory.queries.searches.definitions import Search
 from directory.queries.searches.search import SearchQuery, run_search

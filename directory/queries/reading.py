@@ -8,8 +8,7 @@ from uuid import UUID
 from typing_extensions import TypedDict
 
 from directory import errors
-from directory.ldap import Entry
-from directory.ldap.dn import DistinguishedName
+from directory.ldap import DistinguishedName, Entry
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
 from directory.lookup.visibility import may_see_confidential, sight_of
 from directory.outcomes.evidence import SECONDS_TO_COME_BACK

@@ -6,25 +6,15 @@ from enum import StrEnum
 from typing import Literal
 from uuid import UUID
 
+from directory.changes.accounts import switched, write_of
 from directory.errors import ObjectNotFound
-from directory.ldap import (
-    And,
-    Client,
-    DistinguishedName,
-    Entry,
-    Equals,
-    Filter,
-    Modify,
-    Not,
-    Or,
-    Scope,
-    UserAccountControl,
-    guid_reference,
-    swap,
-)
+from directory.ldap import Client, DistinguishedName, Entry, Filter, Modify, Or
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from directory.protection.rules import protected_among
-from directory.shapes.kinds import Kind, kind_of
+from directory.queries.account_filters import CONTROL
+from directory.queries.searches.definitions import SCOPES
+from directory.shapes.kinds import FILTER_OF_RESOURCE, Kind, kind_of
+from directory.shapes.modifications import Delta
 from directory.shapes.proposal import AttributeChange
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.errors import GatewayError
@@ -39,15 +29,8 @@ Action = Literal["enable", "disable"]
 AccountKind = Literal["user", "computer"]
 SelectionScope = Literal["one-level", "subtree"]
 
-CONTROL = "userAccountControl"
 ATTRIBUTES = ("objectGUID", "objectClass", "sAMAccountName", CONTROL, *PROTECTION_ATTRIBUTES, *EVIDENCE_ATTRIBUTES)
-_SCOPES = {"one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
-# Every computer is a user too (MS-ADSC), and managed service accounts are computers: `kind_of` sorts them out.
-_IS_COMPUTER = Equals("objectClass", "computer")
-_FILTERS: dict[AccountKind, Filter] = {
-    "user": And(Equals("objectClass", "user"), Not(_IS_COMPUTER)),
-    "computer": _IS_COMPUTER,
-}
+_FILTERS: dict[AccountKind, Filter] = {"user": FILTER_OF_RESOURCE["users"], "computer": FILTER_OF_RESOURCE["computers"]}
 
 
 class AccountProtected(GatewayError):
@@ -67,11 +50,12 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account as read (`entry` is None for an absent one), and what a run means for it."""
+    """An account as read, and what a run means for it; `entry` and `delta` are None for an absent one."""
 
     id: UUID
     entry: Entry | None
     effect: Effect
+    delta: Delta | None = None
 
     @property
     def distinguished_name(self) -> str | None:
@@ -88,23 +72,23 @@ class Account:
             return ObjectNotFound("There is no such user or computer in this organizational unit.")
         return AccountProtected() if self.effect is Effect.PROTECTED else None
 
+    @property
+    def changes(self) -> Sequence[AttributeChange]:
+        """What a run would change of it; nothing where it refuses to."""
+        return () if self.delta is None or self.refusal is not None else self.delta.changes
 
-def change_of(account: Account, action: Action) -> AttributeChange:
-    """The change of an account's one attribute."""
-    old = _control(account)
-    return AttributeChange(CONTROL, (str(int(old)),), (str(int(_changed(old, action))),))
-
-
-def write_of(account: Account, action: Action) -> Modify:
-    """The modify that does it, guarded by the value seen, wherever the account has been moved by then."""
-    (before,), (after,) = change_of(account, action).before, change_of(account, action).after
-    return Modify(guid_reference(account.id), swap(CONTROL, before.encode(), after.encode()), guarded=True)
+    @property
+    def write(self) -> Modify:
+        """The write that does it."""
+        assert self.entry is not None
+        assert self.delta is not None
+        return write_of(self.entry, self.delta)
 
 
 def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind], scope: SelectionScope) -> list[Entry]:
     """The accounts of these kinds directly in the unit or anywhere below it, in the order of their names."""
     condition = Or(*(_FILTERS[kind] for kind in kinds))
-    found = client.search(unit, _SCOPES[scope], condition, ATTRIBUTES)
+    found = client.search(unit, SCOPES[scope], condition, ATTRIBUTES)
     wanted = {Kind(kind) for kind in kinds}
     return sorted(
         (entry for entry in found if kind_of(entry.object_classes) in wanted), key=lambda entry: entry.dn.casefold()
@@ -114,10 +98,12 @@ def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind],
 def assess(client: Client, entries: Sequence[Entry], action: Action, *, people_above: PeopleAbove) -> list[Account]:
     """What a run means for accounts that were found in the unit, in their order."""
     protected = protected_among(client, entries) | set(people_above([entry.guid for entry in entries]))
-    return [
-        Account(guid, entry, Effect.PROTECTED if guid in protected else _effect(entry, action))
-        for guid, entry in ((entry.guid, entry) for entry in entries)
-    ]
+    accounts = []
+    for entry in entries:
+        delta = switched(client.schema, entry, enabled=action == "enable")
+        effect = Effect.CHANGE if delta.changes else Effect.NONE
+        accounts.append(Account(entry.guid, entry, Effect.PROTECTED if entry.guid in protected else effect, delta))
+    return accounts
 
 
 def assess_named(
@@ -143,18 +129,3 @@ def _is_account(entry: Entry) -> bool:
 
 def _is_below(entry: Entry, place: DistinguishedName) -> bool:
     return DistinguishedName.parse(entry.dn).is_within(place)
-
-
-def _effect(entry: Entry, action: Action) -> Effect:
-    control = UserAccountControl(entry.integer(CONTROL) or 0)
-    return Effect.NONE if _changed(control, action) == control else Effect.CHANGE
-
-
-def _control(account: Account) -> UserAccountControl:
-    assert account.entry is not None
-    return UserAccountControl(account.entry.integer(CONTROL) or 0)
-
-
-def _changed(control: UserAccountControl, action: Action) -> UserAccountControl:
-    flag = UserAccountControl.ACCOUNTDISABLE
-    return control | flag if action == "disable" else control & ~flag

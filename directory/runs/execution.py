@@ -7,6 +7,7 @@ are closed, and the run ends after both: what a killed worker left open can alwa
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
 from types import MappingProxyType
@@ -22,9 +23,11 @@ from directory.changes.reversibility import reversible_as
 from directory.ldap import Client
 from directory.lookup.connection import get_client
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
+from directory.outcomes import writer
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import evidence_of
-from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named, change_of, write_of
+from directory.outcomes.writer import RecordedWrite
+from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 
@@ -37,6 +40,17 @@ MAX_ROUNDS = 3
 INTENT_LIFE = timedelta(days=1)
 """How long an intent is the run's own to settle. The run will know better than the log's settler, who would close the
 record of an account that is still to be done."""
+
+
+_STAYS_OPEN = (errors.Unavailable, errors.OutcomeUnknown, writer.HeldUp)
+"""Refusals after which the next round finds out what became of the write, or makes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AccountWrite(RecordedWrite):
+    """The write that changes one account."""
+
+    account: Account
 
 
 class RunExecution:
@@ -78,7 +92,7 @@ class RunExecution:
                 del self._intents[account]
         self._finish(settled)
 
-    def carry_out(self, call: Call, *, people_above: PeopleAbove) -> None:
+    def execute(self, call: Call, *, people_above: PeopleAbove) -> None:
         """Do the accounts that are left and end the run; raises Unavailable."""
         for _ in range(MAX_ROUNDS):
             if not self._left:
@@ -95,7 +109,7 @@ class RunExecution:
             while chunk := list(islice(others, CHUNK)):
                 self._before_each_step()
                 self._record_intents(call, chunk)
-                self._change(chunk)
+                self._write(chunk)
             self.look_up_open_intents()
         self.fail_rest(errors.VersionMismatch("Others kept changing this account."))
 
@@ -126,51 +140,47 @@ class RunExecution:
 
     def _intent(self, account: Account) -> log.Intent:
         """The intent of a change, with the evidence for a later look-up; of a refusal, which is recorded alike."""
-        is_change = account.entry is not None and account.refusal is None
-        changes = [change_of(account, self._action)] if is_change else []
+        is_change = account.refusal is None
         return log.Intent(
             operation=self._run.operation,
             target=log.TargetRef(account.id, account.kind, account.distinguished_name or ""),
-            changes=[dict(change.as_json()) for change in changes],
+            changes=[dict(change.as_json()) for change in account.changes],
             evidence=self._evidence(account) if is_change else None,
             run_id=self._run.id,
-            reversible=reversible_as(self._run.operation, changes),
+            reversible=reversible_as(self._run.operation, account.changes),
             approved_by=self._run.approved_by,
         )
 
     def _evidence(self, account: Account) -> dict[str, Any]:
-        write = write_of(account, self._action)
-        return evidence_of(write, entry=account.entry, schema=self._client.schema)
+        return evidence_of(account.write, entry=account.entry, schema=self._client.schema)
 
-    def _change(self, accounts: Sequence[Account]) -> None:
+    def _write(self, accounts: Sequence[Account]) -> None:
         """Send the writes together and note what is known of their outcomes; what is not stays an open intent."""
-        failed = AccountStatus.FAILED
-        servers: dict[UUID, str] = {}
         results = [
-            self._result(account.id, failed, account.distinguished_name, account.refusal)
+            self._result(account.id, AccountStatus.FAILED, account.distinguished_name, account.refusal)
             for account in accounts
             if account.refusal
         ]
-        to_write = [account for account in accounts if account.refusal is None]
-        conflicts = []
-        for index, error, server in self._client.write_many([write_of(account, self._action) for account in to_write]):
-            account = to_write[index]
-            refusal = errors.from_ldap(error) if error else None
+        writes = [
+            _AccountWrite(record=self._intents[account.id], write=account.write, account=account)
+            for account in accounts
+            if account.refusal is None
+        ]
+        servers: dict[UUID, str | None] = {}
+        lost_races = []
+        for entry, written in writer.write_many(self._client, writes):
+            account, refusal = entry.account, written.refusal
             if refusal is None:
                 results.append(self._result(account.id, AccountStatus.SUCCEEDED, account.distinguished_name))
-                servers[account.id] = server
+                servers[account.id] = written.server
             elif isinstance(refusal, errors.VersionMismatch):
-                conflicts.append(self._intents.pop(account.id))
-            elif not isinstance(refusal, errors.Unavailable | errors.OutcomeUnknown):
-                results.append(self._result(account.id, failed, account.distinguished_name, refusal))
+                del self._intents[account.id]
+                lost_races.append(written)
+            elif not isinstance(refusal, _STAYS_OPEN):
+                results.append(self._result(account.id, AccountStatus.FAILED, account.distinguished_name, refusal))
         self._finish(results, servers)
         # These were not applied, for certain. The next round looks at their accounts anew, with records of their own.
-        lost_races = [
-            log.Completion(record_id=record.id, outcome=Outcome.FAILED, code=errors.VersionMismatch.code)
-            for record in conflicts
-        ]
-        if lost_races:
-            log.complete_many(lost_races)
+        writer.close(lost_races)
 
     def _result(
         self, account: UUID, status: AccountStatus, dn: str | None, refusal: GatewayError | None = None
@@ -187,7 +197,9 @@ class RunExecution:
     def _known_dn(self, account: UUID) -> str | None:
         return self._intents[account].target_dn if account in self._intents else None
 
-    def _finish(self, results: Sequence[AccountResult], servers: Mapping[UUID, str] = MappingProxyType({})) -> None:
+    def _finish(
+        self, results: Sequence[AccountResult], servers: Mapping[UUID, str | None] = MappingProxyType({})
+    ) -> None:
         """Note the results, then close the records of these accounts; `servers` tells who changed them, if known."""
         if not results:
             return
@@ -197,7 +209,7 @@ class RunExecution:
         for result in results:
             self._left.pop(result.account, None)
 
-    def _close_intents(self, results: Sequence[AccountResult], servers: Mapping[UUID, str]) -> None:
+    def _close_intents(self, results: Sequence[AccountResult], servers: Mapping[UUID, str | None]) -> None:
         closed = [
             _completion(self._intents.pop(result.account), result, servers.get(result.account))
             for result in results
@@ -209,15 +221,7 @@ class RunExecution:
 
 def _completion(record: OperationRecord, result: AccountResult, server: str | None) -> log.Completion:
     """The log's outcome for an account's result."""
-    if result.status != AccountStatus.FAILED:
-        # An open intent whose account turned out to be as wanted already was never written.
-        is_applied = result.status == AccountStatus.SUCCEEDED
-        return log.Completion(
-            record_id=record.id,
-            outcome=Outcome.SUCCEEDED if is_applied else Outcome.FAILED,
-            code=None if is_applied else log.NOT_APPLIED,
-            server=server,
-        )
     code = (result.problem or {}).get("code")
-    is_unknown = code == errors.OutcomeUnknown.code
-    return log.Completion(record_id=record.id, outcome=Outcome.UNKNOWN if is_unknown else Outcome.FAILED, code=code)
+    if result.status == AccountStatus.UNCHANGED:  # as wanted already: an open intent of it was never written
+        code = log.NOT_APPLIED
+    return writer.completion(record, code, server=server)

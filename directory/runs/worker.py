@@ -53,10 +53,17 @@ def find_abandoned() -> list[UUID]:
     return list(oldest.values())
 
 
-def run_pending(connection_id: UUID, *, call_for: CallFor, people_above: PeopleAboveCaller) -> None:
+def run_pending(
+    connection_id: UUID,
+    *,
+    call_for: CallFor,
+    people_above: PeopleAboveCaller,
+    when_completed: Callable[[Run], object],
+) -> None:
     """Do the directory's open runs, oldest first, unless another worker does them.
 
-    Who finds the lease taken may go: its holder looks for runs once more after giving it back.
+    `when_completed` is told of each that ended here, unless the worker is killed right before. Who finds the lease
+    taken may go: its holder looks for runs once more after giving it back.
     """
     runs = _open_runs().filter(connection_id=connection_id)
     while runs.exists():
@@ -73,6 +80,7 @@ def run_pending(connection_id: UUID, *, call_for: CallFor, people_above: PeopleA
                 except _NOT_NOW as reason:
                     logger.warning("the run waits", run=str(run.id), reason=type(reason).__name__)
                     return
+                when_completed(run)
 
 
 def _open_runs() -> QuerySet[Run]:
@@ -94,7 +102,7 @@ def _do(run: Run, lease: "_Lease", call_for: CallFor, people_above: PeopleAboveC
             execution.look_up_open_intents()
             call = call_for(run)
             _require_still_allowed(run, call)
-            execution.carry_out(call, people_above=partial(people_above, call))
+            execution.execute(call, people_above=partial(people_above, call))
     except _NOT_NOW:
         raise
     except GatewayError as refusal:

@@ -5,9 +5,21 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from directory import errors
-from directory.ldap import AccessMask, Ace, Client, Entry, MalformedDescriptor, SecurityDescriptor, parse_descriptor
-from directory.ldap.security.rights import ObjectTypes, Subject, flag_names, right_names
-from directory.ldap.security.sddl import NotExpressible, render_sddl
+from directory.ldap import (
+    AccessMask,
+    Ace,
+    Client,
+    Entry,
+    MalformedDescriptor,
+    NotExpressible,
+    ObjectTypes,
+    SecurityDescriptor,
+    Subject,
+    flag_names,
+    parse_descriptor,
+    render_sddl,
+    right_names,
+)
 from directory.lookup.access import client_of, find_object
 from directory.security.object_types import object_types
 from directory.security.principals import domain_sid, find_principals

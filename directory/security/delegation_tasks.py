@@ -6,8 +6,7 @@ What was delegated, and by which object's entries, is found in `delegations`.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from directory.ldap import AccessMask, Ace
-from directory.ldap.security.rights import FULL_CONTROL, ObjectType, ObjectTypes, Subject
+from directory.ldap import FULL_CONTROL, AccessMask, Ace, ObjectType, ObjectTypes, Subject
 
 ANY_CLASS = "*"
 _NOTHING = AccessMask(0)

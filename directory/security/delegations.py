@@ -10,6 +10,8 @@ from uuid import UUID
 
 from directory import errors
 from directory.ldap import (
+    EVERYONE_SID,
+    FULL_CONTROL,
     AccessMask,
     Ace,
     AceFlags,
@@ -17,13 +19,14 @@ from directory.ldap import (
     Client,
     DistinguishedName,
     Entry,
+    Equals,
+    InstanceType,
+    MalformedSddl,
     Scope,
     SecurityDescriptor,
+    map_generic,
+    parse_sddl,
 )
-from directory.ldap.filters.tree import Equals
-from directory.ldap.flags import EVERYONE_SID, InstanceType
-from directory.ldap.security.rights import FULL_CONTROL, map_generic
-from directory.ldap.security.sddl import MalformedSddl, parse_sddl
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import Sight, sight_of
 from directory.security.access_control import Names, descriptor_of

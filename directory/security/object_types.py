@@ -3,9 +3,14 @@
 import threading
 from weakref import WeakKeyDictionary
 
-from directory.ldap import Client, Scope
-from directory.ldap.filters.tree import Equals
-from directory.ldap.security.rights import CONTROL_ACCESS_RIGHT_ATTRIBUTES, CONTROL_ACCESS_RIGHT_CLASS, ObjectTypes
+from directory.ldap import (
+    CONTROL_ACCESS_RIGHT_ATTRIBUTES,
+    CONTROL_ACCESS_RIGHT_CLASS,
+    Client,
+    Equals,
+    ObjectTypes,
+    Scope,
+)
 
 _known: WeakKeyDictionary[Client, ObjectTypes] = WeakKeyDictionary()
 _lock = threading.Lock()

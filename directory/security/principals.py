@@ -4,11 +4,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from weakref import WeakKeyDictionary
 
-from directory.ldap import Client, Entry, Scope
-from directory.ldap.codecs import sid_to_text, text_to_sid
-from directory.ldap.errors import ProtocolError
-from directory.ldap.filters.tree import Equals, Or
-from directory.ldap.security.well_known_sids import WELL_KNOWN_SIDS
+from directory.ldap import WELL_KNOWN_SIDS, Client, Entry, Equals, Or, ProtocolError, Scope, sid_to_text, text_to_sid
 from directory.lookup.visibility import Sight
 from directory.shapes.access_control import Principal
 

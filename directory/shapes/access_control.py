@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
-from directory.ldap.security.rights import Subject
+from directory.ldap import Subject
 from gateway.core.shapes import Flag, Id, Query
 
 EntryType = Literal["allow", "deny"]

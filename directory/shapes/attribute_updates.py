@@ -6,7 +6,8 @@ What they mean for an entry, and whether the schema allows it, is in `modificati
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from typing_extensions import Self
 
 from directory import errors
 from gateway.core.errors import FieldError
@@ -31,10 +32,14 @@ def _refuse_on_create(value: Any) -> Any:
     return value
 
 
+def _must_be_empty(limit: str) -> Any:
+    return Field(description="Must be empty.", json_schema_extra={limit: 0})
+
+
 Values = Annotated[
     list[str],
     BeforeValidator(_as_list),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
+    WithJsonSchema({"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 AttributeUpdate = dict[str, Values]
 
@@ -48,11 +53,23 @@ class AttributeUpdates(Part):
     clear: Annotated[list[str], Field(description="Attributes that shall have no value.")] = []
 
 
-class CreateAttributes(AttributeUpdates):
+class RequestedUpdates(AttributeUpdates):
+    """The attribute updates of a request, which carries no more than one write may.
+
+    Raises AttributesTooMany, TooManyValues or ValueTooLong when all else of its shape is right.
+    """
+
+    @model_validator(mode="after")
+    def _require_limits(self) -> Self:
+        check_limits(self)
+        return self
+
+
+class CreateAttributes(RequestedUpdates):
     """The bags of a new object: `replace` and `add` mean the same, the others have no meaning."""
 
-    remove: Annotated[AttributeUpdate, BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = {}
-    clear: Annotated[list[str], BeforeValidator(_refuse_on_create), Field(description="Must be empty.")] = []
+    remove: Annotated[AttributeUpdate, BeforeValidator(_refuse_on_create), _must_be_empty("maxProperties")] = {}
+    clear: Annotated[list[str], BeforeValidator(_refuse_on_create), _must_be_empty("maxItems")] = []
 
 
 def named_updates(updates: AttributeUpdates) -> Iterator[tuple[str, AttributeUpdate]]:

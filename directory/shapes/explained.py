@@ -3,8 +3,7 @@
 import enum
 from collections.abc import Callable, Mapping
 
-from directory.ldap import GroupType, UserAccountControl
-from directory.ldap.flags import InstanceType, SupportedEncryptionTypes, SystemFlags
+from directory.ldap import GroupType, InstanceType, SupportedEncryptionTypes, SystemFlags, UserAccountControl
 
 _BITS: Mapping[str, Callable[[int], enum.IntFlag]] = {
     "useraccountcontrol": UserAccountControl,

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
-from directory.shapes.attribute_updates import AttributeUpdates, CreateAttributes
+from directory.shapes.attribute_updates import CreateAttributes, RequestedUpdates
+from directory.shapes.value_rules import MAX_NAME, MAX_SAM_ACCOUNT_NAME, MAX_USER_SAM_ACCOUNT_NAME
 from gateway.core.shapes import Body, CommaList, Flag, Guid, Query
 
 
@@ -26,7 +27,11 @@ class DeleteQuery(Query):
     recursive: Annotated[Flag, Field(description="Delete everything below it too.")] = False
 
 
-Name = Annotated[str, Field(min_length=1, description="The object's name in its container, of at most 64 characters.")]
+# Limits that `value_rules` holds are only documented here.
+AnyName = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_NAME})]
+Name = Annotated[AnyName, Field(min_length=1, description="The object's name in its container.")]
+AccountName = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_SAM_ACCOUNT_NAME})]
+UserAccountName = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLength": MAX_USER_SAM_ACCOUNT_NAME})]
 Parent = Annotated[str, Field(min_length=1, description="The container: UUID or distinguished name.")]
 
 
@@ -54,7 +59,7 @@ class CreateGroup(CreateAttributes):
 
     name: Name
     parent: Parent
-    sam_account_name: Annotated[str | None, Field(description="Default: the name.")] = None
+    sam_account_name: Annotated[AccountName | None, Field(description="Default: the name.")] = None
     scope: GroupScope = "global"
     type: GroupCategory = "security"
 
@@ -62,7 +67,7 @@ class CreateGroup(CreateAttributes):
 class _CreateAccount(CreateAttributes):
     name: Name
     parent: Parent
-    sam_account_name: Annotated[str | None, Field(description="Default: the name.")] = None
+    sam_account_name: Annotated[AccountName | None, Field(description="Default: the name.")] = None
     user_principal_name: Annotated[str | None, Field(min_length=1, max_length=1024)] = None
     password: Annotated[str | None, Field(max_length=256, repr=False, description="Needed for an enabled account.")] = (
         None
@@ -72,6 +77,7 @@ class _CreateAccount(CreateAttributes):
 
 
 class CreateUser(_CreateAccount):
+    sam_account_name: Annotated[UserAccountName | None, Field(description="Default: the name.")] = None
     model_config = example(
         name="Ada Lovelace",
         parent="OU=Staff,DC=corp,DC=example,DC=com",
@@ -90,11 +96,11 @@ class CreateComputer(_CreateAccount):
     )
 
 
-class UpdateOrganizationalUnit(AttributeUpdates):
+class UpdateOrganizationalUnit(RequestedUpdates):
     model_config = example(replace={"description": "Engines and numbers"}, clear=["street"])
 
 
-class UpdateAccount(AttributeUpdates):
+class UpdateAccount(RequestedUpdates):
     model_config = example(
         replace={"title": "Countess"},
         add={"otherTelephone": ["+44 20 7946 0001"]},
@@ -106,13 +112,13 @@ class UpdateAccount(AttributeUpdates):
     account: AccountPart | None = None
 
 
-class UpdateGroup(AttributeUpdates):
+class UpdateGroup(RequestedUpdates):
     model_config = example(replace={"description": "Who runs the engine"}, group={"scope": "universal"})
 
     group: GroupPart | None = None
 
 
-class UpdateObject(AttributeUpdates):
+class UpdateObject(RequestedUpdates):
     model_config = example(replace={"description": "Kept for the auditors"})
 
     account: AccountPart | None = None
@@ -128,7 +134,7 @@ class MoveObject(Body):
 class RenameObject(Body):
     model_config = example(name="Ada King")
 
-    name: Annotated[str, Field(description="The new name, of 1 to 64 characters; kept exactly as given.")]
+    name: Annotated[AnyName, Field(description="The new name; kept exactly as given.")]
 
 
 Members = Annotated[list[Guid], Field(description="objectGUIDs, at most 1000.", json_schema_extra={"maxItems": 1000})]

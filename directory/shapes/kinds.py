@@ -6,7 +6,7 @@ What a record of a kind holds is in `record`; nothing here talks to a directory.
 from collections.abc import Iterable
 from enum import StrEnum
 
-from directory.ldap.filters.tree import ANYTHING, And, Equals, Filter, Not
+from directory.ldap import ANYTHING, And, Equals, Filter, Not
 
 
 class Kind(StrEnum):

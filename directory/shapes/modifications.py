@@ -1,19 +1,27 @@
 """What bags mean for an entry: checked against the schema, and as the steps of one LDAP modify with its changes.
 
-Pure: whether the objects that values refer to exist, and who may do it, is decided by those who call.
+Nothing here asks a directory: whether the objects that values refer to exist, and who may do it, is decided by those
+who call.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from directory import errors
-from directory.ldap import Entry, Modification, Schema
-from directory.ldap.attribute_names import is_credential
-from directory.ldap.codecs import decode, encode
-from directory.ldap.comparison import comparable, fold
-from directory.ldap.dn import DistinguishedName
-from directory.ldap.errors import InvalidValue as UnfitValue
-from directory.ldap.schema import AttributeType, Syntax
+from directory.ldap import (
+    AttributeType,
+    DistinguishedName,
+    Entry,
+    Modification,
+    Schema,
+    Syntax,
+    comparable,
+    decode,
+    encode,
+    fold,
+    is_credential,
+)
+from directory.ldap import InvalidValue as UnfitValue
 from directory.shapes.attribute_updates import AttributeUpdates, named_updates, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AttributeChange, shown_values
@@ -33,6 +41,7 @@ _NOT_WRITABLE = MAINTAINED_BY_DIRECTORY | NAMING | {"ntsecuritydescriptor"}
 # Writing these has effects of its own in the SAM; guarding them by the old value is not what Windows documents.
 _UNGUARDED = frozenset({"pwdlastset", "lockouttime"})
 _NOT_SET = "is not set as an attribute"
+_MAINTAINED = "is maintained by the directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +70,25 @@ class Delta:
     values: dict[str, tuple[Sequence[bytes], Sequence[bytes]]] = field(default_factory=dict)
 
 
-def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind) -> list[Step]:
+def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: Collection[str] = ()) -> list[Step]:
     """Check bags against the schema and encode their values; no object needs to be read for it.
 
-    Raises AttributesConflict, AttributeUnknown, AttributeNotWritable, AttributeSingleValued or InvalidValue, each
-    naming the member of the body.
+    `new` are the classes of an object that is to be made with them. Raises AttributesConflict, AttributeUnknown,
+    AttributeNotWritable, AttributeSingleValued or InvalidValue, each naming the member of the body.
     """
     require_consistency(updates)
     steps = []
     for update_name, bag in named_updates(updates):
         for name, values in bag.items():
             where = pointer(update_name, name)
-            attribute = _writable(schema, name, where, kind)
+            attribute = _writable(schema, name, where, kind, new)
             encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
             if update_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
                 raise refusal(errors.AttributeSingleValued, where, f"{attribute.name} can have one value only")
             steps.append(Step(update_name, attribute, encoded, where))
     for index, name in enumerate(updates.clear):
         where = pointer("clear", str(index))
-        steps.append(Step("replace", _writable(schema, name, where, kind), (), where))
+        steps.append(Step("replace", _writable(schema, name, where, kind, new), (), where))
     return steps
 
 
@@ -231,7 +240,7 @@ def _grouped(attribute: AttributeType, values: Sequence[bytes]) -> dict[object, 
     return found
 
 
-def _writable(schema: Schema, name: str, where: str, kind: Kind) -> AttributeType:
+def _writable(schema: Schema, name: str, where: str, kind: Kind, new: Collection[str]) -> AttributeType:
     attribute = None if ";" in name else schema.attribute(name)
     if is_credential(name):
         raise refusal(
@@ -239,7 +248,11 @@ def _writable(schema: Schema, name: str, where: str, kind: Kind) -> AttributeTyp
         )
     if attribute is None:
         raise refusal(errors.AttributeUnknown, where, f"{name!r} is no attribute of the directory's schema")
-    if complaint := refuse_writing(attribute, kind):
+    complaint = refuse_writing(attribute, kind)
+    if complaint == _MAINTAINED and attribute.name.lower() in schema.given_at_creation:
+        given = attribute.name.lower() in schema.required_attributes(new)
+        complaint = None if given else "can be set only when an object of a class that requires it is created"
+    if complaint:
         raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} {complaint}")
     return attribute
 
@@ -250,7 +263,7 @@ def refuse_writing(attribute: AttributeType, kind: Kind) -> str | None:
     if name in _NOT_WRITABLE or name == NAMED_BY.get(kind):
         return _NOT_SET
     if attribute.constructed or attribute.system_only or attribute.back_link:
-        return "is maintained by the directory"
+        return _MAINTAINED
     return None
 
 

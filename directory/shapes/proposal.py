@@ -59,7 +59,7 @@ class AccountsRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
+class DependentChange:
     """A change of another object that belongs to a proposal, recorded by itself under the name of an operation."""
 
     operation: str
@@ -71,10 +71,10 @@ class FollowUp:
 
 
 @dataclass(frozen=True, slots=True)
-class TakenBack:
-    """A change that undoes a write which should not have been made, and what its caller is told instead."""
+class Rollback:
+    """The change that undoes a write which should not have been made, and what its caller is told instead."""
 
-    change: FollowUp
+    change: DependentChange
     refusal: GatewayError
 
 
@@ -91,7 +91,7 @@ class Proposal:
     `evidence` lets a settler find out later whether the write was applied (`directory.outcomes.evidence`). `answer`
     reads what the caller gets after the write. `secret` was made for this change and nobody knows it yet: the answer
     tells it, or it is kept for the approver. `explain` says in the terms of this change what a refusal by the
-    directory means. `follow_ups` are made when the write is done; one that fails takes nothing back. `look_back`
+    directory means. `dependent_changes` are made when the write is done; one that fails undoes nothing. `post_check`
     looks, when the write is done, for what others did at the same moment and nobody could see before.
     `identities` are the objectGUIDs of the objects that the changes name (members, managers, parents), by distinguished
     name as spelled there: names move, and what was checked, approved or recorded is the object.
@@ -115,7 +115,7 @@ class Proposal:
     identities: Mapping[str, UUID] = field(default_factory=dict)
     secret: str | None = field(default=None, repr=False)
     explain: Callable[[GatewayError], GatewayError] | None = None
-    follow_ups: tuple[FollowUp, ...] = ()
-    look_back: Callable[[], TakenBack | None] | None = None
+    dependent_changes: tuple[DependentChange, ...] = ()
+    post_check: Callable[[], Rollback | None] | None = None
     operation: str | None = None
     reason: str | None = None

@@ -12,10 +12,19 @@ from typing import cast
 from typing_extensions import TypedDict
 
 from directory import errors
-from directory.ldap import AttributeType, Entry, Schema
-from directory.ldap.attribute_names import is_credential
-from directory.ldap.codecs import decoder, guid_to_text, is_text, sid_to_text
-from directory.ldap.flags import KEEPS_PASSWORD, GroupType, UserAccountControl
+from directory.ldap import (
+    KEEPS_PASSWORD,
+    AttributeType,
+    Entry,
+    GroupType,
+    Schema,
+    UserAccountControl,
+    decoder,
+    guid_to_text,
+    is_credential,
+    is_text,
+    sid_to_text,
+)
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
 from gateway.core.errors import FieldError

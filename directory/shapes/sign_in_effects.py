@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from directory.ldap.flags import FILETIME_NEVER, UserAccountControl
+from directory.ldap import FILETIME_NEVER, UserAccountControl
 from gateway.core.operation import Risk
 
 Values = Sequence[bytes]

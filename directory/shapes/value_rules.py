@@ -6,7 +6,7 @@ Pure checks on text, each with its reason; syntax and cardinality are the schema
 import re
 from collections.abc import Callable
 
-from directory.ldap.flags import GroupType, UserAccountControl
+from directory.ldap import GroupType, UserAccountControl
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.sign_in_effects import LOGON_HOURS_BYTES
 
@@ -18,6 +18,7 @@ MAINTAINED_BY_DIRECTORY = frozenset(
     {
         *("badpwdcount", "badpasswordtime", "lastlogon", "lastlogoff", "lastlogontimestamp", "logoncount"),
         *("objectsid", "objectguid", "samaccounttype", "dscorepropagationdata", "iscriticalsystemobject"),
+        "instancetype",
     }
 )
 """The SAM keeps these itself. Windows refuses to have them written; Samba does not, which would falsify evidence."""
@@ -47,7 +48,11 @@ SETTABLE_CONTROL_BITS = (
 """The bits a caller may change. The type and delegation bits decide what an account *is*; the directory drops LOCKOUT
 and PASSWORD_EXPIRED without a word."""
 
-ACCOUNT_TYPE_OF_KIND = {Kind.USER: _Bits.NORMAL_ACCOUNT, Kind.COMPUTER: _Bits.WORKSTATION_TRUST_ACCOUNT}
+ACCOUNT_TYPE_OF_KIND = {
+    Kind.USER: _Bits.NORMAL_ACCOUNT,
+    Kind.COMPUTER: _Bits.WORKSTATION_TRUST_ACCOUNT,
+    Kind.SERVICE_ACCOUNT: _Bits.WORKSTATION_TRUST_ACCOUNT,
+}
 """userAccountControl of a new account, before any option."""
 
 GROUP_SCOPE_BITS = {
@@ -127,6 +132,11 @@ def _group_type(value: str, _kind: Kind, _current: str | None) -> str | None:
     return None
 
 
+def _password_interval(value: str, _kind: Kind, _current: str | None) -> str | None:
+    days = _INTEGER.fullmatch(value) and int(value) > 0
+    return None if days else "must be a number of days, at least 1"
+
+
 def _logon_hours(value: str, _kind: Kind, _current: str | None) -> str | None:
     octets = value.encode("utf-8", "surrogateescape")
     return None if len(octets) == LOGON_HOURS_BYTES else f"must have {LOGON_HOURS_BYTES} octets, a bit for each hour"
@@ -140,4 +150,5 @@ _RULES: dict[str, Callable[[str, Kind, str | None], str | None]] = {
     "samaccountname": _account_name,
     "grouptype": _group_type,
     "logonhours": _logon_hours,
+    "msds-managedpasswordinterval": _password_interval,
 }

@@ -83,7 +83,8 @@ class Call:
     place of the item that the call is for in its batch. `interrupted` are the request ids of earlier attempts under the
     same idempotency key whose processes were killed. With `stream_as` an operation that lists directory objects
     returns all of them as a `RecordStream` in place of a page. With `takes_octets` the attributes of listed objects may
-    hold octets of UTF-8 in place of text: the surface writes JSON of them (`gateway.core.json_text`).
+    hold octets of UTF-8 in place of text: the surface writes JSON of them (`gateway.core.json_text`). `prefetch` is
+    what is read at once for calls that are prepared together (a `directory.lookup.prefetch.Prefetch`).
     """
 
     surface: Surface
@@ -106,6 +107,7 @@ class Call:
     interrupted: tuple[str, ...] = ()
     stream_as: StreamFormat | None = None
     takes_octets: bool = False
+    prefetch: object = field(default=None, compare=False, repr=False)
 
     def knows(self, version: str) -> bool:
         """Whether the caller of a read has this version already, and wants no more than to hear it."""

@@ -190,8 +190,11 @@ def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
         raise _refusal(refusal, in_query=False) from None
 
 
-def load_query(shape: type[ShapeT], parameters: Mapping[str, str]) -> ShapeT:
-    """Validate query parameters; raises UnknownParameter or InvalidRequest naming each offender."""
+def load_query(shape: type[ShapeT], parameters: Mapping[str, object]) -> ShapeT:
+    """Validate query parameters, as text or as what that stands for.
+
+    Raises UnknownParameter or InvalidRequest naming each offender.
+    """
     try:
         return shape.model_validate(dict(parameters))
     except ValidationError as refusal:

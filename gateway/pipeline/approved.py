@@ -20,10 +20,10 @@ from directory.shapes.proposal import Proposal
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import GatewayError, ServiceUnavailable
 from gateway.core.operation import Effect, Operation, find_operation
-from gateway.pipeline.executing import carry_out
+from gateway.pipeline.execute import execute
 from gateway.pipeline.inputs import Accepted, Change, Inputs
-from gateway.pipeline.performing import administer
-from gateway.pipeline.preparing import propose, require_admitted, validate, with_reason
+from gateway.pipeline.perform import administer
+from gateway.pipeline.prepare import propose, require_admitted, with_reason
 from gateway.pipeline.recording import record_refusal
 from keys.permissions.effective import call_for_key, call_for_person
 
@@ -64,8 +64,12 @@ def _apply(change_request: ChangeRequest) -> str:
     if _has_drifted(change_request, call, proposal):
         return "stale"
     approved_by = change_request.approvers
-    carry_out(Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by))
-    return "applied"
+    change = Change(operation=operation, call=call, accepted=accepted, proposal=proposal, approved_by=approved_by)
+    answer = execute(change)
+    if proposal.run is None:
+        return "applied"
+    queue.follow_run(change_request, UUID(answer.body["runId"]))
+    return "applying"
 
 
 def _apply_access(change_request: ChangeRequest, operation: Operation, call: Call, inputs: Inputs) -> str:
@@ -88,7 +92,7 @@ def _administer_anew(
     operation: Operation, call: Call, inputs: Inputs, *, approved_by: str | None = None
 ) -> list[Changed]:
     require_admitted(operation, call)
-    accepted, call = validate(operation, call, inputs)
+    accepted, call = inputs.validate(operation, call)
     with directory_errors.translated():
         _, made = administer(operation, call, accepted, approved_by=approved_by)
     return made
@@ -177,6 +181,6 @@ def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) 
 
 def _propose_anew(operation: Operation, call: Call, inputs: Inputs) -> tuple[Call, Accepted, Proposal, Assessment]:
     require_admitted(operation, call)
-    accepted, call = validate(operation, call, inputs)
+    accepted, call = inputs.validate(operation, call)
     with directory_errors.translated():
         return call, accepted, *propose(operation, call, accepted)

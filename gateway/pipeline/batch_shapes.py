@@ -1,17 +1,20 @@
-"""What a batch is sent as, made from the operation that it is a batch of (contract section 5)."""
+"""What a batch is sent as, made from the operation that it is a batch of."""
 
 import json
 import re
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Literal
+from uuid import UUID
 
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
+from gateway.core.call import Call
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.operation import Operation, operations
-from gateway.core.shapes import Body, Guid, load_body
-from gateway.pipeline import Inputs
+from gateway.core.shapes import Body, Guid, load_body, load_query, parse_guid
+from gateway.pipeline.inputs import Accepted
 
 MAX_ITEMS = 1000
 
@@ -56,22 +59,43 @@ def load_batch(document: Any) -> Batch:
     return batch
 
 
-def load_item(operation: Operation, item: Any, *, dry_run: bool) -> tuple[Inputs, frozenset[str] | None]:
-    """An item as the input of its operation, and the versions it is meant for; raises what `load_body` raises."""
-    if not isinstance(item, dict):
-        detail = "must be a JSON object"
-        raise InvalidRequest(f"An item {detail}.", errors=[FieldError(InvalidRequest.code, detail, pointer="#")])
-    given = load_body(item_shape(operation), item)
-    parameters = [field.alias or name for name, field in _parameters(operation).items()]
-    outside = {*_arguments(operation), *parameters, "ifMatch"}
-    arguments = {name: str(getattr(given, name)) for name in _arguments(operation)}
-    query = {name: json.dumps(item[name]) for name in parameters if name in item}
-    if dry_run:
-        query["dryRun"] = "true"
-    document = {name: value for name, value in item.items() if name not in outside}
-    version = given.if_match  # type: ignore[attr-defined]
-    versions = None if version is None else frozenset({version.removeprefix("W/").strip('"')})
-    return Inputs(arguments=arguments, query=lambda: query, document=lambda: document), versions
+@dataclass(frozen=True, slots=True)
+class ItemInputs:
+    """An item of a batch, whatever was sent as one, as the input of a call of its operation."""
+
+    document: Any
+
+    @property
+    def id(self) -> UUID | None:
+        """The object that it names, if it names one."""
+        named = self.document.get("id") if isinstance(self.document, dict) else None
+        return parse_guid(named) if isinstance(named, str) else None
+
+    @property
+    def arguments(self) -> dict[str, str]:
+        return {} if self.id is None else {"id": str(self.id)}
+
+    def validate(self, operation: Operation, call: Call) -> tuple[Accepted, Call]:
+        """What the single call would have of it; the versions that the item is meant for are the call's If-Match."""
+        if not isinstance(self.document, dict):
+            detail = "must be a JSON object"
+            raise InvalidRequest(f"An item {detail}.", errors=[FieldError(InvalidRequest.code, detail, pointer="#")])
+        item = load_body(item_shape(operation), self.document)
+        given: dict[str, Any] = {name: getattr(item, name) for name in _arguments(operation)}
+        arguments = {name: str(value) for name, value in given.items()}
+        parameters = {field.alias or name for name, field in _parameters(operation).items()} & self.document.keys()
+        if operation.query is not None:
+            given["query"] = load_query(operation.query, {name: self.document[name] for name in parameters})
+        document = None
+        if operation.body is not None:
+            given["body"] = item  # its shape is made from the body's
+            outside = {*arguments, *parameters, "ifMatch"}
+            document = {name: value for name, value in self.document.items() if name not in outside}
+        version = item.if_match  # type: ignore[attr-defined]
+        versions = None if version is None else frozenset({version.removeprefix("W/").strip('"')})
+        query = {name: json.dumps(self.document[name]) for name in parameters}
+        accepted = Accepted(given=given, arguments=arguments, query=query, document=document)
+        return accepted, replace(call, if_match=versions)
 
 
 @cache

@@ -1,16 +1,17 @@
 """What goes into the pipeline and what comes out: the raw input of a call, the change it asks for, the answer."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from audit import log
 from directory.ldap import Delete, Write, by_identity
 from directory.lookup.access import client_of
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
-from gateway.core.operation import Operation
-from gateway.core.shapes import Flag, Query
+from gateway.core.errors import NotFound
+from gateway.core.operation import Effect, Operation
+from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from gateway.pipeline.recording import intent_of
 
 
@@ -30,22 +31,55 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """The raw input of a call. `document` reads and parses the body: only after the permission is known."""
-
-    arguments: Mapping[str, str]
-    query: Callable[[], Mapping[str, str]]
-    document: Callable[[], Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The validated input, and what is kept of it for an approved change."""
+    """The validated input (`given` to the operation's function), and what is kept of it for an approved change."""
 
     given: dict[str, Any]
     arguments: dict[str, str]
     query: dict[str, str]
     document: Any
+
+
+class Unvalidated(Protocol):
+    """The input of a call as it came. `arguments` are those of the path, as far as they are known."""
+
+    @property
+    def arguments(self) -> Mapping[str, str]: ...
+
+    def validate(self, operation: Operation, call: Call) -> tuple[Accepted, Call]:
+        """The input in the operation's shapes, and the call with what is said of it there; raises GatewayError."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The raw input of a single call. `document` reads and parses the body: only after the permission is known."""
+
+    arguments: Mapping[str, str]
+    query: Callable[[], Mapping[str, str]]
+    document: Callable[[], Any]
+
+    def validate(self, operation: Operation, call: Call) -> tuple[Accepted, Call]:
+        given: dict[str, Any] = {}
+        for name, text in self.arguments.items():
+            value = parse_guid(text)
+            if value is None:
+                raise NotFound
+            given[_snake(name)] = value
+        document = self.document() if operation.body is not None else None
+        query = dict(self.query())
+        if operation.effect is Effect.CHANGE and operation.on_directory:
+            dry_run = {name: query.pop(name) for name in ("dryRun",) if name in query}
+            call = replace(call, dry_run=load_query(ChangeQuery, dry_run).dry_run)
+        parameters = load_query(operation.query or NoQuery, query)
+        if operation.query is not None:
+            given["query"] = parameters
+        if operation.body is not None:
+            given["body"] = load_body(operation.body, {} if document is None else document)
+        return Accepted(given=given, arguments=dict(self.arguments), query=query, document=document), call
+
+
+def _snake(name: str) -> str:
+    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
 
 
 DIRECTLY_BY_IDENTITY = 20

@@ -1,6 +1,6 @@
 """What the operations log keeps of calls: the intent of a change, whom or what it is about, refusals.
 
-Pure but for `record_refusal`. When something is recorded, the pipeline decides.
+Only `record_refusal` writes; when anything else is recorded, those who call decide.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from audit import log
 from directory.changes.identities import RECORDED, recorded
 from directory.changes.reversibility import reversible_as
 from directory.ldap import Client
-from directory.shapes.proposal import AttributeChange, FollowUp, Proposal, Target
+from directory.shapes.proposal import AttributeChange, DependentChange, Proposal, Target
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Effect, Operation
@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 
 def intent_of(
     operation: str,
-    change: Proposal | FollowUp,
+    change: Proposal | DependentChange,
     *,
     client: Client,
     batch_index: int | None = None,

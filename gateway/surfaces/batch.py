@@ -20,7 +20,7 @@ from gateway.core.operation import Operation, Risk, operations
 from gateway.core.problem_shapes import Problem
 from gateway.core.shapes import Id, load_query
 from gateway.pipeline.batch_shapes import batch_shape, load_batch, path_of
-from gateway.pipeline.batches import Item, carry_out_batch
+from gateway.pipeline.batches import Item, execute_batch
 from gateway.pipeline.recording import record_refusal
 from gateway.surfaces.idempotency import answer_once, key_of
 from gateway.surfaces.openapi.operations import OperationSchema
@@ -154,7 +154,7 @@ def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpRespo
     except GatewayError as refusal:
         record_refusal(operation, call, {}, refusal.code)
         raise
-    items = carry_out_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
+    items = execute_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
     body = _counted([_result(request, item) for item in items])
     status = 200 if body["succeeded"] == body["total"] else 207
     return render(operation, request, pipeline.Answer(status, {"dryRun": True, **body} if dry_run else body))

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 MEMBERS = """
     id status operation risk target requestedBy reason changes references digest createdAt expiresAt decidedBy
-    decidedAt comment problem
+    decidedAt comment problem runId
 """
 BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")
 ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approvals.decide_change"}))

@@ -376,7 +376,7 @@ class TestRuns:
         held = careful.post(f"/api/ad/organization-units/{unit}/accounts/disable", {"accounts": [str(alice)]})
         assert [each["id"] for each in next(iter(references_in(held).values()))] == [str(alice)]
         swap()
-        assert approve(held).status == "applied"
+        assert approve(held).status == "applying", "its run has begun"
 
 
 class TestDigest:

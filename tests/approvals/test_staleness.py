@@ -158,7 +158,7 @@ class TestPlace:
         directory.add_user("Ada", parent=unit)
         held = careful.post(f"/api/ad/organization-units/{guid}/accounts/disable", {"kinds": ["user"]})
         directory.move(guid, parent=elsewhere)
-        assert approve(held).status == "applied", "its run has begun"
+        assert approve(held).status == "applying", "its run has begun"
 
 
 class TestDeletions:

@@ -45,10 +45,10 @@ def version_of(console: Console, role: Role) -> str:
 
 def test_what_a_role_gives_and_to_which_keys(console: Console, integration: Integration, path: str) -> None:
     listed = text_of(console.get("/console/roles/"))
-    assert "Help desk For the first line. 2 to think twice about: delete users everywhere 1" in listed
+    assert "Help desk For the first line. 2 of high risk: delete users everywhere 1" in listed
     assert "No role of that name." in text_of(console.get("/console/roles/?name=nobody"))
     page = text_of(console.get(path))
-    for shown in ("Users Delete users Think twice", "Reading Read objects", "Everywhere", integration.key.name):
+    for shown in ("Users Delete users High risk", "Reading Read objects", "Everywhere", integration.key.name):
         assert shown in page
     assert "1 key has it: give it another role first." in page
     refused = console.submit(f"{path}/delete")

@@ -232,7 +232,6 @@ def updates(draw: st.DrawFn) -> dict[str, Any]:
 @settings(
     max_examples=40,
     derandomize=True,
-    deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -173,12 +173,12 @@ def test_a_cycle_made_at_the_same_moment_is_taken_back(
     assert (answer.status, answer.code) == (409, "AD.Group.Cycle"), answer
     assert (directory.members(holder), directory.members(held)) == ({directory.dn(ada)}, {directory.dn(between)})
     assert directory.text(holder, "description") == "before"
-    made, taken_back = records()
-    assert (made.outcome, taken_back.outcome, taken_back.operation) == ("succeeded", "succeeded", "groups.update")
-    assert taken_back.changes == [
+    made, rollback = records()
+    assert (made.outcome, rollback.outcome, rollback.operation) == ("succeeded", "succeeded", "groups.update")
+    assert rollback.changes == [
         {"attribute": each["attribute"], "before": each["after"], "after": each["before"]} for each in made.changes
     ]
-    assert (taken_back.reason or "").startswith("Taken back: ")
+    assert (rollback.reason or "").startswith("Taken back: ")
 
 
 def test_a_cycle_of_others_takes_nothing_back(

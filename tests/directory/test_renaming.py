@@ -93,7 +93,7 @@ def _query(dn: str) -> str:
     return urlencode({"dn": dn})
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(name=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=64))
 def test_any_name(integration: Integration, ada: UUID, directory: Directory, name: str) -> None:
     answer = rename(integration, ada, name)

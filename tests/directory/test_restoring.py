@@ -95,7 +95,7 @@ class TestRecycleBin:
         user = directory.add_user(parent=organizational_unit, password=PASSWORD)
         directory.delete(user)
         with monkeypatch.context() as patch:
-            patch.setattr(dependent_changes, "carry_out", Mock(side_effect=Killed))
+            patch.setattr(dependent_changes, "execute", Mock(side_effect=Killed))
             with pytest.raises(Killed):
                 restore(integration, user)
         settle()
@@ -108,7 +108,7 @@ class TestRecycleBin:
         """As Windows: nothing but the restore itself is written."""
         user = directory.add_user(parent=organizational_unit, password=PASSWORD)
         directory.delete(user)
-        monkeypatch.setattr(Client, "is_samba", lambda _: False)
+        monkeypatch.setattr("directory.changes.restore.is_samba", lambda _: False)
         warnings = restore(integration, user, query="?dryRun=true").body["warnings"]
         assert not any("password" in warning for warning in warnings)
         assert restore(integration, user).status == 200

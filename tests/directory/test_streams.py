@@ -351,7 +351,7 @@ _CELLS = st.lists(
 ).map(lambda parts: "".join("".join(part) for part in parts))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(_CELLS)
 def test_no_cell_holds_what_a_spreadsheet_runs(text: str) -> None:
     """Whatever a reader takes for separators, and whatever it skips in front of a value."""

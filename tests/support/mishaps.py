@@ -12,8 +12,8 @@ from django.utils import timezone
 from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, OutcomeUnknown
+from directory.outcomes import writer
 from gateway import tasks
-from gateway.pipeline import executing
 from tests.support.proxy import FaultyProxy
 
 
@@ -33,7 +33,7 @@ def unknown_outcome(*, after_write: bool) -> Iterator[None]:
     """The connection is lost with the write on it, and nobody finds out for now whether it was done."""
     lost = OutcomeUnknown("The connection was lost before the directory answered")
     with _written_and_raised(lost, after_write=after_write), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executing, "await_recorded_outcome", lambda *_: None)
+        patch.setattr(writer, "await_recorded_outcomes", lambda _, records: [None for _ in records])
         yield
 
 

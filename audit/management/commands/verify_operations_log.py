@@ -1,6 +1,8 @@
 """`manage.py verify_operations_log`: whether anybody tampered with the operations log."""
 
 import json
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -36,22 +38,21 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         if options["restored"]:
             self._accept_end()
-        progress = Progress()
+        progress, found = Progress(), list[Finding]()
         findings = find_tampering(_read_head(options["head"]), progress)
-        first = next(findings, None)
-        self._keep(progress, first)
-        if first is None:
-            removed = f", {progress.removed} removed after their time" if progress.removed else ""
-            self.stdout.write(
-                f"The operations log is as it was written: {progress.records} records in {progress.seals} seals, "
-                f"{progress.unsealed} not sealed yet{removed}."
-            )
-            return
-        more = [next(findings, None) for _ in range(SHOWN - 1)]
-        lines = [f"{first.sentence}.", *(f"Also: {item}." for item in more if item)]
-        if next(findings, None):
-            lines.append("There is more.")
-        raise CommandError("\n".join(lines))
+        try:
+            found += islice(findings, SHOWN + 1)
+        except DatabaseError as error:  # it went away, or the tables are not the gateway's any more
+            told = "\n".join([*_lines(found), f"The operations log cannot be verified to its end: {error}"])
+            raise CommandError(told.strip()) from None
+        self._keep(progress, found[0] if found else None)
+        if found:
+            raise CommandError("\n".join(_lines(found)))
+        removed = f", {progress.removed} removed after their time" if progress.removed else ""
+        self.stdout.write(
+            f"The operations log is as it was written: {progress.records} records in {progress.seals} seals, "
+            f"{progress.unsealed} not sealed yet{removed}."
+        )
 
     def _accept_end(self) -> None:
         marked = mark.find_mark()
@@ -67,6 +68,14 @@ class Command(BaseCommand):
             keep_verification(progress, finding)
         except DatabaseError as error:
             self.stderr.write(f"That the log was verified cannot be noted: {error}")
+
+
+def _lines(found: Sequence[Finding]) -> list[str]:
+    """What is said of findings, the first first."""
+    if not found:
+        return []
+    lines = [f"{found[0].sentence}.", *(f"Also: {item}." for item in found[1:SHOWN])]
+    return [*lines, "There is more."] if len(found) > SHOWN else lines
 
 
 def _read_head(file: Path | None) -> Head | None:

@@ -4,8 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from directory.ldap import Entry, Filter
+from directory.ldap import Entry, Filter, Scope
 from directory.shapes.kinds import FILTER_OF_RESOURCE, KINDS_OF_RESOURCE, Kind
+
+SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
+"""What callers name the scope of a search by."""
 
 
 @dataclass(frozen=True, slots=True)

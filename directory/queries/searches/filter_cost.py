@@ -11,9 +11,20 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from directory import errors
-from directory.ldap import And, Equals, Extensible, Filter, Not, Or, Schema, Syntax
-from directory.ldap.filters.tree import IN_CHAIN, AnyGuid, Substrings
-from directory.ldap.flags import SearchFlags
+from directory.ldap import (
+    IN_CHAIN,
+    And,
+    AnyGuid,
+    Equals,
+    Extensible,
+    Filter,
+    Not,
+    Or,
+    Schema,
+    SearchFlags,
+    Substrings,
+    Syntax,
+)
 from gateway.core.errors import FieldError
 
 _NAME_WEIGHT = 6

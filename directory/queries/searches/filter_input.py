@@ -7,6 +7,9 @@ from typing import Any
 from directory import errors
 from directory.ldap import (
     ANYTHING,
+    BIT_AND,
+    BIT_OR,
+    IN_CHAIN,
     And,
     Anr,
     ApproximatelyEquals,
@@ -17,12 +20,11 @@ from directory.ldap import (
     Not,
     Or,
     Schema,
+    SearchFlags,
     StartsWith,
     Syntax,
+    parse_filter,
 )
-from directory.ldap.filters.parser import parse
-from directory.ldap.filters.tree import BIT_AND, BIT_OR, IN_CHAIN
-from directory.ldap.flags import SearchFlags
 from directory.queries.searches.filter_cost import Cost, cost_of
 from directory.shapes.record import why_unreadable
 from gateway.core.errors import FieldError, GatewayError
@@ -43,7 +45,7 @@ def read_filter(text: str, schema: Schema, *, confidential: bool) -> tuple[Filte
     AD would silently treat as never matching: unknown and computed attributes, unknown rules; FilterTooCostly.
     """
     try:
-        condition = parse(text)
+        condition = parse_filter(text)
     except FilterSyntax as error:
         raise _refusal(errors.FilterMalformed, error.reason, position=error.position) from None
     checked = _checked(condition, schema, confidential=confidential)

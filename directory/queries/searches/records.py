@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from directory.ldap import Client, Entry
-from directory.ldap.codecs import guid_to_text
+from directory.ldap import Client, Entry, guid_to_text
 from directory.lookup.visibility import Sight, parent_of
 from directory.policies.known_policies import current_policies, doubtful_since, policies_lately_known
 from directory.protection.state import SHOWN_AGE, protection_state

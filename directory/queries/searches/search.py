@@ -16,13 +16,13 @@ from django.conf import settings
 from pydantic import Field
 
 from directory.errors import AttributeNotReadable, translated
-from directory.ldap import ANYTHING, And, Client, Entry, Filter, Scope
+from directory.ldap import ANYTHING, And, Client, Entry, Filter
 from directory.lookup.access import client_of
 from directory.lookup.visibility import Sight, may_see_confidential
 from directory.queries.searches import snapshots
 from directory.queries.searches.area import Area, area_of
 from directory.queries.searches.counts import Counts
-from directory.queries.searches.definitions import SEARCHES, Search
+from directory.queries.searches.definitions import SCOPES, SEARCHES, Search
 from directory.queries.searches.filter_cost import Cost, is_narrow
 from directory.queries.searches.filter_input import read_filter, resolve_names
 from directory.queries.searches.filter_scoping import scope_filter
@@ -38,7 +38,6 @@ from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import CommaList
 from gateway.core.streams import RecordStream, StreamFormat
 
-_SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
 _GUESSED = 100
 """Of a search that was not made before, a page of so many is read in one pass, in the hope that it is all there is."""
 _FIRST_STREAMED = 100
@@ -241,7 +240,7 @@ class _Running:
         _require_of_many(selection.shown or (), parameter="attributes")
         order = Order.of(query.sort, schema, confidential=confidential)
         _require_of_many([order.attribute.name] if order.attribute else [], parameter="sort")
-        area = area_of(call, query.base, _SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
+        area = area_of(call, query.base, SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
         sight = Sight(schema, confidential, area.confined_to)
         scoped = scope_filter(asked, sight)
         accepts = [accept for accept in (search.accept, scoped.acceptor(sight)) if accept is not None]

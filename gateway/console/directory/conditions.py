@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from directory.ldap import (
+    BIT_AND,
     FILETIME_ATTRIBUTES,
+    IN_CHAIN,
     And,
     BitAnd,
     Contains,
@@ -19,6 +21,7 @@ from directory.ldap import (
     Extensible,
     Filter,
     FilterSyntax,
+    FilterValue,
     GreaterOrEqual,
     InChain,
     LessOrEqual,
@@ -28,9 +31,8 @@ from directory.ldap import (
     StartsWith,
     Substrings,
     datetime_to_filetime,
+    parse_filter,
 )
-from directory.ldap.filters.parser import parse
-from directory.ldap.filters.tree import BIT_AND, IN_CHAIN, Value
 
 OPERATORS = {
     "is": "is",
@@ -51,7 +53,7 @@ MATCHES = {"all": "all of these hold", "any": "any of these holds", "none": "non
 
 _WITHOUT_VALUE = frozenset({"present", "absent"})
 _OPPOSITES = {"is-not": "is", "absent": "present", "no-bits": "bits"}
-_MAKE: Mapping[str, Callable[[str, Value], Filter]] = {
+_MAKE: Mapping[str, Callable[[str, FilterValue], Filter]] = {
     "is": Equals,
     "begins": StartsWith,
     "contains": Contains,
@@ -139,7 +141,7 @@ def _filter_of(condition: Condition, types: Mapping[str, str]) -> Filter | None:
     return Not(made) if operator in _OPPOSITES else made
 
 
-def _as_directory_writes_it(name: str, text: str, type_: str) -> Value:
+def _as_directory_writes_it(name: str, text: str, type_: str) -> FilterValue:
     """Days, times and identifiers as filters name them; what is not written so stays as it is."""
     if type_ == "time" and _DAY.fullmatch(text):
         moment = datetime.fromisoformat(text)
@@ -154,7 +156,7 @@ def _as_directory_writes_it(name: str, text: str, type_: str) -> Value:
 def conditions_of(text: str) -> Conditions | None:
     """The conditions that a filter's text says, None where it says more than they can, or is no filter."""
     try:
-        whole = parse(text)
+        whole = parse_filter(text)
     except FilterSyntax:
         return None
     if isinstance(whole, Or | And):
@@ -221,7 +223,7 @@ _OPERATORS_OF = {Equals: "is", GreaterOrEqual: "at-least", LessOrEqual: "at-most
 _OPERATORS_OF_RULES = {BIT_AND: "bits", IN_CHAIN: "nested"}
 
 
-def _comparison_in(one: Filter) -> tuple[str, str, Value] | None:
+def _comparison_in(one: Filter) -> tuple[str, str, FilterValue] | None:
     """Attribute, operator and value of a filter without parts."""
     match one:
         case Present():
@@ -236,7 +238,7 @@ def _comparison_in(one: Filter) -> tuple[str, str, Value] | None:
     return None
 
 
-def _substring_in(one: Substrings) -> tuple[str, str, Value] | None:
+def _substring_in(one: Substrings) -> tuple[str, str, FilterValue] | None:
     """A beginning, an end or a middle; not several of them."""
     match one.initial, one.middle, one.final:
         case (initial, (), ""):

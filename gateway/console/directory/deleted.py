@@ -6,7 +6,7 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.urls import path, reverse
 
-from directory.ldap.dn import MANGLED
+from directory.ldap import MANGLED
 from gateway.console.directory.objects.changes import finish
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import FORMATS, download

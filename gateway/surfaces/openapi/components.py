@@ -3,6 +3,7 @@
 import json
 import re
 from functools import cache
+from itertools import permutations
 from typing import Any, get_args, get_origin
 
 from drf_spectacular.openapi import AutoSchema
@@ -40,10 +41,15 @@ class Described(AutoSchema):
         """A reference to a component that is one of several shapes.
 
         Readers take the first whose members are all there, so the one that has a member of its own stands first.
+        Where each has one, no answer is two of them, and the document says so: of `anyOf` some generators make a
+        single type with all members, and their clients stumble over those that are not there.
         """
         names = [_shape_name(shape) for shape in shapes]
         name = "Or".join(names)
-        self._register_schema(name, {"title": name, "anyOf": [self.refer(shape) for shape in shapes]})
+        required = [set(_json_schema(shape).get("required", ())) for shape in shapes]
+        exclude_each_other = all(own - others for own, others in permutations(required, 2))
+        choices = [self.refer(shape) for shape in shapes]
+        self._register_schema(name, {"title": name, "oneOf" if exclude_each_other else "anyOf": choices})
         return {"$ref": _SCHEMA.format(model=name)}
 
     def problem(self, status: str) -> dict[str, Any]:

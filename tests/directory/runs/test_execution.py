@@ -1,6 +1,6 @@
 """A run's execution in this process, where what the directory answers to one account can be chosen."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
 import pytest
@@ -13,7 +13,7 @@ from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run
 from directory.outcomes.evidence import evidence_of
 from directory.runs import execution as run_execution
-from directory.runs.assessment import assess_named, change_of, write_of
+from directory.runs.assessment import assess_named
 from directory.runs.execution import RunExecution
 from gateway.core.call import Call, Surface
 from keys.permissions.effective import call_for_key
@@ -53,7 +53,7 @@ def execute(run: Run, call: Call, *, is_new: bool = True) -> dict[UUID, tuple[st
     """The status of each account and the code of its problem."""
     execution = RunExecution(run, before_each_step=lambda: None, is_new=is_new)
     execution.look_up_open_intents()
-    execution.carry_out(call, people_above=nobody)
+    execution.execute(call, people_above=nobody)
     return {item.account: (item.status, item.problem and item.problem["code"]) for item in run.results.all()}
 
 
@@ -66,7 +66,8 @@ def answer_instead(monkeypatch: pytest.MonkeyPatch, account: UUID, errors: list[
     """Let the directory refuse the writes to one account, one error each, after something happened to it."""
     write_many = Client.write_many
 
-    def refuse(self: Client, writes: Sequence[Modify]) -> Iterator[Written]:
+    def refuse(self: Client, upcoming: Iterable[Modify]) -> Iterator[Written]:
+        writes = list(upcoming)
         chosen = [index for index, write in enumerate(writes) if str(account) in write.dn] if errors else []
         others = [index for index in range(len(writes)) if index not in chosen]
         for index in chosen:
@@ -114,6 +115,23 @@ def test_races_are_not_run_for_ever(unit: Unit, call: Call, monkeypatch: pytest.
     assert execute(make_run(unit, call, [user]), call) == {user: ("failed", "AD.Object.VersionMismatch")}
 
 
+def test_a_write_that_was_held_up_is_not_sent_and_gets_a_record_of_its_own(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    may_be_written, held_up = OperationRecord.may_be_written, list[UUID]()
+
+    def unless_the_first(record: OperationRecord) -> bool:
+        held_up.append(record.id)
+        return record.id != held_up[0] and may_be_written(record)
+
+    monkeypatch.setattr(OperationRecord, "may_be_written", unless_the_first)
+    run = make_run(unit, call, [user])
+    assert execute(run, call) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("failed", "AD.Directory.NotApplied"), ("succeeded", None)]
+    assert not directory.is_enabled(user)
+
+
 @pytest.mark.parametrize("comes_back", [False, True])
 @pytest.mark.parametrize("was_sent", [True, False])
 def test_an_open_intent_is_looked_up_first(
@@ -127,13 +145,13 @@ def test_an_open_intent_is_looked_up_first(
     intent = log.Intent(
         operation=run.operation,
         target=log.TargetRef(user, "user", directory.dn(user)),
-        changes=[change_of(account, "disable").as_json()],
-        evidence=evidence_of(write_of(account, "disable"), entry=account.entry, schema=client.schema),
+        changes=[change.as_json() for change in account.changes],
+        evidence=evidence_of(account.write, entry=account.entry, schema=client.schema),
         run_id=run.id,
     )
     log.record_intents(call, [intent], seconds_until_write=3600)
     if was_sent:
-        client.write(write_of(account, "disable"))
+        client.write(account.write)
 
     if comes_back:
         look, away = run_execution.find_recorded_outcome, [True]

@@ -11,7 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.runs.completion import LONGEST_WAIT, announce, await_announcement
+from gateway.core.call import SupervisionLevel
 from tests.directory.runs.unit import Unit
+from tests.directory.supervised import approve_only
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import Directory
 from tests.support.gateway import LiveGateway
@@ -141,3 +143,18 @@ def test_a_run_can_be_followed(
     elsewhere = make_integration(connection, scopes=[uuid4()]).get(path)
     assert elsewhere.status == 404
     assert integration.get(f"/api/ad/runs/{uuid4()}").status == 404
+
+
+def test_an_approved_run(unit: Unit, worker: LiveGateway, connection: DirectoryConnection) -> None:
+    """The workers themselves take the change from the approval to its end."""
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    users = unit.add_users(3)
+    request = approve_only(unit.run(careful, {"kinds": ["user"]}))
+    deadline = time.monotonic() + 300
+    while (body := careful.get(f"/api/change-requests/{request.id}").body)["status"] in ("approved", "applying"):
+        assert time.monotonic() < deadline, body
+        time.sleep(0.05)
+    assert body["status"] == "applied"
+    run = careful.get(f"/api/ad/runs/{body['runId']}").body
+    assert (run["state"], run["succeeded"]) == ("completed", 3)
+    assert unit.count_enabled(users) == 0

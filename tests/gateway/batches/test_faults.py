@@ -13,6 +13,7 @@ from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, Modify, Written
 from gateway.pipeline import batches
+from gateway.pipeline.batch_shapes import ItemInputs
 from tests.gateway.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
@@ -193,14 +194,14 @@ def test_what_nobody_foresaw_is_one_item_s_affair(
     integration: Integration, users: Users, directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some = users(3)
-    original = batches.load_item
+    original = ItemInputs.validate
 
-    def load_item(operation: Any, item: Any, **more: Any) -> Any:
-        if item["id"] == str(some[1]):
+    def validate(self: ItemInputs, *args: Any) -> Any:
+        if self.id == some[1]:
             raise RuntimeError("secret internals")
-        return original(operation, item, **more)
+        return original(self, *args)
 
-    monkeypatch.setattr(batches, "load_item", load_item)
+    monkeypatch.setattr(ItemInputs, "validate", validate)
     answer = send(integration, "update", [titled(guid, "x") for guid in some])
     assert (statuses(answer), codes(answer)[1]) == ([200, 500, 200], "Server.Error")
     assert "internals" not in str(answer.body)

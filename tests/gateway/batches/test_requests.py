@@ -11,7 +11,8 @@ from gateway.core.call import Surface
 from gateway.core.operation import Operation, operations
 from gateway.core.shapes import load_body
 from gateway.management.openapi import document
-from gateway.pipeline.batch_shapes import batch_shape, item_shape, load_item
+from gateway.pipeline.batch_shapes import ItemInputs, batch_shape, item_shape
+from tests.audit.calls import CALL
 from tests.gateway.batches.sending import records, send, statuses, titled
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
 from tests.support.directory import Directory, random_name
@@ -232,4 +233,4 @@ def test_the_shapes_have_valid_examples(operation: Operation) -> None:
         for example in schema["examples"]:
             load_body(shape, example)
     for item in batch_shape(operation).model_json_schema()["examples"][0]["items"]:
-        load_item(operation, item, dry_run=False)
+        ItemInputs(item).validate(operation, CALL)

@@ -8,8 +8,7 @@ from uuid import UUID
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path
 
-from directory.ldap.flags import EVERYONE_SID
-from directory.ldap.security.rights import FULL_CONTROL, right_names
+from directory.ldap import EVERYONE_SID, FULL_CONTROL, right_names
 from gateway.console.directory.objects.page import find, frame_of
 from gateway.console.page_context import Visit, page
 

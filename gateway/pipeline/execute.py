@@ -10,23 +10,23 @@ from django.db import DatabaseError
 
 from approvals import secrets
 from audit import log
-from audit.models import OperationRecord
 from directory import errors as directory_errors
 from directory.ldap import Client, Write
 from directory.lookup.access import client_of
 from directory.lookup.connection import count_protection_change
 from directory.lookup.protection_changes import show_nothing_before
-from directory.outcomes.attribution import await_recorded_outcome
+from directory.outcomes import writer
+from directory.outcomes.writer import RecordedWrite, Result
 from directory.protection.state import may_change_protection
 from directory.queries.reading import await_answer
 from directory.runs import requests as runs
-from directory.shapes.proposal import TakenBack, Target
+from directory.shapes.proposal import Rollback, Target
 from gateway.core.call import Call, Surface
-from gateway.core.errors import GatewayError, ServiceUnavailable
+from gateway.core.errors import GatewayError
 from gateway.core.operation import Operation
 from gateway.pipeline import dependent_changes
 from gateway.pipeline.inputs import Answer, Change, Inputs
-from gateway.pipeline.preparing import consider, reconsider
+from gateway.pipeline.prepare import prepare, prepare_again
 from gateway.pipeline.recording import target_of
 
 logger = structlog.get_logger(__name__)
@@ -41,8 +41,8 @@ ATTEMPTS = 3
 
 def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
     """Run one call of one operation; raises GatewayError, after recording the refusal."""
-    considered = consider(operation, call, inputs)
-    return considered if isinstance(considered, Answer) else carry_out(considered)
+    prepared = prepare(operation, call, inputs)
+    return prepared if isinstance(prepared, Answer) else execute(prepared)
 
 
 def attempt(step: Callable[[], _Result]) -> _Result | Exception:
@@ -53,7 +53,7 @@ def attempt(step: Callable[[], _Result]) -> _Result | Exception:
         return error
 
 
-def carry_out(change: Change) -> Answer:
+def execute(change: Change) -> Answer:
     """Record the intent, write once, record the outcome, answer. A lost race is proposed anew, with its own record."""
     if change.proposal.run is not None:
         return _start_run(change)
@@ -63,49 +63,48 @@ def carry_out(change: Change) -> Answer:
         except directory_errors.VersionMismatch:
             if attempt == ATTEMPTS:
                 raise
-        considered = reconsider(change)
-        if isinstance(considered, Answer):  # done by somebody else, or no longer harmless and so held
-            return considered
-        change = considered
+        prepared = prepare_again(change)
+        if isinstance(prepared, Answer):  # done by somebody else, or no longer harmless and so held
+            return prepared
+        change = prepared
     raise AssertionError("unreachable")
 
 
 def _write(change: Change) -> Answer:
     operation, proposal = change.operation, change.proposal
     client = client_of(change.call)
-    record = log.record_intent(change.call, change.intent)
-    following = dependent_changes.record(change.call, proposal.follow_ups, approved_by=change.approved_by)
-    server = None
-    try:
-        if proposal.secret is not None and change.call.change_request_id is not None:
-            secrets.keep(change.call.change_request_id, proposal.secret)
-        require_in_time(record)
-        with directory_errors.translated():
-            server = client.write(change.write)
-    except directory_errors.OutcomeUnknown:
-        lost = refusal_of(await_recorded_outcome(client, record))
-        if lost is not None:
-            log.complete_many([completion_of(record, lost), *dependent_changes.given_up(following, lost.code)])
-            raise lost from None
-    except GatewayError as refusal:
-        told = explained(change, refusal)
-        log.complete_many([completion_of(record, told), *dependent_changes.given_up(following, told.code)])
-        raise told from refusal.__cause__
-    dependent_changes.carry_out(client, proposal.follow_ups, following)
-    writes = [(change.write, proposal.target), *((each.write, each.target) for each in proposal.follow_ups)]
+    recorded = RecordedWrite(record=log.record_intent(change.call, change.intent), write=change.write)
+    dependent = dependent_changes.record(change.call, proposal.dependent_changes, approved_by=change.approved_by)
+    result = _send(change, client, recorded)
+    if result.refusal is not None:
+        refusal = explained(change, result.refusal)
+        writer.close([replace(result, refusal=refusal), *writer.not_sent(dependent, refusal)])
+        raise refusal from result.refusal.__cause__
+    dependent_changes.execute(client, dependent)
+    writes = [(recorded.write, proposal.target), *((each.write, each.target) for each in proposal.dependent_changes)]
     _tell_of_protection(change.call, client, writes)
     try:
-        taken_back = None if proposal.look_back is None else await_answer(proposal.look_back)
-        body = await_answer(proposal.answer) if taken_back is None else None
+        rollback = None if proposal.post_check is None else await_answer(proposal.post_check)
+        body = await_answer(proposal.answer) if rollback is None else None
     except GatewayError:
         if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
-            log.complete(record.id, outcome="succeeded", server=server)
+            writer.close([result])
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
-    log.complete(record.id, outcome="succeeded", server=server, target=created)
-    if taken_back is not None:
-        raise _take_back(change, taken_back)
+    writer.close([replace(result, created=created)])
+    if rollback is not None:
+        raise _roll_back(change, rollback)
     return Answer(operation.status, body if operation.output is not None else None)
+
+
+def _send(change: Change, client: Client, recorded: RecordedWrite) -> Result:
+    """Write, when a secret that nobody knows yet is kept for the approver: were it lost, nobody could sign in."""
+    if change.proposal.secret is not None and change.call.change_request_id is not None:
+        try:
+            secrets.keep(change.call.change_request_id, change.proposal.secret)
+        except GatewayError as refusal:
+            return Result(record=recorded.record, refusal=refusal)
+    return writer.write(client, recorded)
 
 
 def _tell_of_protection(call: Call, client: Client, writes: Iterable[tuple[Write, Target]]) -> None:
@@ -119,41 +118,22 @@ def _tell_of_protection(call: Call, client: Client, writes: Iterable[tuple[Write
         logger.warning("other processes may show for two seconds who was protected before", directory=directory.name)
 
 
-def _take_back(change: Change, taken_back: TakenBack) -> GatewayError:
+def _roll_back(change: Change, rollback: Rollback) -> GatewayError:
     """Undo the write that was just made, with a record of its own; what the caller is told."""
-    call = replace(change.call, reason=f"Taken back: {taken_back.refusal.detail}")
-    records = dependent_changes.record(call, [taken_back.change], approved_by=change.approved_by)
+    call = replace(change.call, reason=f"Taken back: {rollback.refusal.detail}")
+    undoing = dependent_changes.record(call, [rollback.change], approved_by=change.approved_by)
     client = client_of(call)
-    is_undone = dependent_changes.carry_out(client, [taken_back.change], records)
-    _tell_of_protection(call, client, [(taken_back.change.write, taken_back.change.target)])
+    is_undone = dependent_changes.execute(client, undoing)
+    _tell_of_protection(call, client, [(rollback.change.write, rollback.change.target)])
     if is_undone:
-        return taken_back.refusal
-    return directory_errors.OutcomeUnknown(f"The change could not be taken back: {taken_back.refusal.detail}")
-
-
-def require_in_time(record: OperationRecord) -> None:
-    """Refuse a write that was held up so long that a settler may have closed its record meanwhile."""
-    if not record.may_be_written():
-        raise ServiceUnavailable("The change was held up for too long and was not sent.")
-
-
-def refusal_of(applied: bool | None) -> GatewayError | None:
-    """What is said of a write without an answer, by whether it was found to be applied: nothing when it was."""
-    if applied is None:
-        return directory_errors.OutcomeUnknown()
-    return None if applied else directory_errors.Unavailable()
+        return rollback.refusal
+    return directory_errors.OutcomeUnknown(f"The change could not be taken back: {rollback.refusal.detail}")
 
 
 def explained(change: Change, refusal: GatewayError) -> GatewayError:
     """What a refusal by the directory means for this change."""
     explain = change.proposal.explain
     return refusal if explain is None else explain(refusal)
-
-
-def completion_of(record: OperationRecord, refusal: GatewayError) -> log.Completion:
-    """How the record of a change that did not succeed is closed."""
-    is_unknown = isinstance(refusal, directory_errors.OutcomeUnknown)
-    return log.Completion(record_id=record.id, outcome="unknown" if is_unknown else "failed", code=refusal.code)
 
 
 def _start_run(change: Change) -> Answer:

@@ -1,6 +1,6 @@
 """Everything before the write, in its order: admission, validation, proposal, risk, dry run, hold.
 
-Read `consider`: that is the whole order of checks. A refusal is recorded here.
+Read `prepare`: that is the whole order of checks. A refusal is recorded here.
 """
 
 from dataclasses import replace
@@ -17,27 +17,25 @@ from directory.changes.input_references import resolve_input
 from directory.lookup.access import client_of
 from directory.lookup.visibility import sight_of
 from directory.protection.reasons import why_protected
-from directory.shapes.attribute_updates import AttributeUpdates, check_limits
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
-from gateway.core.errors import Forbidden, GatewayError, NotFound
+from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
-from gateway.core.shapes import NoQuery, load_body, load_query, parse_guid
 from gateway.pipeline import replay
-from gateway.pipeline.inputs import Accepted, Answer, Change, ChangeQuery, Inputs
-from gateway.pipeline.performing import perform, queued
+from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
+from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import record_refusal, shown, target_ref
 from keys.people import protection
 
 
-def consider(operation: Operation, call: Call, inputs: Inputs) -> Answer | Change:
+def prepare(operation: Operation, call: Call, inputs: Unvalidated) -> Answer | Change:
     """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
 
-    A change is carried out at once, or its reasons grow old.
+    A change is executed at once, or its reasons grow old.
     """
     try:
         require_admitted(operation, call)
-        accepted, call = validate(operation, call, inputs)
+        accepted, call = inputs.validate(operation, call)
         with directory_errors.translated():
             if operation.effect is not Effect.CHANGE:
                 return perform(operation, call, accepted)
@@ -61,11 +59,11 @@ def _answer_of_interrupted(operation: Operation, call: Call) -> Answer | None:
     return queued(call, body) if status == 202 else Answer(status, body)
 
 
-def reconsider(change: Change) -> Answer | Change:
-    """Propose anew what has lost a race: somebody else changed the object since the change was considered.
+def prepare_again(change: Change) -> Answer | Change:
+    """Propose anew a change that has lost a race: somebody else changed the object since the change was prepared.
 
     Raises VersionMismatch when the caller is to decide what to do now (with If-Match, or for an approval, which is for
-    the values seen), GatewayError as `consider`.
+    the values seen), GatewayError as `prepare`.
     """
     if change.call.if_match is not None or change.call.change_request_id is not None:
         raise directory_errors.VersionMismatch
@@ -100,32 +98,6 @@ def require_admitted(operation: Operation, call: Call) -> None:
         raise Forbidden
     if operation.on_directory and call.directory is None:
         raise call.directory_refusal or Forbidden()
-
-
-def validate(operation: Operation, call: Call, inputs: Inputs) -> tuple[Accepted, Call]:
-    given: dict[str, Any] = {}
-    for name, text in inputs.arguments.items():
-        value = parse_guid(text)
-        if value is None:
-            raise NotFound
-        given[_snake(name)] = value
-    document = inputs.document() if operation.body is not None else None
-    query = dict(inputs.query())
-    if operation.effect is Effect.CHANGE and operation.on_directory:
-        dry_run = {name: query.pop(name) for name in ("dryRun",) if name in query}
-        call = replace(call, dry_run=load_query(ChangeQuery, dry_run).dry_run)
-    parameters = load_query(operation.query or NoQuery, query)
-    if operation.query is not None:
-        given["query"] = parameters
-    if operation.body is not None:
-        given["body"] = load_body(operation.body, {} if document is None else document)
-        if isinstance(given["body"], AttributeUpdates):
-            check_limits(given["body"])
-    return Accepted(given=given, arguments=dict(inputs.arguments), query=query, document=document), call
-
-
-def _snake(name: str) -> str:
-    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
 
 
 def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Proposal, Assessment]:

@@ -1,0 +1,157 @@
+"""The one writer: every write of the directory goes from its intent to its outcome here.
+
+The intent is in the operations log before anything is sent (a `RecordedWrite` holds the record). The write is sent
+once, alone (`write`) or with others on one connection (`write_many`), and never when it was held up for so long that
+a settler may have closed its record. A lost answer is no failure: whether the write was applied is found out by
+reading the directory. `close` puts the outcomes into the log. A process that is killed between any two of these
+steps leaves open records, which the log's settler closes in the same way.
+
+What the intents are, and what an outcome means for those who wait, is the callers' business: a single change, a batch,
+a run, the dependent changes of another one.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from audit import log
+from audit.models import OperationRecord, Outcome
+from directory import errors
+from directory.ldap import Add, Client, Modify, Write
+from directory.outcomes.attribution import await_recorded_outcomes
+from gateway.core.errors import GatewayError, ServiceUnavailable
+
+
+class HeldUp(ServiceUnavailable):
+    """So much time has passed since the intent that a settler may have closed its record: the write was not sent."""
+
+    def __init__(self) -> None:
+        super().__init__("The change was held up for too long and was not sent.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedWrite:
+    """A write whose intent is in the log."""
+
+    record: OperationRecord
+    write: Write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of a recorded write.
+
+    `refusal` is None when it was applied; OutcomeUnknown when nobody knows (so far); anything else means that it was
+    not. One that was not sent was not applied either, whatever the reason for that. `server` is the domain controller
+    that applied it, None when that was found out afterwards; `created` is an object that did not exist before.
+    """
+
+    record: OperationRecord
+    refusal: GatewayError | None = None
+    was_sent: bool = True
+    server: str | None = None
+    created: log.TargetRef | None = None
+
+    @property
+    def is_applied(self) -> bool:
+        return self.refusal is None
+
+
+_RecordedWrite = TypeVar("_RecordedWrite", bound=RecordedWrite)
+
+
+def write(client: Client, recorded: RecordedWrite) -> Result:
+    """Send one write. For the truth about a lost answer it waits some seconds; it never raises for the directory."""
+    if not recorded.record.may_be_written():
+        return Result(record=recorded.record, refusal=HeldUp(), was_sent=False)
+    try:
+        with errors.translated():
+            server = client.write(recorded.write)
+    except errors.OutcomeUnknown:
+        return await_results(client, [recorded])[0]
+    except GatewayError as refusal:
+        return Result(record=recorded.record, refusal=refusal)
+    return Result(record=recorded.record, server=server)
+
+
+def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tuple[_RecordedWrite, Result]]:
+    """Send writes of different objects on one connection, several on their way at a time; what came of each.
+
+    A write is taken from `writes` only when it can be sent, so that the next ones may be made ready meanwhile. None is
+    taken any more when the connection was lost: those on their way come with OutcomeUnknown, for `await_results`, and
+    those not taken do not come at all. Raises GatewayError (Unavailable) before any is taken.
+    """
+    if not writes:
+        return
+    under_way: dict[int, _RecordedWrite] = {}
+    held_up: list[_RecordedWrite] = []
+    is_lost = False
+
+    def in_time() -> Iterator[Add | Modify]:
+        upcoming = iter(writes)
+        position = 0
+        while not is_lost and (each := next(upcoming, None)) is not None:
+            if not each.record.may_be_written():
+                held_up.append(each)
+                continue
+            assert isinstance(each.write, Add | Modify)  # of others the order in which they are done matters
+            under_way[position] = each
+            position += 1
+            yield each.write
+
+    with errors.translated():
+        for position, error, server in client.write_many(in_time()):
+            refusal = None if error is None else errors.from_ldap(error)
+            is_lost = is_lost or isinstance(refusal, errors.OutcomeUnknown)
+            each = under_way.pop(position)
+            yield each, Result(record=each.record, refusal=refusal, server=None if refusal else server)
+    for each in held_up:
+        yield each, Result(record=each.record, refusal=HeldUp(), was_sent=False)
+
+
+def await_results(client: Client, lost: Sequence[RecordedWrite]) -> list[Result]:
+    """What came of writes whose answers were lost together, after some seconds: unknown is what cannot be found out."""
+    records = [each.record for each in lost]
+    applied = await_recorded_outcomes(client, records)
+    return [Result(record=record, refusal=_refusal_of(found)) for record, found in zip(records, applied, strict=True)]
+
+
+def _refusal_of(applied: bool | None) -> GatewayError | None:
+    if applied is None:
+        return errors.OutcomeUnknown()
+    return None if applied else errors.Unavailable()
+
+
+def not_sent(writes: Iterable[RecordedWrite], refusal: GatewayError) -> list[Result]:
+    """The results of writes that were given up before they were sent, and why."""
+    return [Result(record=each.record, refusal=refusal, was_sent=False) for each in writes]
+
+
+def close(results: Iterable[Result]) -> None:
+    """Put results into the log, in one commit. Never raises: what the database cannot take now is kept for later."""
+    log.complete_many(
+        completion(
+            each.record,
+            None if each.refusal is None else each.refusal.code,
+            was_sent=each.was_sent,
+            server=each.server,
+            created=each.created,
+        )
+        for each in results
+    )
+
+
+def completion(
+    record: OperationRecord,
+    code: str | None,
+    *,
+    was_sent: bool = True,
+    server: str | None = None,
+    created: log.TargetRef | None = None,
+) -> log.Completion:
+    """How a record is closed by the code of its refusal, None for a write that was applied; see `Result`."""
+    if code is None:
+        outcome = Outcome.SUCCEEDED
+    else:
+        outcome = Outcome.UNKNOWN if was_sent and code == errors.OutcomeUnknown.code else Outcome.FAILED
+    return log.Completion(record_id=record.id, outcome=outcome, code=code, server=server, target=created)
