@@ -22,7 +22,7 @@ from directory.ldap.schema import OM_IA5_STRING, OM_UTC_TIME, AttributeType, Syn
 
 NEVER = "never"
 
-# A record says most times, SIDs and GUIDs twice, and neighbours share many; making the text takes ten times as long.
+# A record says most times and SIDs twice, and neighbours share many; making the text takes ten times as long.
 _remember = lru_cache(maxsize=1024)
 
 _RFC3339 = re.compile(
@@ -139,7 +139,6 @@ def sid_to_text(sid: bytes) -> str:
     return "-".join(["S-1", shown, *map(str, struct.unpack(f"<{sid[1]}I", sid[8:]))])
 
 
-@_remember
 def guid_to_text(guid: bytes) -> str:
     """The dashed form of an objectGUID's 16 bytes, of which the first three parts are little-endian."""
     return f"{guid[3::-1].hex()}-{guid[5:3:-1].hex()}-{guid[7:5:-1].hex()}-{guid[8:10].hex()}-{guid[10:].hex()}"
