@@ -83,6 +83,14 @@ class OperationViewSet(ViewSet):
         """Find out who calls. What else REST framework does here, versions, negotiation, throttles, is not used."""
         self.perform_authentication(request)
 
+    def dispatch(self, request: HttpRequest, *arguments: Any, **named: Any) -> HttpResponseBase:
+        """Answer, and let go of the answer: view and request refer to each other, and would keep a page of a thousand
+        objects until the collector comes by.
+        """
+        response: HttpResponseBase = super().dispatch(request, *arguments, **named)
+        del self.response
+        return response
+
     @classmethod
     def as_view(cls, actions: Any = None, **initkwargs: Any) -> Any:
         view: Any = super().as_view(actions=actions, **initkwargs)
