@@ -18,7 +18,7 @@ AGAINST ?=
 UV ?= uv
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint format check fuzz bench faults screenshots clients reset lock install install-test
+.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults screenshots clients reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,9 +46,14 @@ format: install-test ## Format the code and repair what can be repaired
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
 
-check: lint ## lint, and that migrations and the OpenAPI documents are complete
+check: lint docs ## lint, and that migrations, OpenAPI documents and documentation are complete
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) makemigrations --check --dry-run
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) check_openapi
+	GATEWAY_ENVIRONMENT=Development $(MANAGE) check_docs
+
+docs: ## Build the documentation's site into var/docs/site; a broken link fails
+	@scripts/build-docs
+	@echo "The documentation is in var/docs/site/index.html"
 
 fuzz: install-test ## Send both surfaces what schemathesis draws, for hours (EXAMPLES=1000)
 	GATEWAY_FUZZ_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n 2 tests/contracts/test_openapi_fuzzing.py
@@ -59,7 +64,7 @@ bench: install-test ## Measure against raw python-ldap and print the table (AGAI
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)
 
-screenshots: install-test ## Take the README's pictures of the demonstration
+screenshots: install-test ## Take the documentation's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots
 
 clients: install-test ## Generate the typed clients under clients/ from docs/openapi/api.json
@@ -77,6 +82,8 @@ lock: install-test ## Write the requirements*.txt anew from pyproject.toml
 		--python-version 3.11 --custom-compile-command "make lock" --group dev -c requirements.txt -o requirements-dev.txt
 	$(UV) pip compile -q --group node --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements-node.txt
+	$(UV) pip compile -q --group docs --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" -o requirements-docs.txt
 
 install:
 	@scripts/bootstrap run

@@ -34,7 +34,7 @@ def _digest_key(encryption_key: str) -> bytes:
 
 
 class ChangeRequest(models.Model):
-    """A change that somebody asked for and a person decides (contract section 7).
+    """A change that somebody asked for and a person decides (docs/api.md#change-requests).
 
     The requester is frozen: names and ids of the person and the key as they were. No foreign keys, so that a request
     outlives them. `input` holds the arguments, the query and the body, with their secrets, encrypted; it is emptied

@@ -1,4 +1,4 @@
-"""How a change request is answered (contract section 7)."""
+"""How a change request is answered (docs/api.md#change-requests)."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Which changes wait for a person (contract section 7): the risk of a change, why, and the levels that hold it.
+"""Which changes wait for a person (docs/api.md#supervision): the risk of a change, why, and the levels that hold it.
 
 The reasons are for people: the dry run warns of them, the approver reads them, and no decision rests on them.
 """

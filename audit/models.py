@@ -57,7 +57,7 @@ def seconds_of_a_write() -> float:
 
 
 class OperationRecord(models.Model):
-    """One operation: who did what to which object, when, and how it ended (contract section 8).
+    """One operation: who did what to which object, when, and how it ended (docs/api.md#operations-log).
 
     No foreign keys: a record outlives the persons, keys, directories and change requests it names.
     `raised_access` says in sentences what a change of the gateway's own tables lets somebody do that they could not do

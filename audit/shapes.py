@@ -1,4 +1,4 @@
-"""How a record of the operations log is answered (contract section 8)."""
+"""How a record of the operations log is answered (docs/api.md#log-records)."""
 
 from typing import Annotated
 

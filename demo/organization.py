@@ -202,7 +202,7 @@ class _Builder:
             self._set_control(entry, NORMAL | NOT_REQUIRED)
 
     def _add_temporary_staff(self) -> None:
-        """The unit of the README's last step: all enabled, the last one a protected administrator."""
+        """The unit of the last step of docs/getting-started.md: all enabled, the last one a protected administrator."""
         for number in range(TEMPORARY_COUNT):
             given, family, people = self._person(self.chance.choice(SITES))
             entry = self._user(TEMPORARY_STAFF, given, family, people, title="Temporary Assistant", company=COMPANY)

@@ -137,11 +137,12 @@ class Demonstration:
 
     def _start_gateway(self) -> None:
         self._console.say("Starting the worker and the web server …")
-        self._start("worker", worker_command(), lambda: True)
-        self._start("web", web_command(host=HOST, port=self._port), self._web_answers)
+        self._start("worker", worker_command(), lambda: True, has_own_output=True)
+        self._start("web", web_command(host=HOST, port=self._port), self._web_answers, has_own_output=True)
 
-    def _start(self, name: str, command: list[str], is_ready: Any) -> None:
-        self._supervisor.start(Service(name, command, self._environment, is_ready, PROJECT))
+    def _start(self, name: str, command: list[str], is_ready: Any, *, has_own_output: bool = False) -> None:
+        service = Service(name, command, self._environment, is_ready, PROJECT, has_own_output=has_own_output)
+        self._supervisor.start(service)
 
     def _web_answers(self) -> bool:
         try:

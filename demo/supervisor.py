@@ -1,4 +1,4 @@
-"""Runs several services under one roof: merged logs, restart after a crash, an orderly end; it knows none of them."""
+"""Runs several services under one roof: one log, restart after a crash, an orderly end; it knows none of them."""
 
 import contextlib
 import itertools
@@ -33,7 +33,11 @@ class ServiceError(RuntimeError):
 
 @dataclass
 class Service:
-    """What to run and how to tell that it is ready."""
+    """What to run and how to tell that it is ready.
+
+    One that logs much writes to the log itself (`has_own_output`): copying costs 40 to 135 µs a line. The lines of all
+    others get the service's name in front.
+    """
 
     name: str
     command: Sequence[str]
@@ -41,6 +45,7 @@ class Service:
     is_ready: Callable[[], bool]
     directory: Path
     patience: float = 30
+    has_own_output: bool = False
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0
     failures: int = 0
@@ -163,9 +168,12 @@ class Supervisor:
     def _launch(self, service: Service) -> None:
         service.restart_at = None
         service.started_at = time.monotonic()
+        output = sys.stdout.fileno() if service.has_own_output else subprocess.PIPE
         service.process = start_process(
-            service.command, environment=service.environment, directory=service.directory, output=subprocess.PIPE
+            service.command, environment=service.environment, directory=service.directory, output=output
         )
+        if service.has_own_output:
+            return
         service.reader = threading.Thread(target=self._copy_output, args=(service.name, service.process), daemon=True)
         service.reader.start()
 

@@ -1,4 +1,4 @@
-"""The errors of directory objects (contract section 3), and how those of the LDAP layer become them.
+"""The errors of directory objects (docs/api.md#errors-of-the-directory), and how those of the LDAP layer become them.
 
 Everything that is said to a caller about a failure of the directory is decided here.
 """

@@ -29,7 +29,7 @@ class Plan:
     """What a campaign is asked for. `pace` is the average time between two faults, `patience` the longest wait for
     what clients still have to hear after the last one; both in seconds.
 
-    Contract section 8: a killed process is there again `back_within` 10 s, and `settled_within` 60 s after the last
+    A killed process is there again `back_within` 10 s, and `settled_within` 60 s after the last
     fault every record is settled whose outcome can be known.
     """
 

@@ -5,6 +5,7 @@ import resource
 from gateway.wsgi import application as django  # sets Django up
 
 from directory.lookup.connection import load_schemas_soon  # isort: skip
+from gateway.monitoring.access_lines import access_lines  # isort: skip
 from gateway.server.front import Front  # isort: skip
 
 # A connection is a file descriptor, and many systems allow 1024 of them until more are asked for.
@@ -13,3 +14,4 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
 
 load_schemas_soon()
 application = Front(django)
+access_lines.start()

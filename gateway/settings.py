@@ -1,4 +1,4 @@
-"""Django settings. What a deployment may change comes from the environment and `gateway.toml` (see README)."""
+"""Django settings. What a deployment may change is read from the environment and from `gateway.toml`."""
 
 import os
 import sys
@@ -69,7 +69,8 @@ INSTALLED_APPS = [
     "approvals",
 ]
 
-# Outermost first. Rate limit and body size are decided before anything looks at a credential (contract section 1).
+# Outermost first. Rate limit and body size are decided before anything looks at a credential
+# (docs/api.md#order-of-checks).
 MIDDLEWARE = [
     "gateway.middleware.request_id.RequestIdMiddleware",
     "gateway.middleware.problems.ProblemMiddleware",
@@ -77,6 +78,7 @@ MIDDLEWARE = [
     "gateway.middleware.rate_limit.RateLimitMiddleware",
     "gateway.middleware.body_limit.BodyLimitMiddleware",
     "gateway.middleware.browser.BrowserSecurityMiddleware",
+    "gateway.middleware.programs.ProgramsMiddleware",
     "gateway.middleware.people.WhiteNoiseMiddleware",
     "gateway.middleware.people.SessionMiddleware",
     "gateway.middleware.people.CsrfViewMiddleware",

@@ -23,7 +23,7 @@ from keys.api_keys import secrets, usage
 from keys.api_keys.addresses import is_allowed
 from keys.models import AccessToken, Person
 from keys.people.standing import NotChecked, Standing, standing_of
-from keys.permissions import effective
+from keys.permissions import effective, kept
 from keys.permissions.effective import KeyFacts
 from keys.sign_in import second_factor
 from keys.sign_in.sessions import digest_of_session
@@ -38,7 +38,7 @@ def identify_machine(request: HttpRequest) -> Call:
 
     Raises Unauthorized or AmbiguousCredential. An X-Change-Reason that cannot be kept is left out.
     """
-    key, authorization = request.headers.get("X-API-Key"), request.headers.get("Authorization")
+    key, authorization = request.META.get("HTTP_X_API_KEY"), request.META.get("HTTP_AUTHORIZATION")
     if key is not None and authorization is not None:
         raise AmbiguousCredential
     if key is not None:
@@ -52,7 +52,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     secret = secrets.parse(value.strip(), secrets.Prefix.API_KEY)
     if secret is None:
         raise _refusal(request, "malformed API key")
-    key = effective.find_key_by_lookup_id(secret.lookup_id)
+    key = kept.find_key(secret.lookup_id)
     address = getattr(request, "client_address", "")
     if reason := _why_key_is_refused(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
@@ -62,11 +62,10 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
         standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
         lookup_id=secret.lookup_id,
     )
-    directory, refusal = effective.choose_link(key.links, request.headers.get("X-Client-Id"))
+    directory, refusal = effective.choose_link(key.links, request.META.get("HTTP_X_CLIENT_ID"))
     usage.note(key.id, last_used_at=key.last_used_at, address=address)
     return effective.make_key_call(
         key,
-        effective.permissions_of_key(key),
         surface=Surface.API,
         directory=directory,
         directory_refusal=refusal,
@@ -181,7 +180,7 @@ def _call_of_person(
     *,
     client_id: str | None = None,
 ) -> Call:
-    directory, refusal = effective.choose_directory(own, named=client_id or request.headers.get("X-Client-Id"))
+    directory, refusal = effective.choose_directory(own, named=client_id or request.META.get("HTTP_X_CLIENT_ID"))
     return Call(
         surface=surface,
         person=effective.reference_to(person),
@@ -212,7 +211,7 @@ def _require_csrf_token(request: HttpRequest) -> None:
 
 def _request_facts(request: HttpRequest) -> dict[str, Any]:
     try:
-        reason = read_reason(request.headers.get("X-Change-Reason"))
+        reason = read_reason(request.META.get("HTTP_X_CHANGE_REASON"))
     except InvalidRequest:  # refused when it is known that the caller may do this at all
         reason = None
     return {**_origin(request), "reason": reason}

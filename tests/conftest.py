@@ -240,6 +240,12 @@ def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[Li
     gateway.stop()
 
 
+@pytest.fixture
+def live_web(_web_server: LiveGateway) -> LiveGateway:
+    """The web server alone, in processes of its own, on the test database."""
+    return _web_server
+
+
 @pytest.fixture(scope="module")
 def live_gateway(_web_server: LiveGateway) -> Iterator[LiveGateway]:
     """Web server and worker in processes of their own, on the test database.

@@ -1,4 +1,4 @@
-"""What makes a tampered log show: the code of each record, and the seals that chain them (contract section 8).
+"""What makes a tampered log show: the code of each record, and the seals that chain them.
 
 Both are HMACs with a key that the database does not hold. A record gets its code when it is made, over all that never
 changes: so a record that somebody else inserts, or changes, is not authentic. A seal holds the records of a moment and

@@ -125,7 +125,7 @@ def _write(group: Entry, added: Sequence[Entry], removed: Sequence[Entry]) -> Mo
 
 
 def _change(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[AttributeChange, ...]:
-    """A membership is recorded as what was added and removed (contract section 8)."""
+    """A membership is recorded as what was added and removed (docs/api.md#log-records)."""
     if not added and not removed:
         return ()
     names = [tuple(member.dn for member in members) for members in (removed, added)]

@@ -1,4 +1,4 @@
-"""Proposals to make the inverse of a change that the operations log holds (contract section 8).
+"""Proposals to make the inverse of a change that the operations log holds (docs/api.md#reverting).
 
 Nothing is written in a way of its own: the inverse of a change is another change, proposed as if it had been asked
 for, with the permissions, protection, scopes and risk of that one. What is special is that it is made only while the

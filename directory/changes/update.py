@@ -48,7 +48,7 @@ from gateway.core.call import Call
 from gateway.core.errors import Forbidden, InvalidRequest
 from gateway.core.operation import Risk
 
-# What a bag may not do under the permission to update alone (contract section 2).
+# What a bag may not do under the permission to update alone (docs/api.md#effective-permissions).
 _PERMISSIONS_OF_ATTRIBUTE = {
     "useraccountcontrol": {"directory.enable_account", "directory.disable_account"},
     "lockouttime": {"directory.unlock_account"},

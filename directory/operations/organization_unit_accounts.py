@@ -1,4 +1,4 @@
-"""Enabling and disabling the accounts of an organizational unit: the plan, and the two runs (contract section 6).
+"""Enabling and disabling the accounts of an organizational unit: the plan, and the two runs (docs/api.md#account-runs).
 
 What a run means for an account is `directory.runs.assessment`'s; a Celery worker does it (`directory.tasks`).
 """

@@ -1,9 +1,9 @@
-"""Which objects are protected: whoever holds the domain, what it rests on, and the gateway's own accounts (contract
-section 2).
+"""Which objects are protected: whoever holds the domain, what it rests on, and the gateway's own accounts.
 
-Decided by what the directory computes (SIDs, nested membership, access control, flags, places), never by a name: names
-can be chosen. A group that the gateway's account may not read could be an administrative one, so it protects whatever
-is below it. Whether a caller may write a protected object is the pipeline's business.
+docs/api.md#protected-objects lists them. What the directory computes decides (SIDs, nested membership, access control,
+flags, places), never a name: names can be chosen. A group that the gateway's account may not read could be an
+administrative one, so it protects whatever is below it. Whether a caller may write a protected object is the
+pipeline's business.
 """
 
 from collections.abc import Collection, Iterable

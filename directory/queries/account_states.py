@@ -1,4 +1,4 @@
-"""The states of accounts (contract section 3) in one table: what the directory is asked, what decides, what is shown.
+"""The states of accounts in one table (docs/api.md#account-states): what is asked, what decides, what is shown.
 
 A filter cannot name computed attributes ([MS-ADTS] 3.1.1.3.1.3.1). Where one decides, the filter finds candidates, as
 few as it can, and `accept` decides. How a search is run is in `search`, what a password policy says in

@@ -1,4 +1,4 @@
-"""Accounts that services run under (contract section 3): how each type is found, and what its record says besides."""
+"""Accounts that services run under: how each type is found, and what its record says besides."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""The access control list of an object, with everything in it resolved to names (contract section 3)."""
+"""The access control list of an object, with everything in it resolved to names (docs/api.md#access-control)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The shapes of access control and delegations (contract section 3)."""
+"""The shapes of access control and delegations (docs/api.md#access-control)."""
 
 from typing import Annotated, Literal
 

@@ -149,7 +149,7 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
             delta.modifications.append(Modification("delete", attribute.name, removed + again))
         if added or again:
             delta.modifications.append(Modification("add", attribute.name, again + added))
-    if attribute.linked:  # a membership is recorded as what was added and removed (contract section 8)
+    if attribute.linked:  # a membership is recorded as what was added and removed (docs/api.md#log-records)
         before, after = removed, added
     shown = (shown_values(attribute, decode(attribute, values)) for values in (before, after))
     delta.changes.append(AttributeChange(attribute.name, *shown))

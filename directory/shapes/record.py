@@ -1,4 +1,4 @@
-"""The record of a directory object, one shape for every kind (contract section 3), made from an entry.
+"""The record of a directory object, one shape for every kind (docs/api.md#record), made from an entry.
 
 The hot path of every read: plain dictionaries, no model, one pass. What to ask the directory for is decided here too.
 Names are spelled as the schema spells them: so does the directory in its answers, whatever it was asked.

@@ -1,8 +1,8 @@
 """What a change of attributes does to an account's ability to sign in: it ends it, it restores it, or both.
 
 Disabling is one of several ways to cut somebody off. Whichever attribute says it, the change needs the permission to
-disable or to enable accounts, and is as destructive or as security-relevant (contract sections 2 and 7). Direction is
-judged by the values before and after, which guard the write. Pure: values in, effects out.
+disable or to enable accounts, and is as destructive or as security-relevant (docs/api.md#risk). Direction is judged by
+the values before and after, which guard the write. Pure: values in, effects out.
 
 How long the password lives is not judged here: that is what `directory.reset_password` is for, whose holder can shut
 an account with a new password too.

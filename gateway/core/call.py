@@ -31,7 +31,7 @@ class CredentialKind(StrEnum):
 
 
 class SupervisionLevel(StrEnum):
-    """Which changes wait for a person (contract section 7). The order is from strict to free."""
+    """Which changes wait for a person. The order is from strict to free."""
 
     ASK_EVERY_CHANGE = "ask_every_change"
     ASK_DESTRUCTIVE_SECURITY = "ask_destructive_security"

@@ -1,4 +1,4 @@
-"""Typed configuration: `gateway.toml` and environment variables, the same keys in both (contract section 10).
+"""Typed configuration: `gateway.toml` and environment variables, the same keys in both (docs/configuration.md).
 
 Each field is a key: `RequestLimits:MaxBodyBytes` is `[RequestLimits] MaxBodyBytes` in the file and
 `RequestLimits__MaxBodyBytes` in the environment, which wins. A bad value stops the start naming the key.
@@ -46,15 +46,15 @@ class Section(BaseModel):
 class WebSection(Section):
     Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
     SendSeconds: PositiveSeconds = Field(
-        60, description="A client that takes nothing of its answer for so long is disconnected."
+        60, description="Seconds after which a client that does not read its answer is disconnected."
     )
 
 
 class RequestLimitsSection(Section):
-    MaxBodyBytes: PositiveInt = Field(1_048_576, description="Largest request body of every route but the batches.")
-    MaxBatchBodyBytes: PositiveInt = Field(10_485_760, description="Largest request body of the twelve batch routes.")
+    MaxBodyBytes: PositiveInt = Field(1_048_576, description="Largest request body in bytes, except for batches.")
+    MaxBatchBodyBytes: PositiveInt = Field(10_485_760, description="Largest request body of a batch in bytes.")
     BodySeconds: PositiveSeconds = Field(
-        20, description="Time for a request body to arrive, and a second more for each 64 KiB of it that have."
+        20, description="Seconds for a request body to arrive, and one more for each 64 KiB that have arrived."
     )
 
 
@@ -68,63 +68,75 @@ class PathRateLimit(RateLimit):
 
 
 class RateLimitingSection(Section):
-    Enabled: bool = Field(True, description="Whether requests are limited at all.")
-    Global: RateLimit = Field(RateLimit(Requests=300, WindowSeconds=60), description="Every request.")
-    DirectorySearch: RateLimit = Field(RateLimit(Requests=60, WindowSeconds=60), description="Searches and look-ups.")
-    PasswordReset: RateLimit = Field(RateLimit(Requests=5, WindowSeconds=60), description="Password resets.")
+    Enabled: bool = Field(True, description="Whether requests are limited.")
+    Global: RateLimit = Field(
+        RateLimit(Requests=300, WindowSeconds=60), description="Every request, per client address."
+    )
+    DirectorySearch: RateLimit = Field(
+        RateLimit(Requests=60, WindowSeconds=60), description="Searches and look-ups, per client address."
+    )
+    PasswordReset: RateLimit = Field(
+        RateLimit(Requests=5, WindowSeconds=60), description="Password resets, per client address."
+    )
     PasswordChange: RateLimit = Field(
         RateLimit(Requests=3, WindowSeconds=300), description="Password changes, per target account."
     )
     Paths: tuple[PathRateLimit, ...] = Field(
-        (), description="Limits for single paths; the longest literal part wins and replaces the category's."
+        (),
+        description="Limits for single paths. The path with the longest literal part takes the place of the category: "
+        '`[{"Path": "/api/ad/users/*", "Requests": 10, "WindowSeconds": 60}]`.',
     )
 
 
 class ForwardedHeadersSection(Section):
     KnownProxies: tuple[Network, ...] = Field(
-        (), description="Addresses and CIDR blocks whose X-Forwarded-For is believed."
+        (), description="Addresses and CIDR blocks of reverse proxies whose `X-Forwarded-For` is believed."
     )
 
 
 class DirectorySection(Section):
-    ConnectSeconds: PositiveSeconds = Field(5, description="Time for connecting to a domain controller, TLS included.")
-    OperationSeconds: PositiveSeconds = Field(20, description="Time for one answer of a domain controller.")
+    ConnectSeconds: PositiveSeconds = Field(
+        5, description="Seconds for connecting to a domain controller, TLS included."
+    )
+    OperationSeconds: PositiveSeconds = Field(20, description="Seconds for one answer of a domain controller.")
     OwnerCheckGraceMinutes: Annotated[int, Field(ge=1, le=1440)] = Field(
         15,
-        description="How long the people of a directory that does not answer, and their keys, go on unchecked.",
+        description="For how many minutes (1–1440) people of a directory that does not answer, and their keys, go on.",
     )
     PoolSize: Annotated[int, Field(ge=2)] = Field(
-        8, description="LDAP connections per process and directory; at least 2, as a batch reads while it writes."
+        8, description="LDAP connections per process and directory; at least 2, because a batch reads while it writes."
     )
 
 
 class SearchesSection(Section):
-    MaxTerms: PositiveInt = Field(250, description="Comparisons that one filter may have.")
+    MaxTerms: PositiveInt = Field(250, description="Comparisons in one filter.")
     MaxComparisons: PositiveInt = Field(
         100,
-        description="Comparisons of one filter that no index spares: a name counts 6, a part of a substring 2, anr 10.",
+        description="Comparisons in one filter that use no index: a name counts 6, a part of a substring 2, `anr` 10.",
     )
     MaxInChainTerms: Annotated[int, Field(ge=0)] = Field(
-        3, description="Terms of one filter that follow a chain of links (LDAP_MATCHING_RULE_IN_CHAIN)."
+        3, description="Terms of one filter that follow a chain of links (`LDAP_MATCHING_RULE_IN_CHAIN`)."
     )
     ExpensiveSeconds: Annotated[int, Field(ge=1, le=120)] = Field(
-        1, description="Time limit that a domain controller is told for an expensive search, in whole seconds."
+        1,
+        description="Seconds that a domain controller may spend on an expensive search (1–120). Raise it for in-chain "
+        "filters on large domains.",
     )
     WaitSeconds: Annotated[float, Field(ge=0, le=20)] = Field(
-        5, description="How long a search waits for another one of the same credential before it is answered with 429."
+        5, description="Seconds that a search waits for another one of the same credential before it answers 429."
     )
 
 
 class RunsSection(Section):
     WaitSeconds: Annotated[float, Field(ge=0, le=300)] = Field(
-        30, description="How long a request waits for its run before it answers 202."
+        30, description="Seconds that a request waits for its run before it answers 202."
     )
 
 
 class ApprovalsSection(Section):
-    ExpireAfterHours: PositiveInt = Field(168, description="After how many hours an undecided change expires.")
+    ExpireAfterHours: PositiveInt = Field(168, description="Hours after which an undecided change expires.")
     ApplyWithinHours: PositiveInt = Field(
-        24, description="After how many hours an approved change that no worker could apply ends as failed."
+        24, description="Hours after which an approved change that no worker could apply ends as `failed`."
     )
     ProtectedNeedsTwo: bool = Field(False, description="Whether changes of protected objects need two approvers.")
     AccessNeedsTwo: bool = Field(
@@ -132,19 +144,21 @@ class ApprovalsSection(Section):
     )
     IssuerBarDays: Annotated[int, Field(ge=0, le=366)] = Field(
         30,
-        description="For how many days whoever issued or widened a key, and whose account the requester made or "
-        "changed, does not decide its changes; 0 lets them.",
+        description="Days for which these people may not decide the changes of a key: whoever issued or widened the "
+        "key, and people whose account the requester created or changed. 0 lets them.",
     )
     ConfirmSecondFactor: bool = Field(
-        False, description="Whether approving asks for the second factor again where the person has one."
+        False, description="Whether approving asks for the second factor again if the person has one."
     )
     NotifyByEmail: bool = Field(
-        True, description="Whether approvers and requesters who have an e-mail address are told by e-mail."
+        True,
+        description="Whether approvers and requesters with an e-mail address are notified by e-mail. Every subject "
+        "begins with `[Directory gateway]`.",
     )
     BaseUrl: str = Field(
         "",
         pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$",
-        description="Where people reach the console, for links in e-mails.",
+        description="Address at which people reach the console, for links in e-mails.",
     )
 
 
@@ -154,37 +168,37 @@ AttributeName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9-]*$")]
 class SupervisionSection(Section):
     SecurityAttributes: tuple[AttributeName, ...] = Field(
         (),
-        description="Directory attributes whose change counts as a security change besides those the gateway knows: a"
-        " site's own, or `mail` where people sign in by it.",
+        description="Directory attributes whose change counts as a security change, besides "
+        "[those the gateway knows](security-attributes.md): your own attributes, or `mail` if people sign in by it.",
     )
 
 
 class SignInSection(Section):
     RequireSecondFactor: bool = Field(
-        False, description="Whether a person without a second factor can do nothing but set one up."
+        False, description="Whether a person without a second factor can do nothing except set one up."
     )
 
 
 class TokensSection(Section):
-    AccessTokenMinutes: PositiveInt = Field(15, description="Life of a platform access token.")
+    AccessTokenMinutes: PositiveInt = Field(15, description="Life of an access token in minutes.")
 
 
 class OperationsLogSection(Section):
-    HeadFile: str = Field("", description="File that the head of the log's chain is written to; none when empty.")
-    HeadToSyslog: bool = Field(False, description="Whether the head of the log's chain is given to syslog.")
-    HeadMinutes: PositiveInt = Field(60, description="How often the head is written.")
+    HeadFile: str = Field("", description="File to which the head of the log's chain is exported.")
+    HeadToSyslog: bool = Field(False, description="Whether the head of the log's chain is exported to syslog.")
+    HeadMinutes: PositiveInt = Field(60, description="Minutes between two exports of the head.")
 
 
 class WebhooksSection(Section):
     AllowedNetworks: tuple[Network, ...] = Field(
-        (), description="Addresses and CIDR blocks, private ones too, that webhooks may be sent to besides public ones."
+        (), description="Private addresses and CIDR blocks to which webhooks may be sent, besides public ones."
     )
     AllowPlainHttp: bool = Field(False, description="Whether webhooks may be sent without TLS.")
 
 
 class MetricsSection(Section):
     AllowedAddresses: tuple[Network, ...] = Field(
-        ("127.0.0.0/8", "::1/128"), description="Who may read /metrics and the details of /health/ready."
+        ("127.0.0.0/8", "::1/128"), description="Who may read `/metrics` and the details of `/health/ready`."
     )
 
 

@@ -22,7 +22,7 @@ class Effect(StrEnum):
 
 
 class Risk(StrEnum):
-    """How dangerous a change is. Of several, security wins, then destructive (contract section 7)."""
+    """How dangerous a change is. Of several, security wins, then destructive."""
 
     ORDINARY = "ordinary"
     DESTRUCTIVE = "destructive"

@@ -37,17 +37,23 @@ class PreparedQuery:
         sql, count, converters = self._compiled
         if len(parameters) != count:
             raise ValueError(f"the query takes {count} parameters")
-        database = connections[DEFAULT_DB_ALIAS]  # `connection` would look for it with each word said to it
-        database.ensure_connection()
-        adapted = [_adapted(value) for value in parameters]
-        with database.wrap_database_errors:  # the driver's own cursor: Django's wrappers cost more than the query
-            fetched = database.connection.execute(sql, adapted).fetchall()
-        rows = [list(row) for row in fetched]
+        rows = [list(row) for row in fetch(sql, [_adapted(value) for value in parameters])]
         for row in rows:
             for at, found, column in converters:
                 for convert in found:
-                    row[at] = convert(row[at], column, database)
+                    row[at] = convert(row[at], column, connections[DEFAULT_DB_ALIAS])
         return rows
+
+
+def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query as the driver gives them. It goes past Django's log of queries."""
+    database = connections[DEFAULT_DB_ALIAS]  # `connection` would look for it with each word said to it
+    database.ensure_connection()
+    with database.wrap_database_errors:  # the driver's own cursor: Django's wrappers cost more than the query
+        # Without parameters psycopg takes a % as it stands.
+        cursor = database.connection.execute(sql, parameters) if parameters else database.connection.execute(sql)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def execute_each(sql: str, rows: Iterable[Sequence[Any]]) -> int:

@@ -15,6 +15,8 @@ CONTENT_SECURITY_POLICY = (
 DOCUMENTATION_POLICY = CONTENT_SECURITY_POLICY.replace(
     "script-src 'self'", "script-src 'self' 'unsafe-inline'"
 ).replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
+MOST_HOSTS = 256
+"""So many Host headers are remembered as good. Where every name below a domain is ours there is no end of them."""
 DOCUMENTATION_PATHS = ("/api/docs", "/rest/docs")
 
 
@@ -23,11 +25,12 @@ class BrowserSecurityMiddleware:
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
+        self._own_hosts: set[str] = set()
         self.hsts = f"max-age={settings.SECURE_HSTS_SECONDS}" if settings.SECURE_HSTS_SECONDS else None
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not request.path.startswith("/health"):  # load balancers ask by address
-            request.get_host()  # raises DisallowedHost, which Django answers with 400; nothing else would ask for it
+            self._require_own_host(request)
         response = self.get_response(request)
         documentation = settings.DEVELOPMENT and request.path in DOCUMENTATION_PATHS
         response["Content-Security-Policy"] = DOCUMENTATION_POLICY if documentation else CONTENT_SECURITY_POLICY
@@ -40,3 +43,14 @@ class BrowserSecurityMiddleware:
         if self.hsts and request.is_secure():
             response["Strict-Transport-Security"] = self.hsts
         return response
+
+    def _require_own_host(self, request: HttpRequest) -> None:
+        """Raise DisallowedHost, which Django answers with 400, for another host than one of ours.
+
+        Nothing else would ask for it. What was found good stays so.
+        """
+        host = request.META.get("HTTP_HOST")
+        if host not in self._own_hosts:
+            request.get_host()
+            if host is not None and len(self._own_hosts) < MOST_HOSTS:
+                self._own_hosts.add(host)

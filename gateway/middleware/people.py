@@ -12,9 +12,8 @@ from django.http import HttpRequest
 from django.middleware import csrf
 from whitenoise import middleware as whitenoise
 
+from gateway.surfaces.routes import is_for_programs
 from keys.sign_in.sessions import note_seen
-
-FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/health/", "/metrics/")
 
 
 class _ForPeople:
@@ -24,7 +23,7 @@ class _ForPeople:
 
     def __call__(self, request: HttpRequest) -> Any:
         # The documentation pages of /api are pages, but plain ones: they need neither session nor messages.
-        if f"{request.path}/".startswith(FOR_PROGRAMS):
+        if is_for_programs(request.path):
             return self.get_response(request)
         return super().__call__(request)  # type: ignore[misc]
 

@@ -4,16 +4,14 @@ The counting is in `gateway.core.rate_limits`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import cast
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
-from django.urls import Resolver404, resolve
 
 from gateway.core.errors import RateLimited, ServiceUnavailable
-from gateway.core.operation import Operation, RateCategory
+from gateway.core.operation import RateCategory
 from gateway.core.rate_limits import (
     CountersUnavailable,
     Policy,
@@ -25,32 +23,11 @@ from gateway.core.rate_limits import (
 )
 from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
+from gateway.surfaces.routes import route_of
 
 EXEMPT_PATHS = ("/health", "/health/ready")
 PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
 """Without counters these are refused: passwords must not be guessed while Redis is away."""
-
-_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_ANY_GUID = "00000000-0000-0000-0000-000000000000"
-
-
-@lru_cache(maxsize=4096)
-def _operations_at(path: str) -> Mapping[str, Operation]:
-    """The operations of a path, by method; none for what is no operation."""
-    try:
-        view = resolve(path).func
-    except Resolver404:
-        return {}
-    return cast(Mapping[str, Operation], getattr(view, "operations", {}))
-
-
-def operation_of(request: HttpRequest) -> Operation | None:
-    """The operation that the request asks for, found without running the view.
-
-    No route distinguishes one identifier from another, so all of them share one entry of the cache.
-    """
-    method = "GET" if request.method == "HEAD" else request.method
-    return _operations_at(_GUID.sub(_ANY_GUID, request.path_info)).get(method or "")
 
 
 class PathLimits:
@@ -86,7 +63,8 @@ class RateLimitMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not self.enabled or request.path in EXEMPT_PATHS:
             return self.get_response(request)
-        operation = operation_of(request)
+        route = route_of(request)
+        operation = route.operation(request.method) if route else None
         category = operation.rate if operation else RateCategory.GLOBAL
         override = self.paths.find(request.path)
         if override and category is not RateCategory.GLOBAL:
@@ -121,13 +99,18 @@ class RateLimitMiddleware:
 
     def _describe(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
         """The two headers of draft-ietf-httpapi-ratelimit-headers-10. Without counters, only the policies are known."""
-        own = limits.override or self.categories.get(category)
-        policies = [self.globally, own] if own else [self.globally]
-        response["RateLimit-Policy"] = ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in policies)
+        response["RateLimit-Policy"] = _policies(self.globally, limits.override or self.categories.get(category))
         if limits.usages:
             response["RateLimit"] = ", ".join(
                 f'"{usage.policy.name}";r={usage.remaining};t={usage.rest}' for usage in _scarcest(limits.usages)
             )
+
+
+@lru_cache(maxsize=256)
+def _policies(globally: Policy, own: Policy | None) -> str:
+    """The value of RateLimit-Policy."""
+    policies = [globally, own] if own else [globally]
+    return ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in policies)
 
 
 def _scarcest(usages: Iterable[Usage]) -> Iterable[Usage]:

@@ -6,15 +6,15 @@ from time import perf_counter
 from typing import Final
 from uuid import uuid4
 
-import structlog
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from gateway.monitoring import metrics
+from gateway.monitoring.access_lines import access_lines
+from gateway.monitoring.logs import request_id
+from gateway.surfaces.routes import measured_as
 
 ARRIVED_AT: Final = "gateway.arrived_at"
 """The variable of the environment with the `perf_counter` at which the headers had arrived, where it is known."""
-
-logger = structlog.get_logger("gateway.access")
 
 _ACCEPTED = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
@@ -28,24 +28,22 @@ class RequestIdMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         started = request.META.get(ARRIVED_AT) or perf_counter()
         given = request.META.get("HTTP_X_REQUEST_ID", "")
-        request_id = given if _ACCEPTED.fullmatch(given) else str(uuid4())
-        request.request_id = request_id  # type: ignore[attr-defined]
-        structlog.contextvars.clear_contextvars()  # threads are reused; nothing of the last request may stay
-        structlog.contextvars.bind_contextvars(request_id=request_id)
+        id = given if _ACCEPTED.fullmatch(given) else str(uuid4())
+        request.request_id = id  # type: ignore[attr-defined]
+        request_id.set(id)  # threads are reused: it takes the place of the last request's
         response = self.get_response(request)
-        response["X-Request-Id"] = request_id
+        response["X-Request-Id"] = id
         if isinstance(response, HttpResponse) and response.status_code not in (204, 304):
             response.headers.setdefault("Content-Length", str(len(response.content)))  # else it would go out chunked
         seconds = perf_counter() - started
-        metrics.count_request(request, response, seconds)
-        log = logger.debug if request.path == "/health" else logger.info
-        log(
-            "request",
-            method=request.method,
-            path=request.path,
-            status=response.status_code,
-            ms=round(seconds * 1000, 1),
-            client=getattr(request, "client_address", request.META.get("REMOTE_ADDR")),
-            credential=getattr(request, "credential_id", None),
-        )
+        metrics.count_request(measured_as(request), request.method, response.status_code, seconds)
+        line = {
+            "method": request.method,
+            "path": request.path,
+            "status": response.status_code,
+            "ms": round(seconds * 1000, 1),
+            "client": getattr(request, "client_address", request.META.get("REMOTE_ADDR")),
+            "request_id": id,
+        }
+        access_lines.add(line, is_unimportant=request.path == "/health")
         return response

@@ -3,8 +3,11 @@
 import json
 import logging.config
 import re
-from collections.abc import MutableMapping
-from typing import Any
+import threading
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Final
 
 import structlog
 
@@ -18,6 +21,37 @@ _SECRET_VALUE = re.compile(r"\b(dg[a-z]_[0-9A-Za-z]{12}_)[0-9A-Za-z]{38}")
 _PLAIN = re.compile(r"[!-~]+")
 
 Event = MutableMapping[str, Any]
+
+request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
+"""The id of the request that is being served, which every line says."""
+
+
+class LineHandler(logging.StreamHandler[Any]):
+    """Writes each line at once, but those of `held_back` together at its end."""
+
+    _held = threading.local()
+
+    def flush(self) -> None:
+        if not getattr(self._held, "is_on", False):
+            super().flush()
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Write the lines of this thread together at the end."""
+    LineHandler._held.is_on = True
+    try:
+        yield
+    finally:
+        LineHandler._held.is_on = False
+        for handler in logging.getLogger().handlers:
+            handler.flush()
+
+
+def _add_request_id(_logger: Any, _method: str, event: Event) -> Event:
+    if (current := request_id.get()) is not None:
+        event.setdefault("request_id", current)
+    return event
 
 
 def _hide_secrets(_logger: Any, _method: str, event: Event) -> Event:
@@ -67,10 +101,10 @@ def configure(options: dict[str, str]) -> None:
     if options["format"] not in ("text", "json"):
         raise BadConfiguration("GATEWAY_LOG_FORMAT: must be text or json")
     shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
+        _add_request_id,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.MaybeTimeStamper(fmt="iso", utc=True),
         structlog.stdlib.PositionalArgumentsFormatter(),
     ]
     structlog.configure(
@@ -102,7 +136,11 @@ def configure(options: dict[str, str]) -> None:
             "filters": {"traceback": {"()": lambda: _has_traceback}},
             "formatters": {"line": formatter},
             "handlers": {
-                "stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "line"}
+                "stdout": {
+                    "class": "gateway.monitoring.logs.LineHandler",
+                    "stream": "ext://sys.stdout",
+                    "formatter": "line",
+                }
             },
             "root": {"handlers": ["stdout"], "level": options["level"]},
             "loggers": {

@@ -1,4 +1,4 @@
-"""What a batch is sent as, made from the operation that it is a batch of."""
+"""What a batch is sent as, made from the operation that it is a batch of (docs/api.md#batches)."""
 
 import json
 import re

@@ -3,13 +3,12 @@
 Nothing here knows an operation by name. What a batch does is in `gateway.pipeline.batches`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import URLPattern, path
-from rest_framework.request import Request
 from typing_extensions import NotRequired, TypedDict
 
 from audit.redact import ChangeJson
@@ -26,7 +25,8 @@ from gateway.surfaces.idempotency import answer_once, key_of
 from gateway.surfaces.openapi.operations import OperationSchema
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_document, read_query, refuse_headers
-from gateway.surfaces.viewsets import OperationViewSet, authentication_of, render, rendered
+from gateway.surfaces.views import Handler
+from gateway.surfaces.viewsets import OperationViewSet, render, rendered, viewset_of
 
 
 class BatchResult(TypedDict):
@@ -116,31 +116,21 @@ def batch_urls(surface: Surface) -> list[URLPattern]:
 
 
 def _viewset(operation: Operation, surface: Surface) -> type[OperationViewSet]:
-    return type(
-        "BatchViewSet",
-        (OperationViewSet,),
-        {
-            "declared": {"run": operation},
-            "surface": surface,
-            "schema": BatchSchema(),
-            "authentication_classes": [authentication_of(surface)],
-            "run": _handler(operation),
-        },
-    )
+    return viewset_of("BatchViewSet", surface, {"run": operation}, {"run": _handler(operation)}, schema=BatchSchema())
 
 
 _NOTHING_READ = pipeline.Inputs(arguments={}, query=dict, document=dict)
 
 
-def _handler(operation: Operation) -> Callable[..., HttpResponse]:
-    def handle(_: OperationViewSet, request: Request) -> HttpResponse:
-        raw = request._request
-        call: Any = request.auth
+def _handler(operation: Operation) -> Handler:
+    def handle(request: HttpRequest, call: Call) -> HttpResponseBase:
         pipeline.require_admission(operation, call, _NOTHING_READ)
-        key = key_of(raw)
+        key = key_of(request)
         if key is None:
-            return _answer(operation, call, raw)
-        return answer_once(raw, call, key, lambda call: rendered(raw, lambda: _answer(operation, call, raw)))
+            return _answer(operation, call, request)
+        return answer_once(
+            request, call, key, lambda call: rendered(request, lambda: _answer(operation, call, request))
+        )
 
     return handle
 

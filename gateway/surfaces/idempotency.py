@@ -1,4 +1,4 @@
-"""Idempotency keys: the same request under the same key gets the first answer again (contract section 1).
+"""Idempotency keys: the same request under the same key gets the first answer again (docs/api.md#idempotency).
 
 The claim is a row with a unique constraint, so that of any number of parallel requests, in any number of processes,
 exactly one is carried out.
@@ -43,7 +43,7 @@ class InProgress(GatewayError):
 
 def key_of(request: HttpRequest) -> str | None:
     """The request's Idempotency-Key, None without one; raises InvalidRequest when it is not 1–255 printable ASCII."""
-    key: str | None = request.headers.get("Idempotency-Key")
+    key: str | None = request.META.get("HTTP_IDEMPOTENCY_KEY")
     if key is None or request.method not in ("POST", "PATCH", "DELETE"):
         return None
     if not re.fullmatch(r"[\x20-\x7e]{1,255}", key):

@@ -1,8 +1,8 @@
-"""Reading a request strictly: one way to understand it, or a refusal that says why (contract section 1)."""
+"""Reading a request strictly: one way to understand it, or a refusal that says why (docs/api.md#strict-requests)."""
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -71,7 +71,7 @@ def refuse_headers(request: HttpRequest) -> None:
     Raises UnsupportedMediaType or InvalidRequest.
     """
     refuse_encoding(request)
-    read_reason(request.headers.get("X-Change-Reason"))
+    read_reason(request.META.get("HTTP_X_CHANGE_REASON"))
 
 
 def refuse_encoding(request: HttpRequest) -> None:
@@ -173,7 +173,7 @@ def read_versions(header: str | None, *, strong: bool = False) -> frozenset[str]
     return frozenset(version for weak, version in found if version != "*" and not (strong and weak))
 
 
-def wants_async(headers: Mapping[str, str]) -> bool:
-    """Whether `Prefer: respond-async` (RFC 7240) is among the preferences."""
-    preferences = headers.get("Prefer", "").lower().split(",")
+def wants_async(prefer: str | None) -> bool:
+    """Whether `respond-async` is among the preferences of a Prefer header (RFC 7240)."""
+    preferences = prefer.lower().split(",") if prefer else ()
     return any(item.partition(";")[0].strip() == "respond-async" for item in preferences)

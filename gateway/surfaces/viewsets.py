@@ -1,6 +1,7 @@
 """ViewSets made from the registry, one per resource and surface, and the router that gives them their paths.
 
-Nothing here knows an operation by name: request in, pipeline, response out.
+They declare what is where, for REST framework's router and for OpenAPI; what answers a request is a plain view with the
+handlers of its methods (`views`). Nothing here knows an operation by name: request in, pipeline, response out.
 """
 
 import re
@@ -11,7 +12,6 @@ from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import include, path
-from rest_framework.authentication import BaseAuthentication
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.routers import SimpleRouter
@@ -35,29 +35,8 @@ from gateway.surfaces.reading import (
     refuse_members,
     wants_async,
 )
-from gateway.surfaces.streams import require_no_page, stream_response, wanted_format
-from keys.authentication import identify_machine, identify_session
-
-
-class MachineAuthentication(BaseAuthentication):
-    """X-API-Key or a platform token."""
-
-    def authenticate(self, request: Request) -> tuple[Any, Call]:
-        call = identify_machine(request._request)
-        return call.person, call
-
-
-class SessionAuthentication(BaseAuthentication):
-    """The console's session cookie, with its CSRF token."""
-
-    def authenticate(self, request: Request) -> tuple[Any, Call]:
-        call = identify_session(request._request)
-        return call.person, call
-
-
-def authentication_of(surface: Surface) -> type[BaseAuthentication]:
-    """Whom a surface serves."""
-    return SessionAuthentication if surface is Surface.REST else MachineAuthentication
+from gateway.surfaces.streams import record_shape, require_no_page, stream_response, wanted_format
+from gateway.surfaces.views import METHODS, Handler, view_of
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -74,29 +53,41 @@ class OperationViewSet(ViewSet):
     """The operations of one resource on one surface. `declared` maps an action's name to its operation."""
 
     declared: ClassVar[dict[str, Operation]] = {}
+    handlers: ClassVar[dict[str, Handler]] = {}
     surface: ClassVar[Surface]
     place: ClassVar[str]
-    http_method_names = ["get", "head", "post", "patch", "delete"]  # OPTIONS describes nothing here; OpenAPI does
+    http_method_names = [method.lower() for method in METHODS]
     schema = OperationSchema()
-
-    def initial(self, request: Request, *_: Any, **__: Any) -> None:
-        """Find out who calls. What else REST framework does here, versions, negotiation, throttles, is not used."""
-        self.perform_authentication(request)
-
-    def dispatch(self, request: HttpRequest, *arguments: Any, **named: Any) -> HttpResponseBase:
-        """Answer, and let go of the answer: view and request refer to each other, and would keep a page of a thousand
-        objects until the collector comes by.
-        """
-        response: HttpResponseBase = super().dispatch(request, *arguments, **named)
-        del self.response
-        return response
 
     @classmethod
     def as_view(cls, actions: Any = None, **initkwargs: Any) -> Any:
-        view: Any = super().as_view(actions=actions, **initkwargs)
+        """The view of a path. REST framework's own is what it and OpenAPI read about it."""
+        by_method = {method.upper(): name for method, name in (actions or {}).items()}
+        view: Any = view_of(cls.surface, {method: cls.handlers[name] for method, name in by_method.items()})
+        declaration: Any = super().as_view(actions=actions, **initkwargs)
+        for name in ("cls", "initkwargs", "actions"):
+            setattr(view, name, getattr(declaration, name))
         # What the rate limit needs to know before the view runs.
-        view.operations = {method.upper(): cls.declared[name] for method, name in (actions or {}).items()}
+        view.operations = {method: cls.declared[name] for method, name in by_method.items()}
         return view
+
+
+def viewset_of(
+    name: str, surface: Surface, declared: dict[str, Operation], handlers: dict[str, Handler], **attributes: Any
+) -> type[OperationViewSet]:
+    """A ViewSet of operations. Its actions are there to be described: what answers them are the handlers."""
+    actions = {action: _described_by(declared[action]) for action in handlers}
+    shown = {"declared": declared, "handlers": handlers, "surface": surface, **actions, **attributes}
+    return type(name, (OperationViewSet,), shown)
+
+
+def _described_by(operation: Operation) -> Callable[[OperationViewSet, Request], None]:
+    def action(_viewset: OperationViewSet, _request: Request) -> None:
+        raise NotImplementedError
+
+    action.__name__ = _action_of(operation)
+    action.__doc__ = operation.function.__doc__
+    return action
 
 
 def _action_of(operation: Operation) -> str:
@@ -104,43 +95,51 @@ def _action_of(operation: Operation) -> str:
     return "run_" + operation.action.replace("-", "_")
 
 
-def _handler(operation: Operation) -> Callable[..., HttpResponseBase]:
-    def handle(_: OperationViewSet, request: Request, **arguments: str) -> HttpResponseBase:
-        raw = request._request
-        identified: Any = request.auth  # MachineAuthentication and SessionAuthentication put the call here
-        call: Call = replace(
-            identified,
-            if_match=read_versions(raw.headers.get("If-Match"), strong=True),
-            if_none_match=read_versions(raw.headers.get("If-None-Match")) if operation.effect is Effect.READ else None,
-            respond_async=wants_async(raw.headers),
-            stream_as=(stream_as := wanted_format(operation, raw.headers.get("Accept"))),
-            takes_octets=stream_as is not StreamFormat.CSV,
-        )
+def _handler(operation: Operation) -> Handler:
+    is_read = operation.effect is Effect.READ
+    is_list = record_shape(operation.output) is not None
+
+    def handle(request: HttpRequest, call: Call, **arguments: str) -> HttpResponseBase:
+        headers = request.META
+        if_match = read_versions(headers.get("HTTP_IF_MATCH"), strong=True)
+        if_none_match = read_versions(headers.get("HTTP_IF_NONE_MATCH")) if is_read else None
+        respond_async = wants_async(headers.get("HTTP_PREFER"))
+        stream_as = wanted_format(operation, headers.get("HTTP_ACCEPT")) if is_list else None
+        if is_list or if_match is not None or if_none_match is not None or respond_async:
+            call = replace(
+                call,
+                if_match=if_match,
+                if_none_match=if_none_match,
+                respond_async=respond_async,
+                stream_as=stream_as,
+                takes_octets=is_list and stream_as is not StreamFormat.CSV,
+            )
 
         def query() -> Mapping[str, str]:
-            refuse_headers(raw)
+            refuse_headers(request)
             if operation.body is None and operation.method != "GET":
-                refuse_members(raw)
-            given = read_query(raw, lists=list_parameters(operation.query or NoQuery))
+                refuse_members(request)
+            given = read_query(request, lists=lists)
             return given if call.stream_as is None else require_no_page(given)
 
-        inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: read_document(raw))
+        inputs = pipeline.Inputs(arguments=arguments, query=query, document=lambda: read_document(request))
 
         def run(call: Call) -> pipeline.Answer:
             return pipeline.run(operation, call, inputs)
 
-        if "Idempotency-Key" in raw.headers:  # permission is looked at before the key
+        if "HTTP_IDEMPOTENCY_KEY" in headers:  # permission is looked at before the key
             pipeline.require_admission(operation, call, inputs)
-        key = key_of(raw)
+        key = key_of(request)
         if key is None:
             answer = run(call)
             if isinstance(answer.body, RecordStream):
-                return stream_response(operation, raw, answer.body)
-            return render(operation, raw, answer)
-        return answer_once(raw, call, key, lambda call: rendered(raw, lambda: render(operation, raw, run(call))))
+                return stream_response(operation, request, answer.body)
+            return render(operation, request, answer)
+        return answer_once(
+            request, call, key, lambda call: rendered(request, lambda: render(operation, request, run(call)))
+        )
 
-    handle.__name__ = _action_of(operation)
-    handle.__doc__ = operation.function.__doc__
+    lists = list_parameters(operation.query or NoQuery)
     return handle
 
 
@@ -158,7 +157,7 @@ def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) 
     body = answer.body
     if isinstance(body, dict) and "version" in body:
         headers["ETag"] = f'"{body["version"]}"'
-        wanted = read_versions(request.headers.get("If-None-Match"))
+        wanted = read_versions(request.META.get("HTTP_IF_NONE_MATCH"))
         if operation.effect is Effect.READ and wanted and (body["version"] in wanted or "*" in wanted):
             return _empty(304, headers)
     if answer.status == 201 and isinstance(body, dict) and "id" in body:
@@ -181,16 +180,12 @@ def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[
         if only is None or only.match(operation.path):
             by_resource.setdefault(operation.resource, {})[_action_of(operation)] = operation
     return {
-        resource: type(
+        resource: viewset_of(
             "".join(part.capitalize() for part in resource.split("-")) + "ViewSet",
-            (OperationViewSet,),
-            {
-                "declared": declared,
-                "surface": surface,
-                "place": _place_of(declared.values()),
-                "authentication_classes": [authentication_of(surface)],
-                **{action: _handler(operation) for action, operation in declared.items()},
-            },
+            surface,
+            declared,
+            {action: _handler(operation) for action, operation in declared.items()},
+            place=_place_of(declared.values()),
         )
         for resource, declared in by_resource.items()
     }

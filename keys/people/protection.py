@@ -1,7 +1,7 @@
 """People who may do more in the gateway than a caller: whoever takes their account in the directory takes their rights.
 
-So their accounts are protected against that caller, like those of the domain's administrators (contract section 2).
-What the directory itself protects is decided in `directory.protection.rules`.
+So their accounts are protected against that caller, like those of the domain's administrators
+(docs/api.md#protected-objects). What the directory itself protects is decided in `directory.protection.rules`.
 """
 
 from collections.abc import Collection

@@ -31,8 +31,8 @@ GRANTABLE: frozenset[str] = frozenset(
     {f"directory.{codename}" for codename in _ON_DIRECTORY}
     | {"audit.read_log", "audit.revert_change", "approvals.decide_change"}
 )
-"""What the gateway's operations ask for (contract section 2). Django's own add/change/delete of tables is not among
-them: managing roles, keys and people is a person's, never an integration's."""
+"""What the gateway's operations ask for. Django's own add/change/delete of tables is not among them: managing
+roles, keys and people is a person's, never an integration's."""
 
 APPS = ("approvals", "audit", "directory", "keys")
 """The apps whose permissions mean something to the gateway's operations."""

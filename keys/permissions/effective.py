@@ -1,6 +1,6 @@
-"""Effective permissions: what a credential may do now. Everything is read anew for each call, nothing is kept.
+"""Effective permissions: what a credential may do now. Everything here is read anew.
 
-How a request presents a credential is `authentication`'s matter.
+How a request presents a credential is `authentication`'s matter, and what may be kept of a key `kept`'s.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,61 +34,43 @@ class LinkFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFacts:
-    """What one query tells about a key: itself, its owner, its role and its links."""
+    """What the database tells about a key: itself, its owner, its role and its links, and what follows from them.
+
+    What depends on the time is left to whoever asks. `permissions` are the role's that the owner holds too. The stamps
+    `last_used_at` and `owner_checked_at` may be older than those in the database.
+    """
 
     id: UUID
-    name: str
     digest: str
     previous_lookup_id: str | None
     previous_digest: str
     previous_valid_until: datetime | None
     expires_at: datetime | None
     revoked_at: datetime | None
-    allowed_addresses: list[str]
-    supervision_level: str
+    allowed_addresses: tuple[str, ...]
+    supervision: SupervisionLevel
     last_used_at: datetime | None
     owner: PersonRef
     owner_is_active: bool
-    owner_is_superuser: bool
     owner_connection_id: UUID | None
     owner_checked_at: datetime
-    role_id: UUID
-    role_scopes: list[dict[str, str]]
+    permissions: frozenset[str]
+    scopes: tuple[UUID, ...]
     links: tuple[LinkFacts, ...]
+    credential: CredentialRef
 
     @property
     def is_expired(self) -> bool:
         return self.expires_at is not None and self.expires_at <= timezone.now()
 
 
-_KEY_COLUMNS = (
-    "id",
-    "name",
-    "digest",
-    "previous_lookup_id",
-    "previous_digest",
-    "previous_valid_until",
-    "expires_at",
-    "revoked_at",
-    "allowed_addresses",
-    "supervision_level",
-    "last_used_at",
-)
-_JOINED_COLUMNS = (
-    "owner_id",
-    "owner__username",
-    "owner__display_name",
-    "owner__is_active",
-    "owner__is_superuser",
-    "owner__connection_id",
-    "owner__directory_checked_at",
-    "role_id",
-    "role__scopes",
-    "links__client_id",
-    "links__connection_id",
-    "links__connection__name",
-    "links__connection__enabled",
-    "links__connection__protection_changes",
+_COLUMNS = (
+    *("id", "name", "digest", "previous_lookup_id", "previous_digest", "previous_valid_until"),
+    *("expires_at", "revoked_at", "allowed_addresses", "supervision_level", "last_used_at"),
+    *("owner_id", "owner__username", "owner__display_name", "owner__is_active", "owner__is_superuser"),
+    *("owner__connection_id", "owner__directory_checked_at", "role_id", "role__scopes"),
+    *("links__client_id", "links__connection_id", "links__connection__name"),
+    *("links__connection__enabled", "links__connection__protection_changes"),
 )
 
 
@@ -97,14 +79,14 @@ _NOBODY = 0
 
 
 def _key_rows() -> QuerySet[ApiKey, tuple[Any, ...]]:
-    return ApiKey.objects.order_by().values_list(*_KEY_COLUMNS, *_JOINED_COLUMNS)
+    return ApiKey.objects.order_by().values_list(*_COLUMNS)
 
 
 _by_lookup_id = PreparedQuery(lambda: _key_rows().filter(Q(lookup_id="") | Q(previous_lookup_id="")))
 
 
 def find_key_by_lookup_id(lookup_id: str) -> KeyFacts | None:
-    """The key whose present or previous value has this look-up id, with all that decides about it, in one query."""
+    """The key whose present or previous value has this look-up id, with all that decides about it, in two queries."""
     return _facts_of(_by_lookup_id.rows(lookup_id, lookup_id))
 
 
@@ -112,32 +94,41 @@ def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
     """One key from the rows of its links."""
     if not rows:
         return None
-    own = len(_KEY_COLUMNS)
-    row = rows[0]
-    owner_id, username, display_name, is_active, is_superuser, home, checked_at, role_id, scopes = row[own : own + 9]
+    key = dict(zip(_COLUMNS, rows[0], strict=True))
+    owner_id, is_active, is_superuser = key["owner_id"], key["owner__is_active"], key["owner__is_superuser"]
     return KeyFacts(
-        **dict(zip(_KEY_COLUMNS, row, strict=False)),
-        owner=PersonRef(id=owner_id, username=username, display_name=display_name or username),
+        id=key["id"],
+        digest=key["digest"],
+        previous_lookup_id=key["previous_lookup_id"],
+        previous_digest=key["previous_digest"],
+        previous_valid_until=key["previous_valid_until"],
+        expires_at=key["expires_at"],
+        revoked_at=key["revoked_at"],
+        allowed_addresses=tuple(key["allowed_addresses"]),
+        supervision=SupervisionLevel(key["supervision_level"]),
+        last_used_at=key["last_used_at"],
+        owner=PersonRef(
+            id=owner_id,
+            username=key["owner__username"],
+            display_name=key["owner__display_name"] or key["owner__username"],
+        ),
         owner_is_active=is_active,
-        owner_is_superuser=is_superuser,
-        owner_connection_id=home,
-        owner_checked_at=checked_at,
-        role_id=role_id,
-        role_scopes=scopes,
-        links=tuple(_link(*item[own + 9 :]) for item in rows if item[own + 9] is not None),
+        owner_connection_id=key["owner__connection_id"],
+        owner_checked_at=key["owner__directory_checked_at"],
+        permissions=effective_permissions(
+            key["role_id"], owner_id=owner_id, is_active=is_active, is_superuser=is_superuser
+        ),
+        scopes=scopes_of_role(key["role__scopes"]),
+        links=tuple(_link(*row[-5:]) for row in rows if row[-5] is not None),
+        credential=CredentialRef(
+            kind=CredentialKind.API_KEY, id=str(key["id"]), name=key["name"], expires_at=key["expires_at"]
+        ),
     )
 
 
 def _link(client_id: UUID, connection_id: UUID, name: str, enabled: bool, changes: int) -> LinkFacts:
     directory = DirectoryRef(id=connection_id, name=name, client_id=str(client_id), protection_changes=changes)
     return LinkFacts(directory, enabled)
-
-
-def permissions_of_key(key: KeyFacts) -> frozenset[str]:
-    """The role's permissions that the owner holds too."""
-    return effective_permissions(
-        key.role_id, owner_id=key.owner.id, is_active=key.owner_is_active, is_superuser=key.owner_is_superuser
-    )
 
 
 def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_superuser: bool) -> frozenset[str]:
@@ -255,7 +246,6 @@ def call_for_key(
         raise Forbidden
     return make_key_call(
         key,
-        permissions_of_key(key),
         surface=surface,
         directory=link.directory,
         request_id=request_id,
@@ -263,15 +253,15 @@ def call_for_key(
     )
 
 
-def make_key_call(key: KeyFacts, permissions: frozenset[str], *, surface: Surface, **facts: Any) -> Call:
+def make_key_call(key: KeyFacts, *, surface: Surface, **facts: Any) -> Call:
     """The call of a key that was found good."""
     return Call(
         surface=surface,
         person=key.owner,
-        credential=CredentialRef(kind=CredentialKind.API_KEY, id=str(key.id), name=key.name, expires_at=key.expires_at),
-        permissions=permissions,
-        scopes=scopes_of_role(key.role_scopes),
-        supervision=SupervisionLevel(key.supervision_level),
+        credential=key.credential,
+        permissions=key.permissions,
+        scopes=key.scopes,
+        supervision=key.supervision,
         **facts,
     )
 

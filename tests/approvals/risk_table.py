@@ -1,4 +1,4 @@
-"""The truth table of supervision (contract section 7): for every change that can be asked for, the risk it is.
+"""The truth table of supervision (docs/api.md#risk): for every change that can be asked for, the risk it is.
 
 A row is an input of the operation and its risk. `{name}` in an input stands for an object of `tests.approvals.estate`;
 each input really changes something there, or it would be no change at all. An operation without rows fails its test.

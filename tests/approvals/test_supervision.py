@@ -104,7 +104,7 @@ def test_the_reasons_begin_with_those_of_the_risk_that_counts() -> None:
     )
 
 
-OF_THE_CONTRACT = """
+WELL_KNOWN = """
     userAccountControl servicePrincipalName sIDHistory adminCount primaryGroupID member groupType dNSHostName managedBy
     altSecurityIdentities scriptPath logonHours userWorkstations userParameters gPLink gPOptions
     msDS-AllowedToDelegateTo msDS-AllowedToActOnBehalfOfOtherIdentity msDS-KeyCredentialLink
@@ -125,7 +125,7 @@ HARMLESS = """
 """
 
 
-@pytest.mark.parametrize("name", OF_THE_CONTRACT.split() + ITS_KIN.split())
+@pytest.mark.parametrize("name", WELL_KNOWN.split() + ITS_KIN.split())
 def test_security_attributes(name: str) -> None:
     assert meaning_of(name)
     assert meaning_of(name.upper()) == meaning_of(f"{name};x-option") == meaning_of(name)

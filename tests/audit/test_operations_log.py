@@ -32,7 +32,7 @@ def target(dn: str, id: UUID | None = None) -> log.TargetRef:
     return log.TargetRef(id=id, kind="user", distinguished_name=dn)
 
 
-def test_the_record_has_exactly_the_members_of_the_contract() -> None:
+def test_the_record_has_exactly_the_documented_members() -> None:
     guid = uuid4()
     record = log.record_intent(CALL, log.Intent(operation="users.update", target=target("CN=Ada,DC=corp", guid)))
     shown = operations_log.read_operation(CALL, id=record.id)

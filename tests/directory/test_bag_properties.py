@@ -96,7 +96,7 @@ def modified(entry: Entry, modifications: Sequence[Modification]) -> Entry:
 
 
 def wanted(name: str, given: Mapping[str, Any], before: Sequence[bytes]) -> set[object]:
-    """The keys of the values that bags ask for, in words as plain as the contract's."""
+    """The keys of the values that bags ask for, in words as plain as the documentation's."""
     keys = {_key(name, value) for value in before}
     if name in given["clear"]:
         return set()

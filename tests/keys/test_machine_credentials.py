@@ -66,6 +66,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[PreparedQuery]:
 
 
 def test_two_queries_decide_about_a_key(integration: Integration, prepared: list[PreparedQuery]) -> None:
+    """Those that read it anew; `test_access_state` tells when that is."""
     change(integration, last_used_at=timezone.now())
     request = RequestFactory().get("/api/me", headers={"X-API-Key": integration.value})
     identify_machine(request)

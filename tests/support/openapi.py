@@ -135,7 +135,7 @@ def _closed(schema: Any) -> Any:
 
 
 def _complaints_about_problem(answer: Received) -> Iterator[str]:
-    """Every error is a problem whose code and status belong together (contract section 1)."""
+    """Every error is a problem whose code and status belong together (docs/api.md#errors)."""
     if answer.media_type != "application/problem+json":
         yield f"an error of the type {answer.media_type!r}"
         return

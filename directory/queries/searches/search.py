@@ -1,4 +1,4 @@
-"""How a search is run: conditions, scopes, order, pages, streams (contract section 4).
+"""How a search is run: conditions, scopes, order, pages, streams (docs/api.md#searches).
 
 A small page is read in one pass if it is all there is. Else a first pass collects the identifiers of all matches, with
 what they are sorted by; their records are read as they are needed. So each object that exists throughout comes exactly

@@ -20,7 +20,7 @@ _TEXTS = ("name", "baseDn", "bindDn")
 @page(get="directories.list")
 def connections(visit: Visit) -> HttpResponseBase:
     found = visit.perform("directories.list", query={"pageSize": "50", **visit.query})
-    return visit.render("connections.html", {"found": found})
+    return visit.render("access/connections.html", {"found": found})
 
 
 @page(get="directories.read")
@@ -36,7 +36,7 @@ def _page(visit: Visit, connection_id: UUID, **context: Any) -> HttpResponseBase
         linked = visit.perform("api-keys.search", query=query)
     problem = context.get("problem")
     shown = {"connection": found, "keys": linked["items"], "key_count": linked["total"], **context}
-    return visit.render("connection.html", shown, status=problem.status if problem else 200)
+    return visit.render("access/connection.html", shown, status=problem.status if problem else 200)
 
 
 @page(post="directories.create")
@@ -89,7 +89,7 @@ def _form(
     visit: Visit, connection: Mapping[str, Any] | None, typed: Mapping[str, Any], problem: GatewayError | None = None
 ) -> HttpResponseBase:
     context = {"connection": connection, "typed": typed, "problem": problem}
-    return visit.render("connection_edit.html", context, status=problem.status if problem else 200)
+    return visit.render("access/connection_edit.html", context, status=problem.status if problem else 200)
 
 
 @page("POST")
@@ -98,7 +98,7 @@ def test(visit: Visit, connection_id: UUID) -> HttpResponseBase:
     report = visit.perform("directories.test", id=connection_id)
     context = {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
     if visit.is_partial:
-        return visit.render("_connection_test.html", context)
+        return visit.render("access/_connection_test.html", context)
     return _page(visit, connection_id, **context)
 
 

@@ -177,7 +177,7 @@ def _show(visit: Visit, step: str, draft: Draft, **context: Any) -> HttpResponse
         **_context(visit, step, draft),
         **context,
     }
-    return visit.render(f"key_new_{step}.html", shown, status=problem.status if problem else 200)
+    return visit.render(f"access/key_new_{step}.html", shown, status=problem.status if problem else 200)
 
 
 def _context(visit: Visit, step: str, draft: Draft) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def _make(visit: Visit, draft: Draft) -> HttpResponseBase:
     problem = _link(visit, key["id"], draft["directory"]["directory"])
     found = visit.perform("api-keys.read", id=key["id"])
     shown = {**value_shown(visit, found, key["value"]), "made_role": made_role, "link_problem": problem}
-    return visit.render("key_made.html", shown)
+    return visit.render("access/key_made.html", shown)
 
 
 def _link(visit: Visit, key_id: str, directory: str) -> GatewayError | None:

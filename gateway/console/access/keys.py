@@ -24,7 +24,7 @@ _RECORDS_SHOWN = 8
 def keys(visit: Visit) -> HttpResponseBase:
     found = visit.perform("api-keys.search", query={"pageSize": "50", **visit.query})
     return visit.render(
-        "keys.html",
+        "access/keys.html",
         {
             "found": found,
             "due": visit.perform("api-keys.list-due"),
@@ -52,7 +52,7 @@ def _page(visit: Visit, key_id: UUID, **context: Any) -> HttpResponseBase:
     linked = {link["directory"] for link in found["links"]}
     problem = context.get("problem")
     return visit.render(
-        "key.html",
+        "access/key.html",
         {
             "key": found,
             "level": Level(found["supervisionLevel"]),
@@ -86,7 +86,7 @@ def permissions(visit: Visit, key_id: UUID) -> HttpResponseBase:
     rows = [{**meanings[item["name"]], **item} for item in told["permissions"]]
     rows.sort(key=lambda row: list(meanings).index(row["name"]))
     return visit.render(
-        "_key_permissions.html",
+        "access/_key_permissions.html",
         {
             "key": visit.perform("api-keys.read", id=key_id),
             "allowed": [row for row in rows if row["missing"] is None],
@@ -106,7 +106,9 @@ def use(visit: Visit, key_id: UUID) -> HttpResponseBase:
     if visit.may("operations.search"):
         query = {"keyName": found["name"], "owner": found["owner"], "pageSize": str(_RECORDS_SHOWN)}
         records = visit.perform("operations.search", query=query)["items"]
-    return visit.render("_key_use.html", {"key": found, "days": chart_of_days(usage["days"]), "records": records})
+    return visit.render(
+        "access/_key_use.html", {"key": found, "days": chart_of_days(usage["days"]), "records": records}
+    )
 
 
 @page(post="api-keys.update")
@@ -150,7 +152,7 @@ def _edit_page(
         "own_address": visit.call.client_address,
         "problem": problem,
     }
-    return visit.render("key_edit.html", context, status=problem.status if problem else 200)
+    return visit.render("access/key_edit.html", context, status=problem.status if problem else 200)
 
 
 @page(post="api-keys.rotate")
@@ -165,11 +167,11 @@ def rotate(visit: Visit, key_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         return _page(visit, key_id, problem=refusal)
     found = visit.perform("api-keys.read", id=key_id)
-    return visit.render("key_rotated.html", {**value_shown(visit, found, rotated["value"]), "rotated": rotated})
+    return visit.render("access/key_rotated.html", {**value_shown(visit, found, rotated["value"]), "rotated": rotated})
 
 
 def value_shown(visit: Visit, key: Mapping[str, Any], value: str) -> dict[str, Any]:
-    """What `_key_value.html` shows of a key whose value is new."""
+    """What `access/_key_value.html` shows of a key whose value is new."""
     client_id = key["links"][0]["clientId"] if key["links"] else None
     place = "/api/ad/users?pageSize=1" if client_id else "/api/me"
     return {

@@ -18,7 +18,7 @@ _KEYS_SHOWN = 50
 @page(get="people.search")
 def people(visit: Visit) -> HttpResponseBase:
     found = visit.perform("people.search", query={"pageSize": "50", **visit.query})
-    return visit.render("people.html", {"found": found})
+    return visit.render("access/people.html", {"found": found})
 
 
 @page(get="people.read")
@@ -31,7 +31,7 @@ def _page(visit: Visit, person_id: UUID, **context: Any) -> HttpResponseBase:
     told = visit.perform("people.read-effective-permissions", id=person_id)["permissions"]
     problem = context.get("problem")
     return visit.render(
-        "person.html",
+        "access/person.html",
         {
             "person": found,
             "is_self": _is_self(visit, found),
@@ -100,7 +100,7 @@ def new(visit: Visit) -> HttpResponseBase:
 def _new_page(visit: Visit, typed: Mapping[str, str], problem: GatewayError | None = None) -> HttpResponseBase:
     chosen = visit.request.POST.getlist("permissions")
     context = {"typed": typed, "choices": choices(visit, chosen, for_role=False), "problem": problem}
-    return visit.render("person_new.html", context, status=problem.status if problem else 200)
+    return visit.render("access/person_new.html", context, status=problem.status if problem else 200)
 
 
 @page(post="people.update")
@@ -128,7 +128,7 @@ def _permissions_page(
         "keys": _keys_of(visit, person),
         "problem": problem,
     }
-    return visit.render("person_permissions.html", context, status=problem.status if problem else 200)
+    return visit.render("access/person_permissions.html", context, status=problem.status if problem else 200)
 
 
 @page("POST")

@@ -53,7 +53,7 @@ def roles(visit: Visit) -> HttpResponseBase:
     meanings = explained(visit)
     for item in found["items"]:
         item["dangers"] = [meanings[name] for name in item["permissions"] if meanings[name]["danger"]]
-    return visit.render("roles.html", {"found": found})
+    return visit.render("access/roles.html", {"found": found})
 
 
 @page(get="roles.read")
@@ -64,7 +64,7 @@ def role(visit: Visit, role_id: UUID) -> HttpResponseBase:
 def _page(visit: Visit, role_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
     found = visit.perform("roles.read", id=role_id)
     return visit.render(
-        "role.html",
+        "access/role.html",
         {
             "role": found,
             "permissions": by_group(visit, found["permissions"]),
@@ -93,7 +93,7 @@ def _not_held(visit: Visit, role: Mapping[str, Any]) -> list[str]:
 @page(get="roles.read-scopes")
 def scopes(visit: Visit, role_id: UUID) -> HttpResponseBase:
     """What the role is confined to. The names are asked of the directory, so this comes after the page."""
-    return visit.render("_scopes.html", {"scopes": visit.perform("roles.read-scopes", id=role_id)["items"]})
+    return visit.render("access/_scopes.html", {"scopes": visit.perform("roles.read-scopes", id=role_id)["items"]})
 
 
 @page(post="roles.create")
@@ -141,7 +141,7 @@ def _form(
         "not_held": _not_held(visit, role) if role else [],
         "problem": problem,
     }
-    return visit.render("role_edit.html", context, status=problem.status if problem else 200)
+    return visit.render("access/role_edit.html", context, status=problem.status if problem else 200)
 
 
 @page("POST")
@@ -152,7 +152,7 @@ def preview(visit: Visit, role_id: UUID) -> HttpResponseBase:
     meanings = explained(visit)
     before, after = set(found["permissions"]), set(typed.permissions)
     return visit.render(
-        "_role_preview.html",
+        "access/_role_preview.html",
         {
             "role": found,
             "given": [item for name, item in meanings.items() if name in after - before],

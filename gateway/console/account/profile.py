@@ -61,7 +61,7 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
     own = stored_key_of(visit.request)
     living = list(sessions.sessions_of(person.pk)[:_MOST_SESSIONS])
     return visit.render(
-        "account.html",
+        "account/account.html",
         {
             "person": person,
             "permissions": {
@@ -132,7 +132,7 @@ def enrolment(visit: Visit) -> HttpResponseBase:
 def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
     found = second_factor.find_enrolment(_person(visit))
     if found is None and second_factor.is_missing(_person(visit)):
-        return visit.render("account_second_factor_required.html")
+        return visit.render("account/account_second_factor_required.html")
     if found is None:
         return visit.redirect("account")
     image = segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000")
@@ -143,7 +143,7 @@ def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpR
         "secret": re.findall(".{1,4}", found.secret),
         "address": found.address,
     }
-    return visit.render("account_second_factor.html", {**shown, **context}, status=status)
+    return visit.render("account/account_second_factor.html", {**shown, **context}, status=status)
 
 
 @page("POST", may_lack_second_factor=True)
@@ -153,7 +153,7 @@ def confirm_second_factor(visit: Visit) -> HttpResponseBase:
     except SignInRefused as refusal:
         return _enrolment_page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
     messages.success(visit.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
-    return visit.render("account_recovery_codes.html", {"codes": codes})
+    return visit.render("account/account_recovery_codes.html", {"codes": codes})
 
 
 @page("POST")
@@ -163,7 +163,7 @@ def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
     try:
         if change == "replace":
             codes = second_factor.replace_recovery_codes(call, person, code)
-            return visit.render("account_recovery_codes.html", {"codes": codes})
+            return visit.render("account/account_recovery_codes.html", {"codes": codes})
         second_factor.remove(call, person, code)
     except SignInRefused as refusal:
         return _page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})

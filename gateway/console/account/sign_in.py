@@ -60,7 +60,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         "username": username,
     }
     if request.method == "GET":
-        return render(request, "console/sign_in.html", context)
+        return render(request, "console/account/sign_in.html", context)
     try:
         person = verify(
             request,
@@ -70,9 +70,11 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         )
     except SignInRefused as refusal:
         told = _TOLD.get(refusal.reason, _WRONG)
-        return render(request, "console/sign_in.html", {**context, "told": told}, status=Forbidden.status)
+        return render(request, "console/account/sign_in.html", {**context, "told": told}, status=Forbidden.status)
     except GatewayError as problem:
-        return render(request, "console/sign_in.html", {**context, "told": problem.detail}, status=problem.status)
+        return render(
+            request, "console/account/sign_in.html", {**context, "told": problem.detail}, status=problem.status
+        )
     if second_factor.is_on(person):
         sessions.await_code(request, person)
         response = HttpResponseRedirect(f"{reverse('console:sign-in-code')}?{urlencode({'next': there})}")
@@ -96,12 +98,12 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
         return HttpResponseRedirect(f"{reverse('console:sign-in')}?{urlencode({'next': there})}")
     context = {"next": there, "person": person}
     if request.method == "GET":
-        return render(request, "console/sign_in_code.html", context)
+        return render(request, "console/account/sign_in_code.html", context)
     try:
         second_factor.require_code(request, person, request.POST.get("code", ""))
     except SignInRefused as refusal:
         context["told"] = _TOLD[refusal.reason]
-        return render(request, "console/sign_in_code.html", context, status=Forbidden.status)
+        return render(request, "console/account/sign_in_code.html", context, status=Forbidden.status)
     sessions.start(request, person)
     return HttpResponseRedirect(there)
 

@@ -30,7 +30,7 @@ def changes(visit: Visit) -> HttpResponseBase:
     wanted = {**given, "status": status} if status != "any" else {k: v for k, v in given.items() if k != "status"}
     found = visit.perform("change-requests.search", query={"pageSize": "50", **wanted})
     return visit.render(
-        "changes.html",
+        "approvals/changes.html",
         {
             "found": found,
             "status": status,
@@ -61,7 +61,7 @@ def _page(visit: Visit, request_id: UUID, **context: Any) -> HttpResponseBase:
     review = visit.perform("change-requests.read-review", id=request_id)
     problem = context.get("problem")
     return visit.render(
-        "change.html",
+        "approvals/change.html",
         {
             "review": review,
             "change": review["changeRequest"],
@@ -87,7 +87,7 @@ def _next_waiting(visit: Visit, request_id: UUID) -> str | None:
 def forecast(visit: Visit, request_id: UUID) -> HttpResponseBase:
     """What would become of the change now: read from the directory, so it comes after the page."""
     told = visit.perform("change-requests.read-forecast", id=request_id)
-    return visit.render("_change_forecast.html", {"forecast": told})
+    return visit.render("approvals/_change_forecast.html", {"forecast": told})
 
 
 @page("POST")

@@ -62,7 +62,7 @@ def overview(visit: Visit) -> HttpResponseBase:
     """The states to choose from."""
     if not visit.may("accounts.search"):
         raise Forbidden
-    return visit.render("account_states.html", {"state_groups": STATES})
+    return visit.render("directory/account_states.html", {"state_groups": STATES})
 
 
 @page(get="accounts.search")
@@ -83,8 +83,8 @@ def accounts(visit: Visit, state: str) -> HttpResponseBase:
     }
     return render_list(
         visit,
-        "account_state.html",
-        "_account_state_found.html",
+        "directory/account_state.html",
+        "directory/_account_state_found.html",
         context,
         operation="accounts.search",
         query=query,

@@ -31,18 +31,18 @@ def deleted_objects(visit: Visit) -> HttpResponseBase:
         "page_sizes": PAGE_SIZES,
         "page_size": query["pageSize"],
         "sort": query["sort"],
-        "part": "console/_deleted_found.html",
+        "part": "console/directory/_deleted_found.html",
     }
     if wants_objects(visit):
         found = visit.perform("deleted-objects.search", query=query)
-        template = "_deleted_found.html" if visit.is_partial else "deleted.html"
+        template = "directory/_deleted_found.html" if visit.is_partial else "directory/deleted.html"
         return visit.render(template, {**context, "found": found})
     if not visit.may("deleted-objects.search"):
         raise Forbidden
     # A search of deleted objects looks at all of them, whatever its base: its parameters are tried on the living.
     problem = find_fault(visit, "objects.search", query) if visit.may("objects.search") else None
     return visit.render(
-        "deleted.html", {**context, "problem": problem}, status=200 if problem is None else problem.status
+        "directory/deleted.html", {**context, "problem": problem}, status=200 if problem is None else problem.status
     )
 
 
@@ -79,13 +79,13 @@ def _page(visit: Visit, object_id: UUID, **context: Any) -> HttpResponseBase:
     typed = {"parent": "" if MANGLED in parent else parent, "name": found["lastKnownName"], **visit.form}
     attributes = {name: values for name, values in sorted(found["attributes"].items()) if name not in _NOT_LISTED}
     shown = {"deleted": found, "attributes": attributes, "typed": typed, **context}
-    return visit.render("deleted_object.html", shown, status=200 if problem is None else problem.status)
+    return visit.render("directory/deleted_object.html", shown, status=200 if problem is None else problem.status)
 
 
 @page("POST", post="deleted-objects.restore")
 def preview(visit: Visit, object_id: UUID) -> HttpResponseBase:
     """The preview alone, as the form is filled in."""
-    return visit.render("_deleted_preview.html", _preview(visit, object_id))
+    return visit.render("directory/_deleted_preview.html", _preview(visit, object_id))
 
 
 def _preview(visit: Visit, object_id: UUID) -> dict[str, Any]:

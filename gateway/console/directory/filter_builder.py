@@ -42,8 +42,10 @@ def build(visit: Visit) -> HttpResponseBase:
         "step": step,
     }
     part = visit.request.headers.get("HX-Target") if visit.is_partial else None
-    template = {"filter-made": "_filter_made.html", "conditions": "_filter_conditions.html"}.get(part or "")
-    return visit.render(template or "search_filter.html", context)
+    template = {"filter-made": "directory/_filter_made.html", "conditions": "directory/_filter_conditions.html"}.get(
+        part or ""
+    )
+    return visit.render(template or "directory/search_filter.html", context)
 
 
 def _read(sent: QueryDict) -> Conditions:

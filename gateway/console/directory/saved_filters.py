@@ -19,7 +19,7 @@ from gateway.core.errors import Forbidden, GatewayError
 @page()
 def saved_filters(visit: Visit) -> HttpResponseBase:
     query = {"pageSize": "100", **{name: visit.query[name] for name in ("cursor",) if name in visit.query}}
-    return visit.render("saved_filters.html", {"found": visit.perform("saved-filters.list", query=query)})
+    return visit.render("directory/saved_filters.html", {"found": visit.perform("saved-filters.list", query=query)})
 
 
 @page("GET", "POST")
@@ -64,14 +64,14 @@ def delete(visit: Visit, filter_id: UUID) -> HttpResponseBase:
 def run(visit: Visit, filter_id: UUID) -> HttpResponseBase:
     """What a filter finds now; the objects come after the page, as those of every search."""
     record = visit.perform("saved-filters.read", id=filter_id)
-    part = "_saved_filter_found.html"
+    part = "directory/_saved_filter_found.html"
     context: dict[str, Any] = {"record": record, "is_own": _is_own(visit, record), "part": f"console/{part}"}
     if wants_objects(visit):
         resource, query = resource_of(record["kind"]), _query_of_run(visit)
         found = visit.perform("saved-filters.run", id=filter_id, query=query)
         shown = ",".join(record["attributes"] or usual_columns(resource))
         context |= listing(found, resource, {**query, "scope": record["scope"], "attributes": shown})
-    return visit.render(part if visit.is_partial else "saved_filter_run.html", context)
+    return visit.render(part if visit.is_partial else "directory/saved_filter_run.html", context)
 
 
 @page(get="saved-filters.run")
@@ -106,7 +106,7 @@ def _form(
         "scopes": SCOPES,
         "problem": problem,
     }
-    return visit.render("saved_filter.html", context, status=200 if problem is None else problem.status)
+    return visit.render("directory/saved_filter.html", context, status=200 if problem is None else problem.status)
 
 
 def _body(visit: Visit) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def browse(visit: Visit) -> HttpResponseBase:
     """The page, or with htmx its side with the search, or the found objects alone."""
     part = visit.request.headers.get("HX-Target") if visit.is_partial else None
     if part == "found":
-        return visit.render("_search_found.html", _found(visit))
+        return visit.render("directory/_search_found.html", _found(visit))
     chosen, problem = _look(visit)
     context: dict[str, Any] = {
         "chosen_container": chosen,
@@ -78,14 +78,14 @@ def browse(visit: Visit) -> HttpResponseBase:
         "page_size": visit.query.get("pageSize", USUAL["pageSize"]),
         "scope": visit.query.get("scope", "subtree"),
         "problem": problem,
-        "part": "console/_search_found.html",
+        "part": "console/directory/_search_found.html",
     }
     status = 200 if problem is None else problem.status
     if part == "search" and problem is None:
-        return visit.render("_search.html", {**context, **_found(visit)})
+        return visit.render("directory/_search.html", {**context, **_found(visit)})
     if problem is None and "now" in visit.query:
         context = {**context, **_found(visit)}
-    return visit.render("tree.html", {**context, "root": open_down_to(visit, chosen)}, status=status)
+    return visit.render("directory/tree.html", {**context, "root": open_down_to(visit, chosen)}, status=status)
 
 
 def _look(visit: Visit) -> tuple[Node | None, GatewayError | None]:
@@ -147,7 +147,7 @@ def attribute_names(visit: Visit) -> HttpResponseBase:
     known = visit.perform("schema.list-attributes")["items"] if typed else []
     found = [item for item in known if typed in item["name"].lower()]
     found.sort(key=lambda item: not item["name"].lower().startswith(typed))
-    return visit.render("_attribute_names.html", {"found": found[:_SUGGESTED]})
+    return visit.render("directory/_attribute_names.html", {"found": found[:_SUGGESTED]})
 
 
 _SUGGESTED = 25

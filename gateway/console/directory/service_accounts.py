@@ -21,8 +21,8 @@ def service_accounts(visit: Visit) -> HttpResponseBase:
     context = {"types": TYPES, "chosen_types": query["types"].split(",")}
     return render_list(
         visit,
-        "service_accounts.html",
-        "_service_accounts_found.html",
+        "directory/service_accounts.html",
+        "directory/_service_accounts_found.html",
         context,
         operation="service-accounts.search",
         query=query,

@@ -1,6 +1,6 @@
 """The tree of the directory's containers, read one level at a time: to browse by, and to choose a place in a form.
 
-`_tree_picker.html` puts it beside a form's field. What is shown of a container is the search's business.
+`directory/_tree_picker.html` puts it beside a form's field. What is shown of a container is the search's business.
 """
 
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ def tree_level(visit: Visit) -> HttpResponseBase:
     """What is in a container that is being opened."""
     context, cursor = _choice_of(visit), visit.query.get("cursor")
     level = read_level(visit, visit.query.get("base", ""), only_units=context["only"] == "units", cursor=cursor)
-    return visit.render("_tree_level.html", {"level": level, "continued": cursor is not None, **context})
+    return visit.render("directory/_tree_level.html", {"level": level, "continued": cursor is not None, **context})
 
 
 @page(get="objects.search")
@@ -126,7 +126,7 @@ def tree_picker(visit: Visit) -> HttpResponseBase:
     except GatewayError:  # half typed, or several lines
         chosen = None
     root = open_down_to(visit, chosen, only_units=context["only"] == "units")
-    return visit.render("_tree_root.html", {"root": root, "chosen": chosen and chosen.id, **context})
+    return visit.render("directory/_tree_root.html", {"root": root, "chosen": chosen and chosen.id, **context})
 
 
 def _choice_of(visit: Visit) -> dict[str, str]:

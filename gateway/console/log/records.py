@@ -39,7 +39,7 @@ def log(visit: Visit) -> HttpResponseBase:
         problem = refusal
     now = timezone.now().astimezone(UTC)
     return visit.render(
-        "log.html",
+        "log/log.html",
         {
             "found": found,
             "problem": problem,
@@ -88,7 +88,7 @@ def export(visit: Visit, form: StreamFormat) -> HttpResponseBase:
 
 @page(get="operations.read")
 def record(visit: Visit, record_id: UUID) -> HttpResponseBase:
-    return visit.render("log_record.html", _about(visit, record_id))
+    return visit.render("log/log_record.html", _about(visit, record_id))
 
 
 def _about(visit: Visit, record_id: UUID) -> dict[str, Any]:
@@ -111,12 +111,12 @@ def revert(visit: Visit, record_id: UUID) -> HttpResponseBase:
         try:
             preview = visit.perform("operations.revert", query={"dryRun": "true"}, id=record_id)
         except GatewayError as refusal:
-            return visit.render("log_revert.html", {**about, "problem": refusal}, status=refusal.status)
-        return visit.render("log_revert.html", {**about, "preview": preview})
+            return visit.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
+        return visit.render("log/log_revert.html", {**about, "preview": preview})
     try:
         visit.answer("operations.revert", id=record_id, reason=visit.form.get("reason"))
     except GatewayError as refusal:
-        return visit.render("log_revert.html", {**about, "problem": refusal}, status=refusal.status)
+        return visit.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
     messages.success(visit.request, "Reverted. The inverse change has a record of its own.")
     return visit.redirect("log-record", record_id=record_id)
 

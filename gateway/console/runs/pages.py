@@ -32,7 +32,7 @@ _PATIENT = 120
 def runs(visit: Visit) -> HttpResponseBase:
     found = visit.perform("runs.search", query={"pageSize": "50", **visit.query})
     return visit.render(
-        "_runs.html" if visit.is_partial else "runs.html",
+        "runs/_runs.html" if visit.is_partial else "runs/runs.html",
         {
             "found": found,
             "is_live": any(item["state"] != RunState.COMPLETED for item in found["items"]),
@@ -94,7 +94,7 @@ def new_run(visit: Visit) -> HttpResponseBase:
 def _new_page(visit: Visit, choice: _Choice, **context: Any) -> HttpResponseBase:
     problem = context.get("problem")
     return visit.render(
-        "run_new.html",
+        "runs/run_new.html",
         {
             "choice": choice,
             "unit_name": _unit_name(visit, choice.unit),
@@ -113,7 +113,7 @@ def plan(visit: Visit) -> HttpResponseBase:
     """The plan alone, with a refusal in its place."""
     _require_planner(visit)
     choice = _Choice.of(visit.query)
-    return visit.render("_run_plan.html", {"choice": choice, **_plan(visit, choice)})
+    return visit.render("runs/_run_plan.html", {"choice": choice, **_plan(visit, choice)})
 
 
 def _require_planner(visit: Visit) -> None:
@@ -122,7 +122,7 @@ def _require_planner(visit: Visit) -> None:
 
 
 def _plan(visit: Visit, choice: _Choice) -> dict[str, Any]:
-    """What `_run_plan.html` shows: the plan and its counts, or the refusal."""
+    """What `runs/_run_plan.html` shows: the plan and its counts, or the refusal."""
     try:
         made = visit.perform(
             "organization-units.plan-accounts",
@@ -183,7 +183,7 @@ def run(visit: Visit, run_id: UUID) -> HttpResponseBase:
     waited = (timezone.now() - asked).total_seconds()
     only_failed = visit.query.get("show") == "failed"
     return visit.render(
-        "_run.html" if visit.is_partial else "run.html",
+        "runs/_run.html" if visit.is_partial else "runs/run.html",
         {
             "run": details,
             "is_open": is_open,
@@ -216,7 +216,7 @@ def retry(visit: Visit, run_id: UUID) -> HttpResponseBase:
         except GatewayError as refusal:
             problem = refusal
     return visit.render(
-        "run_retry.html",
+        "runs/run_retry.html",
         {
             "plan": planned,
             "changing": sum(account["effect"] == "change" for account in planned["accounts"]),

@@ -8,7 +8,7 @@ import pytest
 from gateway.core.configuration import VARIABLES, BadConfiguration, load_configuration
 
 
-def test_defaults_are_those_of_the_contract() -> None:
+def test_defaults_are_the_documented_ones() -> None:
     configuration = load_configuration({})
     assert configuration.RequestLimits.MaxBodyBytes == 1_048_576
     assert configuration.RequestLimits.MaxBatchBodyBytes == 10_485_760

@@ -1,4 +1,4 @@
-"""Reading requests strictly (contract section 1)."""
+"""Reading requests strictly (docs/api.md#strict-requests)."""
 
 from contextlib import suppress
 
@@ -107,5 +107,5 @@ def test_versions_of_a_header() -> None:
 
 
 def test_preferences() -> None:
-    assert wants_async({"Prefer": "handling=strict, respond-async;wait=1"})
-    assert not wants_async({"Prefer": "return=minimal"})
+    assert wants_async("handling=strict, respond-async;wait=1")
+    assert not wants_async("return=minimal")

@@ -128,7 +128,7 @@ def access(visit: Visit, object_id: UUID) -> HttpResponseBase:
     record = find(visit, object_id)
     control = visit.perform("objects.read-access-control", id=object_id)
     return visit.render(
-        "object_access.html",
+        "directory/objects/access.html",
         {
             **frame_of(visit, record, "object-access"),
             "control": control,
@@ -148,7 +148,7 @@ def delegations(visit: Visit, object_id: UUID) -> HttpResponseBase:
         (item["principal"], [(task, rows_of(task["entries"])) for task in item["tasks"]]) for item in found["items"]
     ]
     return visit.render(
-        "object_delegations.html",
+        "directory/objects/delegations.html",
         {**frame_of(visit, record, "object-delegations"), "items": items, "inherited": inherited == "true"},
     )
 
@@ -160,14 +160,14 @@ def who_can(visit: Visit, object_id: UUID) -> HttpResponseBase:
     query = {"pageSize": "50", **{name: value for name, value in visit.query.items() if value}}
     found = visit.perform("objects.who-can", id=object_id, query=query)
     context = {**frame_of(visit, record, "object-who-can"), "found": found, "action": query.get("action", "")}
-    return visit.render("object_who_can.html", context)
+    return visit.render("directory/objects/who_can.html", context)
 
 
 @page(get="objects.read-access-control")
 def deletion_protection(visit: Visit, object_id: UUID) -> HttpResponse:
     """The badge of an object that is protected from accidental deletion, which comes after the page."""
     control = visit.perform("objects.read-access-control", id=object_id)
-    return visit.render("_object_deletion_protection.html", {"is_protected": _denies_deletion(control)})
+    return visit.render("directory/objects/_deletion_protection.html", {"is_protected": _denies_deletion(control)})
 
 
 def _denies_deletion(control: Mapping[str, Any]) -> bool:

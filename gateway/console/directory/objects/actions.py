@@ -73,7 +73,7 @@ def _with_field(visit: Visit, record: Record, action: str, member: str, question
 
     def form(problem: GatewayError | None = None) -> HttpResponse:
         context = {**frame_of(visit, record), "value": visit.form.get(member), "problem": problem}
-        return visit.render(f"object_{action}.html", context, status=problem.status if problem else 200)
+        return visit.render(f"directory/objects/{action}.html", context, status=problem.status if problem else 200)
 
     if visit.request.method == "GET" or visit.form.get("step") == "form":
         return form()
@@ -135,7 +135,7 @@ def reset_password(visit: Visit, object_id: UUID) -> HttpResponseBase:
 def show_password(visit: Visit, record: Record, password: str, *, message: str) -> HttpResponse:
     """Show a password that was generated for an account, this once, with what was done."""
     messages.success(visit.request, format_html("{} {}", message, record_link(visit)))
-    return visit.render("object_password.html", {**frame_of(visit, record), "password": password})
+    return visit.render("directory/objects/password.html", {**frame_of(visit, record), "password": password})
 
 
 def _reset_form(visit: Visit, record: Record, problem: GatewayError | None = None) -> HttpResponse:
@@ -156,7 +156,7 @@ def _reset_form(visit: Visit, record: Record, problem: GatewayError | None = Non
         context["preview"] = change.preview(visit)
     except GatewayError as refusal:
         context["problem"] = problem = problem or refusal
-    return visit.render("object_reset_password.html", context, status=problem.status if problem else 200)
+    return visit.render("directory/objects/reset_password.html", context, status=problem.status if problem else 200)
 
 
 urls = [

@@ -121,7 +121,7 @@ def preview(
         **shown,
         **context,
     }
-    return visit.render("object_preview.html", context, status=problem.status if problem else 200)
+    return visit.render("directory/objects/preview.html", context, status=problem.status if problem else 200)
 
 
 def _sent(visit: Visit) -> list[tuple[str, str]]:

@@ -75,7 +75,7 @@ def _way_back(visit: Visit, record: Record, draft: Draft) -> Mapping[str, Any]:
 
 def _form(visit: Visit, record: Record, draft: Draft, problem: GatewayError | None = None) -> HttpResponse:
     context = {**frame_of(visit, record), **form_context(visit, draft), "problem": problem}
-    return visit.render("object_edit.html", context, status=problem.status if problem else 200)
+    return visit.render("directory/objects/edit.html", context, status=problem.status if problem else 200)
 
 
 def form_context(visit: Visit, draft: Draft) -> dict[str, Any]:
@@ -98,7 +98,9 @@ def attribute_names(visit: Visit) -> HttpResponseBase:
     typed = visit.query.get("other.name", "").lower()
     found = visit.perform("schema.list-attributes")["items"] if typed else []
     names = [item["name"] for item in found if item["writable"] and item["name"].lower().startswith(typed)]
-    return visit.render("_object_suggestions.html", {"options": [(name, "") for name in names[:_NAMES_SUGGESTED]]})
+    return visit.render(
+        "directory/objects/_suggestions.html", {"options": [(name, "") for name in names[:_NAMES_SUGGESTED]]}
+    )
 
 
 @page(get="objects.search")
@@ -108,7 +110,7 @@ def suggestions(visit: Visit) -> HttpResponseBase:
     query = {"q": typed, "pageSize": _OBJECTS_SUGGESTED, "sort": "name", "attributes": "mail"}
     found = visit.perform("objects.search", query=query)["items"] if typed and "=" not in typed else []
     options = [(item["distinguishedName"], item["name"]) for item in found]
-    return visit.render("_object_suggestions.html", {"options": options})
+    return visit.render("directory/objects/_suggestions.html", {"options": options})
 
 
 urls = [

@@ -95,7 +95,8 @@ class Draft:
         return replace(self, values={**now, **kept}, seen=now, version=record["version"])
 
     def changed_meanwhile(self, record: Record) -> list[dict[str, Any]]:
-        """What differs between the object as it was seen and as it is: changes for `_changes.html`, by label."""
+        """What differs between the object as it was seen and as it is: changes for `approvals/_changes.html`, by
+        label."""
         now = _values_of(record)
         return [
             {"attribute": label, "before": _lines(self.seen.get(key, "")), "after": _lines(now[key])}

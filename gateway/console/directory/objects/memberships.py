@@ -31,11 +31,13 @@ def members(visit: Visit, object_id: UUID) -> HttpResponseBase:
         **frame_of(visit, record, "object-members"),
         "nested": _is_nested(visit),
         "may_edit": may_change(visit, record) and visit.may("groups.change-members"),
-        "part": "console/_object_members_found.html",
+        "part": "console/directory/objects/_members_found.html",
     }
     if is_part or "now" in visit.query:
         context |= _members_of(visit, record)
-    return visit.render("_object_members_found.html" if is_part else "object_members.html", context)
+    return visit.render(
+        "directory/objects/_members_found.html" if is_part else "directory/objects/members.html", context
+    )
 
 
 def _members_of(visit: Visit, record: Record) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
     primary = next(iter(record["attributes"]["primaryGroupID"]), None)
     rows = [(item, primary is not None and _relative_id(item) == primary) for item in found["items"]]
     return visit.render(
-        "object_groups.html",
+        "directory/objects/groups.html",
         {
             **frame_of(visit, record, "object-groups"),
             "found": found,
@@ -108,13 +110,13 @@ def change_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
 @page(get="objects.search")
 def add_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
     """Look for new members of a group; what was chosen before is kept."""
-    return _look(visit, find(visit, object_id), "object_add_members.html", _CAN_BE_MEMBERS, several=True)
+    return _look(visit, find(visit, object_id), "directory/objects/add_members.html", _CAN_BE_MEMBERS, several=True)
 
 
 @page(get="objects.search")
 def join(visit: Visit, object_id: UUID) -> HttpResponseBase:
     """Look for a group that the object shall become a member of."""
-    return _look(visit, find(visit, object_id), "object_join.html", _GROUPS, several=False)
+    return _look(visit, find(visit, object_id), "directory/objects/join.html", _GROUPS, several=False)
 
 
 def _look(visit: Visit, record: Record, template: str, filter: str, *, several: bool) -> HttpResponse:

@@ -159,7 +159,9 @@ def _opened(sealed: str) -> str | None:
 def new(visit: Visit) -> HttpResponseBase:
     kind = _kind(visit)
     if kind is None:
-        return visit.render("object_new.html", {"choices": _choices(visit), "parent": visit.query.get("parent", "")})
+        return visit.render(
+            "directory/objects/new.html", {"choices": _choices(visit), "parent": visit.query.get("parent", "")}
+        )
     require(visit, permission_for("create", kind))
     if visit.request.method == "GET":
         draft = Draft(kind=kind, values={"account.mustChangePassword": "on"} if kind is Kind.USER else {})
@@ -207,7 +209,7 @@ def _ask(visit: Visit, planned: NewObject) -> HttpResponse:
 
 def _form(visit: Visit, planned: NewObject, problem: GatewayError | None = None) -> HttpResponse:
     return visit.render(
-        "object_new.html",
+        "directory/objects/new.html",
         {
             **form_context(visit, planned.draft),
             "new": planned,
@@ -242,7 +244,9 @@ def proposed_names(visit: Visit) -> HttpResponseBase:
     """The names that a person would get, while the form is being filled in."""
     given = visit.request.GET
     planned = NewObject(draft=Draft.typed(Kind.USER, given), parent=given.get("parent", ""), name=given.get("name", ""))
-    return visit.render("_object_names.html", {"new": planned.with_names(_domain_of(_name_of(visit, planned.parent)))})
+    return visit.render(
+        "directory/objects/_names.html", {"new": planned.with_names(_domain_of(_name_of(visit, planned.parent)))}
+    )
 
 
 urls = [

@@ -192,7 +192,7 @@ def show(visit: Visit, object_id: UUID) -> HttpResponseBase:
     sections.append(("Written by others", _filled(record, ONLY_SHOWN.get(record["kind"], ()))))
     waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
     return visit.render(
-        "object_overview.html",
+        "directory/objects/overview.html",
         {
             **frame_of(visit, record),
             "waiting": visit.perform("change-requests.search", query=waiting)["items"],
@@ -218,7 +218,7 @@ def _gone(visit: Visit, object_id: UUID, refusal: ObjectNotFound) -> HttpRespons
     )
     if not records:
         raise refusal
-    return visit.render("object_gone.html", {"records": records}, status=404)
+    return visit.render("directory/objects/gone.html", {"records": records}, status=404)
 
 
 @page(get="objects.read-by-dn")
@@ -248,7 +248,9 @@ def attributes(visit: Visit, object_id: UUID) -> HttpResponseBase:
         for name, values in sorted(record["attributes"].items(), key=lambda item: item[0].lower())
         if values
     ]
-    return visit.render("object_attributes.html", {**frame_of(visit, record, "object-attributes"), "rows": rows})
+    return visit.render(
+        "directory/objects/attributes.html", {**frame_of(visit, record, "object-attributes"), "rows": rows}
+    )
 
 
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}T[\d:.]+Z")
@@ -267,7 +269,7 @@ def history(visit: Visit, object_id: UUID) -> HttpResponseBase:
     """What was done with the object, newest first, each change to be reverted where that can be."""
     record = find(visit, object_id)
     found = visit.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE, **visit.query})
-    return visit.render("object_history.html", {**frame_of(visit, record, "object-history"), "found": found})
+    return visit.render("directory/objects/history.html", {**frame_of(visit, record, "object-history"), "found": found})
 
 
 urls = [

@@ -1,0 +1,25 @@
+"""`manage.py check_docs`: the tables of docs/ that are made from the code are those of this code."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from gateway.management.reference import DOCS, TABLES, filled
+
+
+class Command(BaseCommand):
+    """Check settings, permissions, events and errors in docs/ against the code; `--write` makes the tables anew."""
+
+    help = __doc__ or ""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--write", action="store_true", help="write the pages instead of comparing")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        for page in sorted({page for page, _ in TABLES}):
+            made, path = filled(page), DOCS / page
+            if options["write"]:
+                path.write_text(made, "utf-8")
+            elif path.read_text("utf-8") != made:
+                raise CommandError(f"docs/{page} differs from the code; run manage.py check_docs --write")
+            self.stdout.write(f"docs/{page}: current")

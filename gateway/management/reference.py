@@ -1,0 +1,138 @@
+"""The tables of docs/ that are made from the code: settings, permissions, events and errors.
+
+A page holds each of its tables between two comments; the text around them is written by hand.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from audit.webhooks.catalogue import EVENTS
+from gateway.core.configuration import Configuration, RateLimit
+from gateway.core.errors import GatewayError
+from gateway.core.operation import operations
+from keys.permissions.assignable import GRANTABLE
+from keys.permissions.meanings import MEANINGS
+
+DOCS = Path(settings.BASE_DIR) / "docs"
+
+
+def settings_table() -> str:
+    """Every key of the configuration, a table for each section."""
+    return "\n\n".join(
+        f"### {section}\n\n"
+        + _table(
+            ("Key", "Default", "Meaning"),
+            (
+                (f"`{section}:{key}`", _default(field), field.description or "")
+                for key, field in _fields(getattr(Configuration(), section))
+            ),
+        )
+        for section in Configuration.model_fields
+    )
+
+
+def permissions_table() -> str:
+    """Every permission by group: what it allows, its risk, which operations ask for it, and who may hold it."""
+    asked_by: dict[str, list[str]] = {}
+    for operation in operations():
+        for permission in operation.permission:
+            asked_by.setdefault(permission, []).append(f"`{operation.name}`")
+    return "\n\n".join(
+        f"### {group}\n\n"
+        + _table(
+            ("Permission", "Allows", "Who may hold it", "Operations"),
+            (
+                (
+                    f"`{name}`",
+                    f"{meaning.text} **{meaning.danger}**" if meaning.danger else meaning.text,
+                    "roles and people" if name in GRANTABLE else "people",
+                    ", ".join(asked_by.get(name, [])) or "–",
+                )
+                for name, meaning in meanings
+            ),
+        )
+        for group, meanings in groupby(MEANINGS.items(), key=lambda item: item[1].group)
+    )
+
+
+def events_table() -> str:
+    """Every event of the webhooks."""
+    return _table(
+        ("Event", "Groups", "Meaning"),
+        (
+            (f"`{name}`", ", ".join(f"`{group.value}`" for group in event.groups), event.meaning)
+            for name, event in EVENTS.items()
+        ),
+    )
+
+
+def errors_table() -> str:
+    """Every code that an answer can have, by status."""
+    for module in ("gateway.urls", "gateway.tasks"):
+        import_module(module)  # what answers requests and works on them has then declared its errors
+    known: dict[tuple[int, str], str] = {}
+    for error in _errors(GatewayError):  # a code's own class comes before those that say the same in other words
+        known.setdefault((error.status, error.code), error.title)
+    return _table(
+        ("Status", "Code", "Meaning"),
+        ((str(status), f"`{code}`", title) for (status, code), title in sorted(known.items())),
+    )
+
+
+TABLES: Final[dict[tuple[str, str], Callable[[], str]]] = {
+    ("configuration.md", "settings"): settings_table,
+    ("permissions.md", "permissions"): permissions_table,
+    ("events.md", "events"): events_table,
+    ("api.md", "errors"): errors_table,
+}
+"""By page and by the name between its comments."""
+
+
+def filled(page: str) -> str:
+    """A page of docs/ as it should be, with its tables made anew. Raises ValueError where a table has no place."""
+    text = (DOCS / page).read_text("utf-8")
+    for (on_page, name), make in TABLES.items():
+        if on_page != page:
+            continue
+        begin, end = f"<!-- {name}: made by manage.py check_docs --write -->", f"<!-- end of {name} -->"
+        if (text.count(begin), text.count(end)) != (1, 1):
+            raise ValueError(f"docs/{page} has no place for the table {name}, or several")
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n\n{make()}\n\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def _fields(section: BaseModel) -> Iterator[tuple[str, FieldInfo]]:
+    yield from type(section).model_fields.items()
+
+
+def _default(field: FieldInfo) -> str:
+    return _shown(field.default)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, RateLimit):
+        return f"{value.Requests} in {value.WindowSeconds} s"
+    if isinstance(value, bool):
+        return "`true`" if value else "`false`"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{item}`" for item in value) or "none"
+    return f"`{value}`" if value != "" else "none"
+
+
+def _errors(family: type[GatewayError]) -> Iterator[type[GatewayError]]:
+    yield family
+    for error in family.__subclasses__():
+        yield from _errors(error)

@@ -1,0 +1,91 @@
+"""Which view and which operations are at an address, found once for all addresses that differ in identifiers alone."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponseBase
+from django.urls import Resolver404, resolve
+
+from gateway.core.operation import Operation
+
+FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/health/", "/metrics/")
+"""A session cookie is no credential below these: there it is not even looked at."""
+
+_GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
+
+def is_for_programs(path: str) -> bool:
+    return f"{path}/".startswith(FOR_PROGRAMS)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What is at an address. `operations` are those of an operation's view, by method; none for any other view.
+
+    A view that `is_direct` finds out by itself who calls and makes a problem of every failure.
+    """
+
+    view: Callable[..., HttpResponseBase]
+    name: str
+    operations: Mapping[str, Operation] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    is_direct: bool = False
+
+    def operation(self, method: str | None) -> Operation | None:
+        return self.operations.get("GET" if method == "HEAD" else method or "")
+
+
+def route_of(request: HttpRequest) -> Route | None:
+    """What is at the request's address, None for an unknown one. It is looked for once in a request."""
+    known: Any = request
+    try:
+        found: Route | None = known.gateway_route
+    except AttributeError:
+        found = known.gateway_route = find_route(request.path_info)
+    return found
+
+
+def measured_as(request: HttpRequest) -> str:
+    """The name under which a request is counted: of its operation, else of its view."""
+    route = route_of(request)
+    if route is None:
+        return "none"
+    operation = route.operation(request.method)
+    return operation.name if operation else route.name
+
+
+def find_route(path: str) -> Route | None:
+    """No route tells one identifier from another, so all of them share an entry of the cache."""
+    identifiers = _GUID.findall(path)
+    if not identifiers:
+        return _resolve(path, settings.ROOT_URLCONF)
+    places = count()
+    route = _resolve(_GUID.sub(lambda _: f"00000000-0000-0000-0000-{next(places):012}", path), settings.ROOT_URLCONF)
+    if route is None or not route.arguments:
+        return route
+
+    def given(value: str) -> str:
+        return _GUID.sub(lambda place: identifiers[int(place[0][-12:])], value)
+
+    arguments = {name: given(value) for name, value in route.arguments.items()}
+    return Route(route.view, route.name, route.operations, arguments, route.is_direct)
+
+
+@lru_cache(maxsize=4096)
+def _resolve(path: str, addresses: str) -> Route | None:
+    try:
+        match = resolve(path, addresses)
+    except Resolver404:
+        return None
+    return Route(
+        view=match.func,
+        name=match.view_name or "other",
+        operations=getattr(match.func, "operations", {}),
+        arguments={name: value for name, value in match.kwargs.items() if isinstance(value, str)},
+        is_direct=getattr(match.func, "is_direct", False),
+    )
