@@ -66,6 +66,8 @@ class AccessLines:
         with self._writing:
             with self._changed:
                 lines, self._waiting = self._waiting, []
+            if not lines:
+                return
             with held_back():
                 for is_unimportant, line in lines:
                     _write(is_unimportant, line)
