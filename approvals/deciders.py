@@ -58,6 +58,8 @@ def _behind_the_key(request: ChangeRequest, since: datetime) -> set[int]:
         targets += [key.pk, key.role_id]
         if key.created_by_id is not None and key.created_at >= since:  # issued before there was a record of it
             people.add(key.created_by_id)
+    if request.agent and key_id is not None:  # then it is the grant that the agent acts by
+        targets.append(key_id)
     targets += _targets_of(request.requester_id)
     return people | _who_changed(targets, since, by=_TAKES_OVER)
 
@@ -87,7 +89,7 @@ def _who_changed(targets: Iterable[UUID], since: datetime, *, by: frozenset[str]
     """Who made one of these things, let it do more, or changed what is named; their own account is everybody's."""
     records = OperationRecord.objects.filter(
         target_id__in=list(targets), id__gte=identifier_bounds(since)[0], outcome=Outcome.SUCCEEDED
-    ).filter(target_kind__in=("api-keys", "roles", "people", "permission-groups", "directories"))
+    ).filter(target_kind__in=("api-keys", "agents", "roles", "people", "permission-groups", "directories"))
     return {
         record.owner_id
         for record in records.only("owner_id", "operation", "changes", "raised_access")

@@ -29,8 +29,8 @@ class Status(models.TextChoices):
     CANCELLED = "cancelled"
 
 
-def _digest_key(encryption_key: str) -> bytes:
-    return hmac.digest(encryption_key.encode(), b"digest of a change request", "sha256")
+def _digest_key(encryption_key: str, purpose: bytes = b"digest of a change request") -> bytes:
+    return hmac.digest(encryption_key.encode(), purpose, "sha256")
 
 
 class ChangeRequest(models.Model):
@@ -47,6 +47,9 @@ class ChangeRequest(models.Model):
     A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
     directory, its target is one of the gateway's own things by the resource of its operations, and a person without a
     key may have asked for it: `key_id` is their session's then.
+
+    Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`), and `asked` what it asked for as a
+    keyed digest: of those that are the same one waits at most.
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
@@ -66,6 +69,7 @@ class ChangeRequest(models.Model):
     requester = models.CharField(max_length=255)
     key_id = models.CharField(max_length=64)
     key_name = models.CharField(max_length=255, null=True)
+    agent = models.BooleanField(default=False, db_default=False)
     client_address = models.CharField(max_length=64, null=True)
     request_id = models.CharField(max_length=128)
     reason = models.CharField(max_length=REASON_LENGTH, null=True)
@@ -74,6 +78,7 @@ class ChangeRequest(models.Model):
     changes = models.JSONField()
     input = EncryptedTextField(blank=True)
     digest = models.CharField(max_length=64)
+    asked = models.CharField(max_length=64, null=True)
     if_match = models.JSONField(null=True)
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
@@ -107,6 +112,9 @@ class ChangeRequest(models.Model):
             models.Index(fields=["id"], name="approvals_to_announce", condition=Q(to_announce=True)),
             models.Index(fields=["decided_at"], name="approvals_by_decision"),
         ]
+        constraints = [
+            models.UniqueConstraint(fields=["asked"], condition=Q(status="pending"), name="approvals_asked_for_once"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.operation} on {self.target_dn}"
@@ -136,18 +144,30 @@ class ChangeRequest(models.Model):
         """Whether the row still says what the digest was made over (under any configured key, as keys rotate)."""
         return any(hmac.compare_digest(self._digest_with(key), self.digest) for key in settings.ENCRYPTION_KEYS)
 
+    def make_asked(self) -> list[str]:
+        """The digests of what is asked for, whatever the request is called and why: by each configured key, the first
+        of which is the one to keep."""
+        purpose = b"digest of what a change request asks for"
+        return [_keyed(_digest_key(key, purpose), self._content()) for key in settings.ENCRYPTION_KEYS]
+
     def _digest_with(self, encryption_key: str) -> str:
-        content = [
-            str(self.id),
+        return _keyed(_digest_key(encryption_key), [str(self.id), *self._content()])
+
+    def _content(self) -> list[Any]:
+        return [
             self.operation,
             self.kept_input(),
             [str(self.target_id), self.target_kind, self.target_dn],
             self.changes,
             self.if_match,
             [str(self.directory_id), self.requester_id, self.key_id],
+            *(["agent"] if self.agent else []),
         ]
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hmac.new(_digest_key(encryption_key), canonical.encode(), hashlib.sha256).hexdigest()
+
+
+def _keyed(key: bytes, content: list[Any]) -> str:
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hmac.new(key, canonical.encode(), hashlib.sha256).hexdigest()
 
 
 class Audience(models.TextChoices):

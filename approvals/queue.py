@@ -13,6 +13,7 @@ from uuid import UUID
 import structlog
 from celery import current_app
 from django.conf import settings
+from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 from kombu.exceptions import OperationalError
@@ -31,9 +32,9 @@ from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
 from directory.models.runs import Run, RunState
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
-from gateway.core.call import Call, Surface
+from gateway.core.call import Call, CredentialKind, Surface
 from gateway.core.encryption import UndecryptableSecret
-from gateway.core.errors import Forbidden, ServiceUnavailable
+from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
 from gateway.core.operation import Risk
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 
@@ -82,6 +83,8 @@ def hold(
 ) -> ChangeRequest:
     """Keep a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
 
+    An agent that asks again for what waits already gets the request that waits: it would else fill the inbox.
+
     `arguments` are those of the path as text, `document` the parsed body: what the pipeline needs to begin anew.
     `references` are the objectGUIDs of the objects that names in the body mean (`directory.changes.input_references`),
     and `references_in_changes` what each of the proposal's changes refers to, in their order
@@ -101,8 +104,9 @@ def hold(
         target_dn=proposal.target.distinguished_name,
         requester_id=call.person.id,
         requester=call.person.username,
-        key_id=call.credential.id,
+        key_id=call.credential.unique_id,
         key_name=call.credential.name,
+        agent=call.surface is Surface.AGENT,
         client_address=call.client_address,
         request_id=call.request_id,
         reason=call.reason,
@@ -123,9 +127,44 @@ def hold(
         expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
     )
     change_request.digest = change_request.make_digest()
+    if call.credential.kind is CredentialKind.AGENT_TOKEN:
+        return _hold_once(change_request)
     change_request.save(force_insert=True)
     publish(change_request)
     return change_request
+
+
+def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
+    """Keep a change of an agent unless the same one waits already: then that one. Raises RateLimited."""
+    asked = change_request.make_asked()
+    change_request.asked = asked[0]
+    waiting = ChangeRequest.objects.filter(status=Status.PENDING, asked__in=asked)
+    for overdue in waiting.filter(expires_at__lte=timezone.now()).values_list("id", flat=True):
+        move(overdue, Status.PENDING, Status.EXPIRED)
+    known = waiting.first()
+    if known is not None:
+        return known
+    _require_room_to_wait(change_request.key_id)
+    try:
+        with transaction.atomic():
+            change_request.save(force_insert=True)
+    except IntegrityError:  # asked for twice in the same moment
+        return ChangeRequest.objects.filter(asked__in=asked).latest("created_at")
+    publish(change_request)
+    return change_request
+
+
+_LOOK_AGAIN = 300
+"""Seconds. People decide when they decide; so long an agent can do something else."""
+
+
+def _require_room_to_wait(key_id: str) -> None:
+    """Refuse one more change that would wait for a person while too many of the agent do; raises RateLimited."""
+    most = settings.CONFIGURATION.Agents.MaxPendingRequests
+    waiting = ChangeRequest.objects.filter(key_id=key_id, status=Status.PENDING, expires_at__gt=timezone.now())
+    if waiting.count() >= most:
+        why = f"{most} changes of this agent wait for a person: go on when some of them are decided"
+        raise RateLimited(retry_after=_LOOK_AGAIN, why=why)
 
 
 def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:

@@ -45,7 +45,9 @@ class FirstApprovalJson(TypedDict):
 
 
 class ChangeRequestJson(TypedDict):
-    """`firstApproval` is there only for a request that two people have to approve, once one has.
+    """`agent` tells that an AI agent asks, by the name in `requestedBy.keyName`, for the person in `requestedBy.owner`.
+
+    `firstApproval` is there only for a request that two people have to approve, once one has.
 
     `runId` is the run that an approved change of a unit's accounts is, once it was started.
     """
@@ -56,6 +58,7 @@ class ChangeRequestJson(TypedDict):
     risk: Annotated[str, documented_as(Risk)]
     target: ChangeTargetJson
     requestedBy: RequestedByJson
+    agent: bool
     reason: str | None
     changes: list[ProposedChangeJson]
     references: list[ProposedReferenceJson]
@@ -148,6 +151,7 @@ def change_request_as_json(change_request: ChangeRequest) -> ChangeRequestJson:
         "risk": change_request.risk,
         "target": target_as_json(change_request),
         "requestedBy": {"owner": change_request.requester, "keyName": change_request.key_name},
+        "agent": change_request.agent,
         "reason": change_request.reason,
         "changes": [
             {"attribute": item["attribute"], "current": item["before"], "proposed": item["after"]}

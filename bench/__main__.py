@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 from bench.against import checked_out, commit_of, print_ratios
+from bench.agent import measure_agent_reads
 from bench.batch import measure_batch
 from bench.domain import Domain, running_domain
 from bench.flood import TARGET, measure_flood
@@ -42,6 +43,7 @@ def measures(bare_url: str, *, stream: int, quick: bool) -> list[tuple[Measure, 
         *((measure_reads(scratch, connections, reads), False) for connections in (1, 8)),
         (measure_bare_reads(bare_url, 8, reads), False),
         (measure_known_reads(reads), False),
+        (measure_agent_reads(reads), False),
         (measure_search(large), False),
         (measure_searches_at_once(large), False),
         (measure_run(small), False),

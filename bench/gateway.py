@@ -83,6 +83,8 @@ def running_gateway(
             url = f"postgresql://gateway@/gateway?host={place}/postgres"
         port = free_port()
         environment = _environment(place, url)
+        if has_agents(checkout):
+            environment["Agents__Enabled"] = "true"
         script = _COMMANDS % {"redis": str(place / "redis.sock"), "port": port}
         commands = json.loads(_output([sys.executable, "-c", script], checkout, environment))
 
@@ -128,6 +130,11 @@ def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
             yield f"http://127.0.0.1:{port}"
         finally:
             stop_process(process)
+
+
+def has_agents(checkout: Path) -> bool:
+    """Whether a gateway of this checkout lets agents in; an earlier one stops at a setting that it does not know."""
+    return (checkout / "gateway" / "surfaces" / "agent").is_dir()
 
 
 def _environment(place: Path, database_url: str) -> dict[str, str]:

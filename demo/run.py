@@ -48,6 +48,7 @@ def environment_with(redis_socket: Path) -> dict[str, str]:
         "DATABASE_URL": f"sqlite:///{DIRECTORY / 'gateway.sqlite3'}",
         "REDIS_URL": f"unix://{redis_socket}",
         "PYTHONUNBUFFERED": "1",
+        "Agents__Enabled": "true",
         **os.environ,
     }
 

@@ -14,6 +14,7 @@ from directory.models.runs import Run, RunState
 from directory.runs import worker as run_worker
 from directory.runs.requests import EXECUTE_RUN, delete_old_plans
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
+from keys.agents.identification import call_for_agent
 from keys.people.protection import people_above
 from keys.permissions.effective import call_for_key, call_for_person
 
@@ -46,6 +47,8 @@ def _call_for(run: Run) -> Call:
     }
     if run.credential_kind == CredentialKind.API_KEY:
         call = call_for_key(run.credential_id, **work)
+    elif run.credential_kind == CredentialKind.AGENT_TOKEN:
+        call = call_for_agent(run.credential_id, **work)
     else:
         credential = CredentialRef(CredentialKind(run.credential_kind), run.credential_id, run.credential_name)
         call = call_for_person(run.person_id, credential=credential, **work)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.contrib.admin import AdminSite
+from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.messages import get_messages
 from django.http import HttpRequest, HttpResponseBase
 from django.template.response import TemplateResponse
@@ -20,6 +20,15 @@ _READING = ("GET", "HEAD", "OPTIONS")
 
 class BackOffice(AdminSite):
     """Django admin for the gateway's own tables."""
+
+    def register(self, model_or_iterable: Any, admin_class: type[ModelAdmin] | None = None, **options: Any) -> None:
+        """The OAuth toolkit registers pages of its own, which change clients and tokens without a record: none of them.
+
+        Agents and their clients are managed in the console.
+        """
+        if admin_class is not None and admin_class.__module__.startswith("oauth2_provider."):
+            return
+        super().register(model_or_iterable, admin_class, **options)
 
     def has_permission(self, request: HttpRequest) -> bool:
         person = request.user

@@ -7,6 +7,7 @@ from pathlib import Path
 from gateway.core.configuration import BadConfiguration, load_configuration
 from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from
 from gateway.core.kept_secrets import FILES, encryption_keys_from, log_keys_from, secret_key_from
+from gateway.core.oauth import provider_settings
 from gateway.core.private_files import (
     database_files,
     make_private_by_default,
@@ -63,6 +64,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "django_htmx",
+    "oauth2_provider",
     "audit",
     "directory",
     "keys",
@@ -182,6 +184,12 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "gateway.surfaces.problems.exception_handler",
     "UNAUTHENTICATED_USER": None,
 }
+
+# The sign-in of agents (`keys.agents`). The toolkit's own views, admin and commands are not offered.
+OAUTH2_PROVIDER_APPLICATION_MODEL = "keys.AgentClient"
+OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "keys.AgentAccessToken"  # noqa: S105 - a model's name
+OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "keys.AgentRefreshToken"  # noqa: S105 - a model's name
+OAUTH2_PROVIDER = provider_settings()
 
 SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.1",

@@ -24,6 +24,7 @@ from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import find_created
 from gateway import pipeline
 from gateway.surfaces.idempotency import forget_old_answers
+from keys.agents import sweeping
 from keys.people import standing
 
 logger = structlog.get_logger(__name__)
@@ -47,6 +48,7 @@ def sweep() -> None:
     bind_password_rotation.settle_interrupted()
     secrets.wipe_overdue()
     forget_old_answers()
+    sweeping.sweep()
     webhooks.forget_delivered()
 
 

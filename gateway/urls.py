@@ -11,7 +11,8 @@ from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 from gateway.console.account.sign_in import sign_in_to_admin, sign_out
 from gateway.core.call import Surface
 from gateway.monitoring.health import health, metrics, ready
-from gateway.surfaces import problems
+from gateway.surfaces import agent_sign_in, problems
+from gateway.surfaces.agent.endpoint import agent_endpoint
 from gateway.surfaces.batch import batch_urls
 from gateway.surfaces.openapi.documents import document_settings
 from gateway.surfaces.session import SessionsViewSet, SessionViewSet
@@ -36,6 +37,8 @@ urlpatterns = [
     *api_urls,
     path("", include(router_for(Surface.API, only=BARE).urls)),
     *rest_urls,
+    path("mcp", agent_endpoint),
+    *agent_sign_in.urls,
     path("console/", include("gateway.console.urls")),
     path("admin/login/", sign_in_to_admin),
     path("admin/logout/", sign_out),

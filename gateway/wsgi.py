@@ -2,8 +2,10 @@
 
 import gc
 import os
+from importlib import import_module
 
 import django
+from django.conf import settings
 from django.core.cache import close_caches
 from django.core.handlers.base import reset_urlconf
 from django.core.handlers.wsgi import WSGIHandler
@@ -30,6 +32,8 @@ class Handler(WSGIHandler):
 application = Handler()
 # Django would import them with the first request, which took a second and a half longer for it.
 get_resolver().url_patterns  # noqa: B018 - importing is what reading them does
+if settings.CONFIGURATION.Agents.Enabled:
+    import_module("gateway.surfaces.agent.protocol")
 
 # What Django would do for each request: our cache has nothing to close, database connections are looked after when the
 # next request begins, queries are not kept to be shown, and there is one list of addresses.

@@ -13,3 +13,4 @@ class KeysConfig(AppConfig):
         """Declare the app's operations and own things: importing their modules fills the registries."""
         import_module("keys.operations")
         import_module("keys.log_descriptions")
+        import_module("keys.agents.log_descriptions")

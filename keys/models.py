@@ -390,3 +390,12 @@ class FailedSignIn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.address} at {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+# Tables with modules of their own, for Django to find.
+from keys.agents.models import (  # noqa: E402
+    AgentAccessToken,  # noqa: F401
+    AgentClient,  # noqa: F401
+    AgentGrant,  # noqa: F401
+    AgentRefreshToken,  # noqa: F401
+)

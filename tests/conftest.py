@@ -4,7 +4,6 @@ Fixtures of one app live in that app's folder, the whole cast of accounts and ke
 """
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from functools import cache
@@ -111,10 +110,8 @@ class _ClientOfKnownSchema(Client):
 
     def _load_schema(self) -> Schema:
         domain = self.settings.ca_certificate
-        if self._schema is None and domain in self._known:
-            self._schema, self._schema_until = self._known[domain], time.monotonic() + self.settings.schema_seconds
-            return self._schema
-        self._known[domain] = super()._load_schema()
+        if self._schema.present is not None or domain not in self._known:
+            self._known[domain] = super()._load_schema()
         return self._known[domain]
 
 

@@ -102,7 +102,7 @@ def _post(delivery: WebhookDelivery) -> None:
         "webhook-timestamp": str(timestamp),
         "webhook-signature": sign(delivery.endpoint.secret, str(delivery.id), timestamp, body),
     }
-    connection = _connect(url)
+    connection = connect(url)
     try:
         connection.request("POST", f"{url.path or '/'}{'?' + url.query if url.query else ''}", body, headers)
         status = connection.getresponse().status
@@ -119,7 +119,7 @@ def _post(delivery: WebhookDelivery) -> None:
         raise Undeliverable(f"The endpoint answered {status}.")
 
 
-def _connect(url: SplitResult) -> http.client.HTTPConnection:
+def connect(url: SplitResult) -> http.client.HTTPConnection:
     """A connection to an address of the host that may be called; raises Undeliverable."""
     if url.scheme != "https" and not settings.CONFIGURATION.Webhooks.AllowPlainHttp:
         raise Undeliverable("Only HTTPS is allowed (Webhooks:AllowPlainHttp).")

@@ -12,6 +12,7 @@ from uuid import UUID
 from directory import errors
 from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
 from directory.ldap import (
+    Client,
     Entry,
     LdapError,
     Modification,
@@ -23,6 +24,7 @@ from directory.ldap import (
 )
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
+from directory.policies.known_policies import is_locked_out, policies_lately_known
 from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import (
     RESULTANT_POLICY,
@@ -43,11 +45,8 @@ from gateway.core.errors import FieldError, GatewayError
 from gateway.core.rate_limits import count_password_change
 from gateway.core.shapes import render_timestamp
 
-_COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
-PASSWORD_ATTRIBUTES = (
-    *TARGET_ATTRIBUTES,
-    *(RESULTANT_POLICY, _COMPUTED_CONTROL, "sAMAccountName", "displayName", "pwdLastSet", "lockoutTime"),
-)
+_ATTRIBUTES = (*TARGET_ATTRIBUTES, "sAMAccountName", "displayName", "pwdLastSet", "lockoutTime")
+PASSWORD_ATTRIBUTES = (*_ATTRIBUTES, RESULTANT_POLICY)
 """What an account must have been read with to have its password set or changed."""
 _NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))
 _ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
@@ -64,15 +63,20 @@ def propose_reset(
     """
     client = client_of(call)
     schema = client.schema
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=PASSWORD_ATTRIBUTES)
+    known = policies_lately_known(client)
+    # Then it does not matter which one applies, and the domain controller need not find that out.
+    is_acceptable = known is not None and new_password is not None and known.accept(new_password)
+    wanted = _ATTRIBUTES if is_acceptable else PASSWORD_ATTRIBUTES
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=wanted)
     protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
+    policy = None
     if new_password is None:
         policy = policy_of(client, entry)
         new_password = generated = generate_password(
             policy, account_name=entry.text("sAMAccountName"), display_name=entry.text("displayName")
         )
-    else:
+    elif not is_acceptable:
         policy = policy_for(client, entry, new_password)
         require_acceptable(policy, entry, new_password)
     setting = Modification("replace", "unicodePwd", (quoted_password(new_password),))
@@ -83,6 +87,7 @@ def propose_reset(
             delta.modifications.append(Modification("replace", "pwdLastSet", (b"0",)))
     if unlock and entry.integer("lockoutTime"):
         change_integer(delta, schema, entry, "lockoutTime", 0)
+    locked_out = is_locked_out(client, entry)
     target = guid_reference(entry.guid)
     answer: PasswordReset = {"generatedPassword": generated}
     return Proposal(
@@ -93,13 +98,18 @@ def propose_reset(
         requires=frozenset({"directory.unlock_account"}) if unlock else frozenset(),
         protected=protected,
         warnings=(
-            *_warnings(policy, entry, None if generated else new_password),
-            *_warnings_of_reset(entry, must_change=must_change, unlock=unlock),
+            *_warnings(
+                entry,
+                None if generated else new_password,
+                is_policy_known=is_acceptable or policy is not None,
+                locked_out=locked_out,
+            ),
+            *_warnings_of_reset(entry, must_change=must_change, stays_locked_out=locked_out and not unlock),
         ),
         # The password alone tells: its version grows with every new one, that of a 0 written over a 0 does not.
         evidence=evidence_of(Modify(target, (setting,)), entry=entry, schema=schema),
         secret=generated,
-        explain=partial(explain_refusal, policy),
+        explain=partial(_explain_reset, client, entry.guid) if is_acceptable else partial(explain_refusal, policy),
     )
 
 
@@ -135,7 +145,10 @@ def propose_password_change(call: Call, *, resource: str, id: UUID, current: str
         write=write,
         answer=lambda: None,
         protected=protected,
-        warnings=(*_warnings(policy, entry, new), *([too_early] if too_early else [])),
+        warnings=(
+            *_warnings(entry, new, is_policy_known=policy is not None, locked_out=is_locked_out(client, entry)),
+            *([too_early] if too_early else []),
+        ),
         evidence=evidence_of(write, entry=entry, schema=client.schema),
         explain=partial(explain_refusal, policy, hint=too_early),
     )
@@ -153,21 +166,21 @@ def require_acceptable(
         raise errors.PasswordPolicyViolation(detail, errors=[named], policy=policy.as_json())
 
 
-def _warnings(policy: PasswordPolicy | None, entry: Entry, given: str | None) -> Iterator[str]:
+def _warnings(entry: Entry, given: str | None, *, is_policy_known: bool, locked_out: bool) -> Iterator[str]:
     """What the directory may make of it, which only it can tell."""
     yield "The password that is replaced may still open the account for up to an hour."
-    if policy is None:
+    if not is_policy_known:
         yield "The gateway's account may not read the password policy that applies here: the directory decides by it."
     names = {"account_name": entry.text("sAMAccountName"), "display_name": entry.text("displayName")}
     if given is not None and not is_exempt(entry) and contains_name(given, **names):
         yield "The password contains a part of the account's names, which Windows refuses."
-    if _is_locked_out(entry):
+    if locked_out:
         yield "The account is locked out."
 
 
-def _warnings_of_reset(entry: Entry, *, must_change: bool, unlock: bool) -> Iterator[str]:
+def _warnings_of_reset(entry: Entry, *, must_change: bool, stays_locked_out: bool) -> Iterator[str]:
     control = UserAccountControl(entry.integer("userAccountControl") or 0)
-    if _is_locked_out(entry) and not unlock:
+    if stays_locked_out:
         yield "A new password does not unlock it."
     if control & UserAccountControl.ACCOUNTDISABLE:
         yield "The account is disabled, and a new password does not enable it."
@@ -179,10 +192,6 @@ def _warnings_of_reset(entry: Entry, *, must_change: bool, unlock: bool) -> Iter
         yield "The password had to be changed at the next sign-in; without mustChange it no longer has to be."
 
 
-def _is_locked_out(entry: Entry) -> bool:
-    return bool((entry.integer(_COMPUTED_CONTROL) or 0) & UserAccountControl.LOCKOUT)
-
-
 def find_minimum_age_hint(policy: PasswordPolicy | None, entry: Entry) -> str | None:
     """Until when the minimum age stands in the way of a change, as a sentence. It does not where one is due (0)."""
     last = filetime_to_datetime(entry.integer("pwdLastSet") or 0)
@@ -190,6 +199,12 @@ def find_minimum_age_hint(policy: PasswordPolicy | None, entry: Entry) -> str | 
         return None
     until = render_timestamp((last + policy.minimum_age + timedelta(seconds=1)).replace(microsecond=0))
     return f"The password was changed less than the minimum age ago and cannot be changed again before {until}."
+
+
+def _explain_reset(client: Client, account: UUID, refusal: GatewayError) -> GatewayError:
+    """`explain_refusal` where the policy that applies was not asked for before."""
+    entry = client.find(account, (RESULTANT_POLICY,)) if isinstance(refusal, errors.PasswordPolicyViolation) else None
+    return explain_refusal(None if entry is None else policy_of(client, entry), refusal)
 
 
 def explain_refusal(policy: PasswordPolicy | None, refusal: GatewayError, *, hint: str | None = None) -> GatewayError:

@@ -3,11 +3,15 @@
 Whatever others need of it is named here; none of them imports its modules.
 """
 
-from directory.ldap.client import Client
-from directory.ldap.codecs import (
+from directory.ldap.attribute_names import (
     CREDENTIAL_ATTRIBUTES,
     FILETIME_ATTRIBUTES,
     GUID_ATTRIBUTES,
+    is_credential,
+)
+from directory.ldap.background import Background
+from directory.ldap.client import Client
+from directory.ldap.codecs import (
     ValueType,
     datetime_to_filetime,
     decode,
@@ -16,7 +20,7 @@ from directory.ldap.codecs import (
     encode,
     filetime_to_datetime,
     guid_to_text,
-    is_credential,
+    is_text,
     sid_to_text,
     text_to_sid,
     value_type,
@@ -164,6 +168,7 @@ __all__ = [
     "AnyGuid",
     "ApproximatelyEquals",
     "AttributeType",
+    "Background",
     "BadCredentials",
     "BindResult",
     "BitAnd",
@@ -253,6 +258,7 @@ __all__ = [
     "is_protected_from_deletion",
     "is_recycle_bin_enabled",
     "is_samba",
+    "is_text",
     "make_rdn",
     "map_generic",
     "may_refer",

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar
 from uuid import UUID
@@ -14,10 +15,12 @@ from uuid import UUID
 import ldap
 
 from directory.ldap.connections import authentication
+from directory.ldap.connections.attempts import BROKEN, Attempts, ConnectionSilent, Pace, deadline_of
 from directory.ldap.connections.authentication import BindResult
 from directory.ldap.connections.connection import Connection, open_connection
 from directory.ldap.connections.pool import Opener, Pool
 from directory.ldap.connections.settings import ServerSettings
+from directory.ldap.current_schema import CurrentSchema
 from directory.ldap.entry import NO_IDENTITIES, Entry
 from directory.ldap.errors import (
     InvalidValue,
@@ -37,7 +40,9 @@ from directory.ldap.streaming import (
     Scope,
     answer_each,
     complete_ranges,
+    first_answer,
     hide_deleted,
+    names_to_ask,
     reading_controls,
     reference,
     stream,
@@ -50,13 +55,11 @@ from directory.ldap.writes.sending import send
 
 _Result = TypeVar("_Result")
 
-# What says that the connection, not the request, is the problem.
-BROKEN = (ldap.SERVER_DOWN, ldap.CONNECT_ERROR, ldap.TIMEOUT, ldap.UNAVAILABLE, ldap.BUSY, ldap.DECODING_ERROR)
-_READ_ATTEMPTS = 3
 _LINKS = frozenset({"member", "memberOf"})
 """What is known to be a link as long as the schema was not read: reading it is a search itself."""
+_APART = 2
+"""Connections of a process for searches that keep a server busy; it runs few of them at a time."""
 _GUIDS_PER_SEARCH = 50  # 5 times faster than one by one; longer filters gain nothing
-_SCHEMA_RETRY_SECONDS = 30.0
 
 
 class Client:
@@ -65,34 +68,31 @@ class Client:
     def __init__(self, settings: ServerSettings, opener: Opener = open_connection) -> None:
         self.settings = settings
         self._pool = Pool(settings, opener)
+        self._pool_apart = Pool(replace(settings, pool_size=_APART), opener)
+        self._pace = Pace()
         self._pipelines = threading.BoundedSemaphore(max(1, settings.pool_size // 2))
-        self._schema: Schema | None = None
-        self._schema_until = 0.0
-        self._schema_lock = threading.Lock()
+        self._schema = CurrentSchema(self._load_schema, settings.schema_seconds)
 
     def __repr__(self) -> str:
         return f"Client({self.settings!r})"
 
     @property
     def schema(self) -> Schema:
-        """The directory's schema, read at first use and again every ``schema_seconds``."""
-        schema = self._schema
-        if schema is not None and time.monotonic() < self._schema_until:
-            return schema
-        # With an old one at hand a single thread reads the new one and the others go on.
-        if not self._schema_lock.acquire(blocking=schema is None):
-            return schema if schema is not None else self.schema
-        try:
-            if self._schema is not None and time.monotonic() < self._schema_until:
-                return self._schema
-            return self._load_schema()
-        finally:
-            self._schema_lock.release()
+        """The directory's schema, read at first use and again every ``schema_seconds``, which nobody waits for."""
+        return self._schema.get()
+
+    def load_schema_soon(self) -> None:
+        """Begin to read the schema, if it was not read before, so that the first to need it waits less."""
+        self._schema.load_soon()
 
     def refresh_schema(self) -> Schema:
-        """Read the schema now, after a name was missing from it that may be new."""
-        with self._schema_lock:
-            return self._load_schema()
+        """Read the schema now, after a name was missing from it that may be new; the present one if that fails."""
+        try:
+            return self._schema.load_now()
+        except Unavailable:
+            if self._schema.present is None:
+                raise
+            return self._schema.present
 
     def root_dse(self) -> Entry:
         """What the server says about itself ([MS-ADTS] 3.1.1.3.2)."""
@@ -135,17 +135,17 @@ class Client:
         Attributes returned in ranges are fetched whole.
         """
         base = reference(ref)
-        names = _names(attributes, descriptor=descriptor)
+        names = names_to_ask(attributes, descriptor=descriptor)
         controls = reading_controls(deleted=deleted, descriptor=descriptor, identities=identities)
         schema = self.schema if identities else None
         links = self._links(deleted=deleted)
         asked = frozenset(names)
 
-        def operation(connection: Connection, seconds: float) -> Entry:
-            link = connection.ldap
+        def operation(connection: Connection, attempts: Attempts) -> Entry:
+            link, seconds = connection.ldap, attempts.seconds
             limit = time_limit(seconds)
             message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls, timeout=limit)
-            rows = link.result3(message, timeout=seconds)[1]
+            rows = first_answer(link, message, seconds, attempts.first_seconds)[1]
             for dn, values in rows:
                 if dn is not None:
                     name = dn if schema is None else plain_name(dn)
@@ -199,32 +199,37 @@ class Client:
         parts, and the next parts are on their way while one's entries are worked on. A connection is held until the
         iterator ends or is closed; when it breaks, the parts not answered are read on another one.
         """
-        names = _names(None if attributes is None else dict.fromkeys((*attributes, "objectGUID")), descriptor=False)
+        named = None if attributes is None else dict.fromkeys((*attributes, "objectGUID"))
+        names = names_to_ask(named, descriptor=False)
         controls = tuple(reading_controls(deleted=deleted, descriptor=False))
         links = self._links(deleted=deleted)
         missing = dict.fromkeys(guids)
         if not missing:
             return
-        attempts = _Attempts(self.settings)
+        attempts = Attempts(self.settings, self._pace)
 
         def queries(base: str, parts: Iterable[list[bytes]]) -> Iterator[Query]:
             for part in parts:  # made while the server is at work on those before
                 filter = str(AnyGuid(part))
-                yield Query(base, Scope.SUBTREE, filter, names, controls, None, None, attempts.seconds, links)
+                seconds, first_seconds = attempts.seconds, attempts.first_seconds
+                yield Query(base, Scope.SUBTREE, filter, names, controls, None, None, seconds, links, first_seconds)
 
         for base in (self.default_naming_context,) if of_domain else self.naming_contexts:
             wanted = list(missing)
             parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
             while parts:
                 try:
-                    with self._borrowed(attempts.deadline) as connection:
+                    with self._borrowed(self._pool, attempts) as connection:
                         for entries in answer_each(connection, queries(base, parts.copy())):
+                            attempts.note_answer()
                             del parts[0]
                             for entry in entries:
                                 missing.pop(entry.values("objectGUID")[0], None)
                                 yield entry
                 except NotFound:  # nothing of this context may be seen
                     break
+                except ConnectionSilent:
+                    attempts.move()
                 except BROKEN as error:
                     attempts.count(error)
 
@@ -239,25 +244,33 @@ class Client:
         deleted: bool = False,
         descriptor: bool = False,
         seconds: float | None = None,
+        patient: bool = False,
+        apart: bool = False,
+        whole: bool = False,
     ) -> Iterator[Entry]:
-        """The matching objects as they arrive, in constant memory; at most ``limit`` of them.
+        """The matching objects as they arrive, in constant memory or taken as a ``whole``; at most ``limit`` of them.
 
         A connection is held until the iterator ends or is closed. Raises ``NotFound`` for a base that does not exist,
         ``FilterError``, and ``LimitExceeded`` when the time limit told to the server is over: ``seconds``, or less than
-        one answer is waited for. A server that does not keep to it is given up a little later.
+        one answer is waited for. A server that does not keep to it is given up a little later. A ``patient`` search may
+        take long by itself, so that its connection's silence says nothing. One that keeps the server busy goes
+        ``apart``, over a connection that serves nothing else.
         """
+        attempts = Attempts(self.settings, self._pace, patient=patient or apart)
         query = Query(
             base=reference(base),
             scope=scope,
             filter=str(filter),
-            attributes=_names(attributes, descriptor=descriptor),
+            attributes=names_to_ask(attributes, descriptor=descriptor),
             controls=tuple(reading_controls(deleted=deleted, descriptor=descriptor)),
             limit=limit,
             seconds=seconds,
             operation_seconds=self.settings.operation_seconds,
             links=self._links(deleted=deleted),
+            first_seconds=attempts.first_seconds,
+            whole=whole,
         )
-        return self._searching(query)
+        return self._searching(self._pool_apart if apart else self._pool, query, attempts)
 
     def write(self, write: Write) -> str:
         """Carry out one write and return the server that took it.
@@ -273,7 +286,7 @@ class Client:
         return self._write(reworded(write, self.read(write.dn, READ_TO_REWORD, deleted=True)))
 
     def _write(self, write: Write) -> str:
-        connection = self._pool.acquire(self._deadline())
+        connection = self._pool.acquire(deadline_of(self.settings))
         try:
             message = send(connection.ldap, write)
             connection.ldap.result3(message, timeout=self.settings.operation_seconds)
@@ -293,7 +306,7 @@ class Client:
         """
         if not writes:
             return
-        deadline = self._deadline()
+        deadline = deadline_of(self.settings)
         # Who makes the next writes ready needs a connection besides: pipelines must leave some to the others.
         if not self._pipelines.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise Unavailable("Too many others write to the directory")
@@ -319,35 +332,45 @@ class Client:
     def close(self) -> None:
         """Close the connections; those in use when they come back."""
         self._pool.close()
+        self._pool_apart.close()
 
-    def _reading(self, operation: Callable[[Connection, float], _Result]) -> _Result:
-        """Run a read on a connection, on another one when the first turns out to be broken."""
-        attempts = _Attempts(self.settings)
+    def _reading(self, operation: Callable[[Connection, Attempts], _Result]) -> _Result:
+        """Run a read on a connection, on another one when the first turns out to be broken or is silent."""
+        attempts = Attempts(self.settings, self._pace)
         while True:
             try:
-                with self._borrowed(attempts.deadline) as connection:
-                    return operation(connection, attempts.seconds)
+                with self._borrowed(self._pool, attempts) as connection:
+                    result = operation(connection, attempts)
+                    attempts.note_answer()
+                    return result
+            except ConnectionSilent:
+                attempts.move()
             except BROKEN as error:
                 attempts.count(error)
 
-    def _searching(self, query: Query) -> Iterator[Entry]:
-        attempts = _Attempts(self.settings)
+    def _searching(self, pool: Pool, query: Query, attempts: Attempts) -> Iterator[Entry]:
         begun = False
         while True:
             try:
-                with self._borrowed(attempts.deadline) as connection:
+                with self._borrowed(pool, attempts) as connection:
                     for entry in stream(connection, query):
-                        begun = True
+                        if not begun:
+                            attempts.note_answer()
+                            begun = True
                         yield entry
+            except ConnectionSilent:
+                attempts.move()
+                query = replace(query, first_seconds=None)
             except BROKEN as error:
                 attempts.count(error, last=begun)
             else:
+                attempts.note_answer()
                 return
 
     @contextmanager
-    def _borrowed(self, deadline: float) -> Iterator[Connection]:
+    def _borrowed(self, pool: Pool, attempts: Attempts) -> Iterator[Connection]:
         """A connection for reading, put back where it belongs. BROKEN errors pass, others become this layer's own."""
-        connection = self._pool.acquire(deadline)
+        connection = pool.acquire(attempts.deadline, new=attempts.needs_new)
         healthy = broken = False
         try:
             yield connection
@@ -363,9 +386,9 @@ class Client:
             raise
         finally:
             if healthy:
-                self._pool.release(connection)
+                pool.release(connection)
             else:
-                self._pool.discard(connection, server_failed=broken)
+                pool.discard(connection, server_failed=broken)
 
     def _after_failed_write(self, connection: Connection, error: BaseException, write: Write) -> BaseException:
         """Put the connection where it belongs and say what the failure means."""
@@ -386,17 +409,10 @@ class Client:
         return error
 
     def _load_schema(self) -> Schema:
-        try:
-            entries = self.search(self.schema_naming_context, Scope.ONE_LEVEL, SCHEMA_FILTER, SCHEMA_ATTRIBUTES)
-            schema = Schema.from_entries(entries)
-            if not schema.attributes:
-                raise ProtocolError("The directory's schema cannot be read")
-        except Unavailable:
-            if self._schema is None:
-                raise
-            self._schema_until = time.monotonic() + _SCHEMA_RETRY_SECONDS
-            return self._schema
-        self._schema, self._schema_until = schema, time.monotonic() + self.settings.schema_seconds
+        entries = self.search(self.schema_naming_context, Scope.ONE_LEVEL, SCHEMA_FILTER, SCHEMA_ATTRIBUTES)
+        schema = Schema.from_entries(entries)
+        if not schema.attributes:
+            raise ProtocolError("The directory's schema cannot be read")
         return schema
 
     def _required_text(self, name: str) -> str:
@@ -409,42 +425,11 @@ class Client:
         """Among whose values those that name deleted objects are hidden; none where these are asked for."""
         if deleted:
             return frozenset()
-        return _LINKS if self._schema is None else self._schema.linked
-
-    def _deadline(self) -> float:
-        return _deadline(self.settings)
-
-
-class _Attempts:
-    """The tries that one read has, each on a connection of its own."""
-
-    def __init__(self, settings: ServerSettings) -> None:
-        self.deadline = _deadline(settings)
-        self._operation_seconds = settings.operation_seconds
-        self._left = _READ_ATTEMPTS
-
-    @property
-    def seconds(self) -> float:
-        """For how long one answer may be waited for now."""
-        return min(self._operation_seconds, max(0.1, self.deadline - time.monotonic()))
-
-    def count(self, error: ldap.LDAPError, *, last: bool = False) -> None:
-        """Take note of one that failed; raises this layer's error when there is no other."""
-        self._left -= 1
-        if last or not self._left or time.monotonic() >= self.deadline:
-            raise error_from(error) from error
-
-
-def _deadline(settings: ServerSettings) -> float:
-    return time.monotonic() + settings.connect_seconds + settings.operation_seconds
+        schema = self._schema.present
+        return _LINKS if schema is None else schema.linked
 
 
 _ANY = str(ANYTHING)
-
-
-def _names(attributes: Iterable[str] | None, *, descriptor: bool) -> list[str]:
-    names = ["*"] if attributes is None else list(attributes) or ["1.1"]
-    return [*names, "nTSecurityDescriptor"] if descriptor else names
 
 
 def _names_by_dn(write: Write) -> bool:

@@ -1,7 +1,6 @@
 """How values of the directory are written as text and read back, chosen by the schema's syntax.
 
-Two lists of names say what syntax cannot tell: which large integers are points in time and which octet strings GUIDs.
-A third names the attributes that hold secrets.
+What syntax cannot tell is told by names (`directory.ldap.attribute_names`).
 """
 
 import base64
@@ -15,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from directory.ldap.attribute_names import FILETIME_ATTRIBUTES, GUID_ATTRIBUTES
 from directory.ldap.dn import DistinguishedName
 from directory.ldap.errors import InvalidValue
 from directory.ldap.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND, FILETIME_UNIX_EPOCH
@@ -24,41 +24,6 @@ NEVER = "never"
 
 # A record says most times and SIDs twice, and neighbours share many; making the text takes ten times as long.
 _remember = lru_cache(maxsize=1024)
-
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.lower().split())
-
-
-# Points in time; the other large integers are durations (maxPwdAge), counters (uSNChanged) or bits.
-FILETIME_ATTRIBUTES: Final = _names(
-    """
-    accountExpires badPasswordTime creationTime lastLogoff lastLogon lastLogonTimestamp lastSetTime lockoutTime
-    priorSetTime pwdLastSet ms-Mcs-AdmPwdExpirationTime msDS-ApproximateLastLogonTimeStamp
-    msDS-LastFailedInteractiveLogonTime msDS-LastSuccessfulInteractiveLogonTime msDS-UserPasswordExpiryTimeComputed
-    msKds-CreateTime msKds-UseStartTime msLAPS-PasswordExpirationTime
-    """
-)
-GUID_ATTRIBUTES: Final = _names(
-    """
-    objectGUID schemaIDGUID attributeSecurityGUID parentGUID mS-DS-ConsistencyGuid invocationId netbootGUID siteGUID
-    categoryId fRSReplicaSetGUID fRSVersionGUID msDS-OptionalFeatureGUID msDS-DeviceID msExchMailboxGuid
-    msExchArchiveGUID msFVE-RecoveryGuid msFVE-VolumeGuid msDFS-GenerationGUIDv2 msDFS-LinkIdentityGUIDv2
-    msDFS-NamespaceIdentityGUIDv2 msDFSR-ReplicationGroupGuid msDFSR-ContentSetGuid
-    """
-)
-# Passwords, keys and what they can be computed from ([MS-ADTS] 3.1.1.4.4 and the products that extend the schema).
-CREDENTIAL_ATTRIBUTES: Final = _names(
-    """
-    unicodePwd userPassword clearTextPassword unixUserPassword msSFU30Password dBCSPwd lmPwdHistory ntPwdHistory
-    supplementalCredentials currentValue priorValue initialAuthIncoming initialAuthOutgoing trustAuthIncoming
-    trustAuthOutgoing pekList ms-Mcs-AdmPwd ms-Mcs-AdmPwdHistory msDS-ManagedPassword msDS-ExecuteScriptPassword
-    msKds-RootKeyData msFVE-RecoveryPassword msFVE-KeyPackage msTPM-OwnerInformation msTPM-OwnerInformationTemp
-    msPKIAccountCredentials msPKIDPAPIMasterKeys msPKI-CredentialRoamingTokens userPKCS12
-    sambaNTPassword sambaLMPassword sambaPasswordHistory
-    """
-)
-CREDENTIAL_PREFIXES: Final = ("mslaps-",)
 
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
@@ -82,12 +47,6 @@ _TAGGED_DN = re.compile(r"([BS]):([0-9]{1,7}):(.*)", re.DOTALL)
 _SID = re.compile(r"S-1-(0x[0-9A-Fa-f]{1,12}|[0-9]{1,15})((?:-[0-9]{1,10}){0,15})", re.IGNORECASE | re.ASCII)
 
 
-def is_credential(name: str) -> bool:
-    """Whether an attribute holds a secret: it is never read, shown, filtered or sorted by."""
-    known = name.partition(";")[0].lower()
-    return known in CREDENTIAL_ATTRIBUTES or known.startswith(CREDENTIAL_PREFIXES)
-
-
 def decode(attribute: AttributeType | None, values: Iterable[bytes]) -> list[str]:
     """Values of the directory as text. What does not fit its syntax is shown as what it is rather than refused.
 
@@ -100,6 +59,11 @@ def decode(attribute: AttributeType | None, values: Iterable[bytes]) -> list[str
 def decoder(attribute: AttributeType | None) -> Callable[[bytes], str]:
     """What `decode` does to each value, for those who decode many entries."""
     return _text_or_base64 if attribute is None else _DECODERS[_form(attribute)]
+
+
+def is_text(attribute: AttributeType | None) -> bool:
+    """Whether the values of an attribute are text in the directory already, in UTF-8."""
+    return decoder(attribute) is _text
 
 
 def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
@@ -401,9 +365,7 @@ def _encode_utc_time(value: str) -> bytes:
 
 
 _TEXT_FORMS: Final = (
-    Syntax.CASE_EXACT_STRING,
-    Syntax.CASE_IGNORE_STRING,
-    Syntax.UNICODE_STRING,
+    *(Syntax.CASE_EXACT_STRING, Syntax.CASE_IGNORE_STRING, Syntax.UNICODE_STRING),
     Syntax.PRESENTATION_ADDRESS,
 )
 _COUNTED_FORMS: Final = (*_TEXT_FORMS, Syntax.PRINTABLE_STRING, Syntax.NUMERIC_STRING)
@@ -432,11 +394,9 @@ def _require_range(attribute: AttributeType, value: str, raw: bytes) -> None:
 
 _DECODERS: Final[dict[_Form, Callable[[bytes], str]]] = {
     **dict.fromkeys(Syntax, _text),
-    Syntax.OCTET_STRING: _base64,
-    Syntax.SECURITY_DESCRIPTOR: _base64,
+    **dict.fromkeys((Syntax.OCTET_STRING, Syntax.SECURITY_DESCRIPTOR), _base64),
+    **dict.fromkeys((Syntax.TIME, _FORM_UTC_TIME), _decode_time),
     Syntax.SID: _decode_sid,
-    Syntax.TIME: _decode_time,
-    _FORM_UTC_TIME: _decode_time,
     _FORM_GUID: _decode_guid,
     _FORM_FILETIME: _decode_filetime,
     _FORM_IA5: _text,
@@ -469,8 +429,7 @@ _DESCRIPTIONS: Final[dict[_Form, dict[str, Any]]] = {
     Syntax.OCTET_STRING: {"contentEncoding": "base64"},
     Syntax.SECURITY_DESCRIPTOR: {"contentEncoding": "base64"},
     Syntax.SID: {"pattern": "^S-1-", "description": "A security identifier."},
-    Syntax.TIME: {"format": "date-time"},
-    _FORM_UTC_TIME: {"format": "date-time"},
+    **{form: {"format": "date-time"} for form in (Syntax.TIME, _FORM_UTC_TIME)},
     _FORM_GUID: {"format": "uuid"},
     _FORM_FILETIME: {"description": 'A time as in RFC 3339, or "never".'},
 }

@@ -7,7 +7,7 @@ import enum
 import re
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from uuid import UUID
@@ -16,6 +16,7 @@ import ldap
 from ldap.controls import LDAPControl, RequestControl, ResponseControl
 from ldap.controls.libldap import SimplePagedResultsControl
 
+from directory.ldap.connections.attempts import ConnectionSilent
 from directory.ldap.connections.connection import Connection, LdapObject
 from directory.ldap.dn import MANGLED, guid_reference
 from directory.ldap.entry import Entry
@@ -77,6 +78,10 @@ class Query:
     operation_seconds: float
     links: frozenset[str]
     """The attributes among whose values `hide_deleted` looks."""
+    first_seconds: float | None = None
+    """For how long the first message is waited for before `ConnectionSilent`; None: as long as for any."""
+    whole: bool = False
+    """Whether the answer is small enough to be taken at once: entry by entry takes a fifth longer."""
 
 
 def reference(ref: UUID | str) -> str:
@@ -86,6 +91,12 @@ def reference(ref: UUID | str) -> str:
     if _UNSENDABLE.search(ref):
         raise InvalidValue("This is not a distinguished name")
     return ref
+
+
+def names_to_ask(attributes: Iterable[str] | None, *, descriptor: bool) -> list[str]:
+    """The attributes to send: None for all that are not computed (RFC 4511 4.5.1.8)."""
+    names = ["*"] if attributes is None else list(attributes) or ["1.1"]
+    return [*names, "nTSecurityDescriptor"] if descriptor else names
 
 
 def reading_controls(*, deleted: bool, descriptor: bool, identities: bool = False) -> list[RequestControl]:
@@ -146,6 +157,22 @@ def time_limit(seconds: float) -> int:
     is over after anything from nothing to a second, so 2 is the least that lets a quick answer through.
     """
     return max(2, round(seconds - _ANSWER_SECONDS))
+
+
+def first_answer(
+    link: LdapObject, message: int, seconds: float, first_seconds: float | None, *, whole: bool = True
+) -> tuple[int, list[tuple[str | None, Values]], int, list[ResponseControl]]:
+    """What comes first of an answer, or a ``whole`` one; `ConnectionSilent` if nothing has after ``first_seconds``."""
+    is_short = first_seconds is not None and first_seconds < seconds
+    try:
+        result: tuple[int, list[tuple[str | None, Values]], int, list[ResponseControl]] = link.result3(
+            message, all=int(whole), timeout=first_seconds if is_short else seconds
+        )
+    except ldap.TIMEOUT:
+        if is_short:
+            raise ConnectionSilent from None
+        raise
+    return result
 
 
 def complete_ranges(
@@ -215,7 +242,7 @@ def _rows(
     connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
 ) -> Generator[Entry, None, None]:
     """The rows of one request; the cookie in ``page`` becomes the one for the next."""
-    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page)
+    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page, whole=query.whole)
 
 
 def _send(
@@ -245,9 +272,11 @@ def _receive(
     link = connection.ldap
     asked = frozenset(query.attributes)
     under_way = True
+    first_seconds = query.first_seconds
     try:
         while under_way:
-            kind, rows, answered = _next_message(link, message, query, deadline, whole=whole)
+            kind, rows, answered = _next_message(link, message, query, deadline, first_seconds, whole=whole)
+            first_seconds = None
             under_way = kind != ldap.RES_SEARCH_RESULT
             for dn, values in rows:
                 if dn is not None:  # None is a referral to another naming context
@@ -272,13 +301,20 @@ def _abandon(connection: Connection, message: int) -> None:
 
 
 def _next_message(
-    link: LdapObject, message: int, query: Query, deadline: float | None, *, whole: bool
+    link: LdapObject,
+    message: int,
+    query: Query,
+    deadline: float | None,
+    first_seconds: float | None,
+    *,
+    whole: bool,
 ) -> tuple[int, list[tuple[str | None, Values]], list[ResponseControl]]:
     left = query.operation_seconds if deadline is None else deadline - time.monotonic()
     if left <= 0:
         raise LimitExceeded("The time for this search is over", result_code=3)
     try:
-        kind, rows, _, answered = link.result3(message, all=int(whole), timeout=min(left, query.operation_seconds))
+        seconds = min(left, query.operation_seconds)
+        kind, rows, _, answered = first_answer(link, message, seconds, first_seconds, whole=whole)
     except ldap.TIMEOUT:
         if left < query.operation_seconds:
             raise LimitExceeded("The time for this search is over", result_code=3) from None

@@ -6,12 +6,13 @@ Whether a caller may use a connection is read by `keys` at each request; what is
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -47,6 +48,18 @@ def get_client(connection_id: UUID) -> Client:
             known = _clients[connection_id] = _Known(Client(server_settings(row)), row.revision, 0)
         known.read_at = time.monotonic()
     return known.client
+
+
+def load_schemas_soon() -> None:
+    """Begin to read the schemas of the enabled connections: a process that has just started waits less for them."""
+    threading.Thread(target=_begin_to_load_schemas, name="schemas", daemon=True).start()
+
+
+def _begin_to_load_schemas() -> None:
+    with closing(connection), suppress(DatabaseError):  # whoever needs a schema reads it then
+        for id in DirectoryConnection.objects.filter(enabled=True).values_list("pk", flat=True):
+            with suppress(DirectoryConnection.DoesNotExist):
+                get_client(id).load_schema_soon()
 
 
 def server_settings(row: DirectoryConnection) -> ServerSettings:

@@ -131,7 +131,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     assert call.directory is not None
     plan = Plan.objects.create(
         connection_id=call.directory.id,
-        credential_id=call.credential.id,
+        credential_id=call.credential.unique_id,
         unit=id,
         action=query.action,
         kinds=kinds,
@@ -244,7 +244,7 @@ def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Acti
         .filter(
             id=plan_id,
             connection_id=call.directory.id,
-            credential_id=call.credential.id,
+            credential_id=call.credential.unique_id,
             unit=unit,
             action=action,
         )

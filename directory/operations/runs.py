@@ -121,7 +121,7 @@ def plan_retry(call: Call, *, id: UUID) -> RetryPlan:
 def _visible_runs(call: Call) -> QuerySet[Run]:
     """One's own, and those the caller could have started: others' are shown to those who manage the same accounts."""
     assert call.directory is not None
-    visible = Q(credential_kind=call.credential.kind, credential_id=call.credential.id)
+    visible = Q(credential_kind=call.credential.kind, credential_id=call.credential.unique_id)
     if call.may("directory.run_accounts"):
         visible |= named_inside_scopes(call, "unit_dn")
     return Run.objects.filter(visible, connection_id=call.directory.id)

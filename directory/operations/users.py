@@ -2,13 +2,15 @@
 
 from uuid import UUID
 
+from directory import errors
 from directory.changes.accounts import propose_enabled, propose_unlocked
 from directory.changes.create import NewAccount, propose_create
 from directory.changes.delete import propose_delete
 from directory.changes.move import propose_move, propose_rename
 from directory.changes.passwords import propose_password_change, propose_reset
 from directory.changes.update import propose_update
-from directory.lookup.access import parse_reference
+from directory.lookup.access import client_of, find_object, parse_reference
+from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicyJson, policy_of
 from directory.queries.member_lists import MembershipQuery, list_groups
 from directory.queries.reading import read_by_name, read_record
 from directory.queries.searches.definitions import SEARCHES
@@ -63,6 +65,21 @@ def read_user_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
 def read_user(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
     """Read one user."""
     return read_record(call, id, kinds=KINDS_OF_RESOURCE["users"], attributes=query.attributes)
+
+
+@operation(
+    "users.read-password-policy",
+    "GET ad/users/{id}/password-policy",
+    permission="directory.read_object",
+    output=PasswordPolicyJson,
+)
+def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
+    """Read the password and lock-out policy in force for a user: a fine-grained one, else the domain's."""
+    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE["users"], attributes=(RESULTANT_POLICY,))
+    policy = policy_of(client_of(call), entry)
+    if policy is None:  # by default only administrators may read fine-grained ones
+        raise errors.DirectoryDenied("The gateway's own account may not read this policy.")
+    return policy.as_json()
 
 
 @operation(

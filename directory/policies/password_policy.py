@@ -142,16 +142,26 @@ def maximum_ages(client: Client) -> list[int] | None:
     be read: by default only administrators may read the fine-grained ones. When a password expires is computed by the
     domain controller all the same, but no age is known then to be the shortest.
     """
+    return read_every_policy(client)[0]
+
+
+def read_every_policy(client: Client) -> tuple[list[int] | None, tuple[PasswordPolicy, ...] | None]:
+    """The `maximum_ages`, and all policies that the domain and its fine-grained ones set; None as there."""
     domain = client.default_naming_context
     container = client.find(f"CN=Password Settings Container,CN=System,{domain}", ("objectClass",))
     if container is None or "objectClass" not in container:  # it may be seen and yet not be read
-        return None
-    fine_grained = client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, ("msDS-MaximumPasswordAge",))
-    ages = [client.read(domain, ("maxPwdAge",)).integer("maxPwdAge")]
-    ages += [policy.integer("msDS-MaximumPasswordAge") for policy in fine_grained]
-    known = [age for age in ages if age is not None]
+        return None, None
+    fine_grained = list(client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, _FINE_GRAINED_ATTRIBUTES))
+    head = client.read(domain, _DOMAIN_ATTRIBUTES)
+    ages = [head.integer("maxPwdAge"), *(each.integer("msDS-MaximumPasswordAge") for each in fine_grained)]
+    policies = [_domain_policy(head), *map(_fine_grained_policy, fine_grained)]
+    known_ages = [age for age in ages if age is not None]
+    known = tuple(policy for policy in policies if policy is not None)
     # Written as negative intervals; 0 and the least integer are "for ever".
-    return [-age for age in known if age not in (0, _NEVER)] if len(known) == len(ages) else None
+    return (
+        [-age for age in known_ages if age not in (0, _NEVER)] if len(known_ages) == len(ages) else None,
+        known if len(known) == len(policies) else None,
+    )
 
 
 # [MS-SAMR] 3.1.1.3: of the domain object.

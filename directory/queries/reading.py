@@ -2,22 +2,35 @@
 
 from collections.abc import Callable, Collection
 from time import monotonic, sleep
-from typing import TypeVar
+from typing import TypeVar, cast
 from uuid import UUID
 
+from typing_extensions import TypedDict
+
 from directory import errors
-from directory.ldap import DistinguishedName
+from directory.ldap import DistinguishedName, Entry
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
 from directory.lookup.visibility import may_see_confidential, sight_of
 from directory.outcomes.evidence import SECONDS_TO_COME_BACK
+from directory.policies.known_policies import computed_control, policies_lately_known
 from directory.protection.rules import is_protected
 from directory.protection.state import SHOWN_AGE
-from directory.shapes.kinds import Kind
-from directory.shapes.record import DirectoryObject, renderer_for
+from directory.shapes.kinds import Kind, kind_of
+from directory.shapes.record import DirectoryObject, renderer_for, version_of
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, InvalidRequest
+from gateway.core.shapes import Id
 
 _Answer = TypeVar("_Answer")
+
+
+class KnownObject(TypedDict):
+    """What is told of an object to a caller who has the present version of its record."""
+
+    id: Id
+    kind: Kind
+    distinguishedName: str
+    version: str
 
 
 def read_record(
@@ -26,14 +39,40 @@ def read_record(
     """The record of the object a caller names; raises as `find_object` and `select`.
 
     Raises DirectoryDenied when the gateway's account may list the object but not read it: nothing could be told of it.
+    Of a version that the caller of a read knows (`Call.knows`) no more than a KnownObject is read: the surface that
+    says so in the call answers that nothing changed.
     """
     client = client_of(call)
     renderer = renderer_for(client.schema, attributes, kinds, confidential=may_see_confidential(call))
-    entry = find_object(call, reference, kinds=kinds, attributes=renderer.selection.to_read)
+    if call.if_none_match is not None:
+        entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=_VERSION))
+        if call.knows(version := version_of(entry)):
+            known: KnownObject = {
+                "id": str(entry.guid),
+                "kind": kind_of(entry.object_classes),
+                "distinguishedName": entry.dn,
+                "version": version,
+            }
+            return cast(DirectoryObject, known)
+    policies = policies_lately_known(client) if renderer.to_read_with_policies else None
+    # Where none are known the domain controller computes, in the same read, what they would spare it.
+    names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
+    entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
+    control = None
+    if policies is not None:
+        control = computed_control(client, entry) if policies.leave_in_doubt(entry) else 0
+    protected = is_protected(client, entry, max_age=SHOWN_AGE)
+    seen = sight_of(call).confined(entry) if call.scopes else entry
+    return renderer.render_whole(seen, protected=protected, computed_control=control)
+
+
+_VERSION = ("uSNChanged",)
+
+
+def _require_readable(entry: Entry) -> Entry:
     if "objectGUID" not in entry:
         raise errors.DirectoryDenied("The gateway's own account may not read this object.")
-    protected = is_protected(client, entry, max_age=SHOWN_AGE)
-    return renderer.render_whole(sight_of(call).confined(entry) if call.scopes else entry, protected=protected)
+    return entry
 
 
 def read_by_name(

@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 from typing_extensions import TypedDict
 
 from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunState
+from directory.runs.completion import await_announcement
 from directory.shapes.proposal import AccountsRun, Proposal
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
@@ -28,10 +29,6 @@ EXECUTE_RUN = "directory.tasks.execute_run"
 
 # A connection kept from before the broker's restart fails once; a broker that is away fails twice, and soon.
 _PUBLISH_RETRY = {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0}
-
-POLL_SECONDS = (0.005, 0.25)
-"""How long a waiting request sleeps between two looks, at first and at most: most runs are over in no time."""
-
 
 PLAN_LIFE = timedelta(hours=1)
 """How long a plan can be run."""
@@ -129,7 +126,7 @@ def _new_run(call: Call, operation_name: str, asked: AccountsRun, unit_dn: str) 
         person_id=call.person.id,
         requester=call.person.username,
         credential_kind=call.credential.kind,
-        credential_id=call.credential.id,
+        credential_id=call.credential.unique_id,
         credential_name=call.credential.name,
         client_address=call.client_address,
         request_id=call.request_id,
@@ -140,15 +137,10 @@ def _new_run(call: Call, operation_name: str, asked: AccountsRun, unit_dn: str) 
 def wait_for(run_id: UUID, seconds: float) -> Run:
     """The run as it is when completed, or when the time is over."""
     deadline = time.monotonic() + seconds
-    pause, longest = POLL_SECONDS
-    while True:
-        run = Run.objects.get(id=run_id)
-        left = deadline - time.monotonic()
-        if run.state == RunState.COMPLETED or left <= 0:
-            return run
-        time.sleep(min(pause, left))
-        if seconds - left > 1:  # what was not done within a second is not done a few milliseconds later
-            pause = min(pause * 2, longest)
+    open_runs = Run.objects.filter(id=run_id).exclude(state=RunState.COMPLETED)
+    while (left := deadline - time.monotonic()) > 0 and open_runs.exists():
+        await_announcement(run_id, left)
+    return Run.objects.get(id=run_id)
 
 
 def result(run: Run) -> RunResult:

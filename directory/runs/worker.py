@@ -15,6 +15,7 @@ from audit import log
 from directory import errors
 from directory.lookup.access import find_object
 from directory.models.runs import Run, RunLease, RunState
+from directory.runs.completion import announce
 from directory.runs.execution import RunExecution
 from directory.shapes.kinds import Kind
 from gateway.core.call import Call
@@ -72,6 +73,7 @@ def run_pending(
             while (run := runs.first()) is not None:
                 try:
                     _do(run, lease, call_for, people_above)
+                    announce(run.id)
                 except _LeaseLost:
                     logger.warning("another worker may have taken the run over", run=str(run.id))
                     return

@@ -37,6 +37,7 @@ MENU = (
     Entry("Deleted objects", "console:deleted-objects", "/console/deleted/", ("deleted-objects.search",), "Directory"),
     Entry("Runs", "console:runs", "/console/runs/", ("organization-units.plan-accounts",), "Directory"),
     Entry("API keys", "console:keys", "/console/keys/", ("api-keys.search",), "Access"),
+    Entry("Agents", "console:agents", "/console/agents/", ("agents.search", "agent-clients.search"), "Access"),
     Entry("Roles", "console:roles", "/console/roles/", ("roles.search",), "Access"),
     Entry("People", "console:people", "/console/people/", ("people.search",), "Access"),
     Entry("Connections", "console:connections", "/console/connections/", ("directories.list",), "Access"),

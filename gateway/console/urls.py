@@ -1,8 +1,8 @@
 """The addresses of the console, below `/console/`. Each part of it lists its own."""
 
 from gateway.console import home
-from gateway.console.access import connections, key_wizard, keys, people, roles
-from gateway.console.account import profile, sign_in
+from gateway.console.access import agents, connections, key_wizard, keys, people, roles
+from gateway.console.account import connect_agent, profile, sign_in
 from gateway.console.approvals import change_requests
 from gateway.console.directory import (
     account_states,
@@ -23,6 +23,7 @@ app_name = "console"
 urlpatterns = [
     *sign_in.urls,
     *profile.urls,
+    *connect_agent.urls,
     *home.urls,
     *change_requests.urls,
     *records.urls,
@@ -36,6 +37,7 @@ urlpatterns = [
     *deleted.urls,
     *keys.urls,
     *key_wizard.urls,
+    *agents.urls,
     *roles.urls,
     *people.urls,
     *connections.urls,

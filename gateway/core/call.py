@@ -49,12 +49,22 @@ class PersonRef:
 
 @dataclass(frozen=True, slots=True)
 class CredentialRef:
-    """What was presented. `id` is stable and not secret; `name` is the API key's (or the agent's) name, else None."""
+    """What was presented. `id` is stable and not secret; `name` is the API key's (or the agent's) name, else None.
+
+    Of an agent `id` is its client's, which agents of several people may share: `grant_id` is what its person consented
+    to.
+    """
 
     kind: CredentialKind
     id: str
     name: str | None = None
     expires_at: datetime | None = None
+    grant_id: UUID | None = None
+
+    @property
+    def unique_id(self) -> str:
+        """What belongs to the credential is kept under this: no other one has the same."""
+        return self.id if self.grant_id is None else str(self.grant_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +87,14 @@ class Call:
     `permissions` are the effective ones (`app.codename`), read for this call. `scopes` are objectGUIDs of the bases
     that the role is confined to; empty means unrestricted. `supervision` is None for a person, who is never held.
     `directory` is None when none could be chosen; then `directory_refusal` says what to answer to an operation that
-    needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header.
+    needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header;
+    `if_none_match` those of a read's If-None-Match: of an object in one of them nothing but the version is wanted.
     `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
     place of the item that the call is for in its batch. `interrupted` are the request ids of earlier attempts under the
     same idempotency key whose processes were killed. With `stream_as` an operation that lists directory objects
-    returns all of them as a `RecordStream` in place of a page. `prefetch` is what is read at once for calls that are
-    prepared together (a `directory.lookup.prefetch.Prefetch`).
+    returns all of them as a `RecordStream` in place of a page. With `takes_octets` the attributes of listed objects may
+    hold octets of UTF-8 in place of text: the surface writes JSON of them (`gateway.core.json_text`). `prefetch` is
+    what is read at once for calls that are prepared together (a `directory.lookup.prefetch.Prefetch`).
     """
 
     surface: Surface
@@ -99,11 +111,18 @@ class Call:
     dry_run: bool = False
     respond_async: bool = False
     if_match: frozenset[str] | None = None
+    if_none_match: frozenset[str] | None = None
     change_request_id: UUID | None = None
     batch_index: int | None = None
     interrupted: tuple[str, ...] = ()
     stream_as: StreamFormat | None = None
+    takes_octets: bool = False
     prefetch: object = field(default=None, compare=False, repr=False)
+
+    def knows(self, version: str) -> bool:
+        """Whether the caller of a read has this version already, and wants no more than to hear it."""
+        known = self.if_none_match
+        return known is not None and (version in known or "*" in known)
 
     def may(self, permission: str) -> bool:
         return permission in self.permissions

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -183,6 +183,25 @@ class TokensSection(Section):
     AccessTokenMinutes: PositiveInt = Field(15, description="Life of an access token in minutes.")
 
 
+class AgentsSection(Section):
+    Enabled: bool = Field(False, description="Whether people can connect AI agents: the endpoint and its sign-in.")
+    Registration: Literal["open", "closed"] = Field(
+        "open", description="Whether agents register themselves, or only administrators make their clients."
+    )
+    RegistrationsPerHour: PositiveInt = Field(20, description="Registrations of agents from one address in an hour.")
+    MaxPendingRequests: PositiveInt = Field(
+        20,
+        description="Changes of one agent that may wait for a person at once; more are refused meanwhile.",
+    )
+    ChangesPerHour: PositiveInt = Field(200, description="Changes that one agent may ask for in an hour.")
+    MetadataDocuments: bool = Field(
+        False, description="Whether the client ID of an agent may be the address of its own metadata, which is fetched."
+    )
+    MetadataHosts: tuple[str, ...] = Field(
+        (), description="Hosts that such metadata is fetched from, `.example.com` with those below it; `*` for any."
+    )
+
+
 class OperationsLogSection(Section):
     HeadFile: str = Field("", description="File to which the head of the log's chain is exported.")
     HeadToSyslog: bool = Field(False, description="Whether the head of the log's chain is exported to syslog.")
@@ -218,6 +237,7 @@ class Configuration(BaseModel):
     Supervision: SupervisionSection = SupervisionSection()
     SignIn: SignInSection = SignInSection()
     Tokens: TokensSection = TokensSection()
+    Agents: AgentsSection = AgentsSection()
     OperationsLog: OperationsLogSection = OperationsLogSection()
     Webhooks: WebhooksSection = WebhooksSection()
     Metrics: MetricsSection = MetricsSection()

@@ -84,7 +84,8 @@ def open_cursor(call: Call, query: Query, cursor: str, *, bound_to: str = "") ->
 
 def _binding(call: Call, query: Query, bound_to: str) -> str:
     parameters = query.model_dump(mode="json", exclude={"cursor"})
-    whole = [call.credential.kind, call.credential.id, call.surface, type(query).__qualname__, parameters, bound_to]
+    caller = [call.credential.kind, call.credential.unique_id, call.surface]
+    whole = [*caller, type(query).__qualname__, parameters, bound_to]
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
 
 

@@ -50,6 +50,9 @@ return table.concat(answer, ' ')
 """
 _COUNT_SHA = sha1(_COUNT.encode(), usedforsecurity=False).hexdigest()  # how Redis names a script it has seen
 
+PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
+"""Without counters these are refused: passwords must not be guessed while Redis is away."""
+
 
 class CountersUnavailable(Exception):
     """Redis does not answer; nothing was counted."""
@@ -181,6 +184,29 @@ def address_subject(address: str) -> str:
     if ip_address(address).version == 6:
         return str(ip_network((address, 64), strict=False))
     return address
+
+
+def count_category(category: RateCategory, address: str) -> None:
+    """Count a request against the limit of a category that its own address does not tell, such as a tool's.
+
+    A limit of the request's path has taken the category's place already. Raises RateLimited, or ServiceUnavailable
+    for passwords while they cannot be counted. A password change is counted by its operation.
+    """
+    configuration = settings.CONFIGURATION.RateLimiting
+    limits = current_limits.get()
+    is_elsewhere = category in (RateCategory.GLOBAL, RateCategory.PASSWORD_CHANGE)
+    if not configuration.Enabled or is_elsewhere or (limits and limits.override):
+        return
+    try:
+        (usage,) = count([(Policy.of(category, getattr(configuration, category)), address_subject(address))])
+    except CountersUnavailable:
+        if category in PASSWORD_CATEGORIES:
+            raise ServiceUnavailable("Password operations wait until the rate limits can be counted.") from None
+        return
+    if limits:
+        limits.usages.append(usage)
+    if usage.is_exceeded:
+        raise RateLimited(retry_after=usage.rest)
 
 
 def count_password_change(guid: UUID) -> None:

@@ -33,7 +33,10 @@ class BrowserSecurityMiddleware:
             self._require_own_host(request)
         response = self.get_response(request)
         documentation = settings.DEVELOPMENT and request.path in DOCUMENTATION_PATHS
-        response["Content-Security-Policy"] = DOCUMENTATION_POLICY if documentation else CONTENT_SECURITY_POLICY
+        policy = DOCUMENTATION_POLICY if documentation else CONTENT_SECURITY_POLICY
+        if (target := getattr(response, "form_target", None)) is not None:  # where the answer of its form leads on to
+            policy = policy.replace("form-action 'self'", f"form-action 'self' {target}")
+        response["Content-Security-Policy"] = policy
         response["X-Content-Type-Options"] = "nosniff"
         # Not no-referrer: Django's CSRF check over TLS wants the Referer of the same origin.
         response["Referrer-Policy"] = "same-origin"

@@ -1,6 +1,6 @@
 """Django's middleware for people (static files, session, CSRF, sign-in, messages), which programs' requests pass by.
 
-A session cookie is no credential below `/api`, `/ad` and `/mcp`: there it is not even looked at.
+A session cookie is no credential below `/api`, `/ad`, `/mcp` and `/oauth`: there it is not even looked at.
 """
 
 from typing import Any

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponseBase
 from gateway.core.errors import RateLimited, ServiceUnavailable
 from gateway.core.operation import RateCategory
 from gateway.core.rate_limits import (
+    PASSWORD_CATEGORIES,
     CountersUnavailable,
     Policy,
     RequestLimits,
@@ -26,8 +27,6 @@ from gateway.surfaces.problems import error_response
 from gateway.surfaces.routes import route_of
 
 EXEMPT_PATHS = ("/health", "/health/ready")
-PASSWORD_CATEGORIES = (RateCategory.PASSWORD_RESET, RateCategory.PASSWORD_CHANGE)
-"""Without counters these are refused: passwords must not be guessed while Redis is away."""
 
 
 class PathLimits:
@@ -99,7 +98,10 @@ class RateLimitMiddleware:
 
     def _describe(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:
         """The two headers of draft-ietf-httpapi-ratelimit-headers-10. Without counters, only the policies are known."""
-        response["RateLimit-Policy"] = _policies(self.globally, limits.override or self.categories.get(category))
+        # A view may have counted the request against a further limit.
+        counted = tuple(usage.policy for usage in limits.usages)
+        own = limits.override or self.categories.get(category)
+        response["RateLimit-Policy"] = _policies(self.globally, own, *counted)
         if limits.usages:
             response["RateLimit"] = ", ".join(
                 f'"{usage.policy.name}";r={usage.remaining};t={usage.rest}' for usage in _scarcest(limits.usages)
@@ -107,10 +109,13 @@ class RateLimitMiddleware:
 
 
 @lru_cache(maxsize=256)
-def _policies(globally: Policy, own: Policy | None) -> str:
-    """The value of RateLimit-Policy."""
-    policies = [globally, own] if own else [globally]
-    return ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in policies)
+def _policies(*policies: Policy | None) -> str:
+    """The value of RateLimit-Policy; of several by one name the first."""
+    by_name: dict[str, Policy] = {}
+    for policy in policies:
+        if policy is not None:
+            by_name.setdefault(policy.name, policy)
+    return ", ".join(f'"{item.name}";q={item.quota};w={item.window}' for item in by_name.values())
 
 
 def _scarcest(usages: Iterable[Usage]) -> Iterable[Usage]:

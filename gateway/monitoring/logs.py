@@ -146,6 +146,9 @@ def configure(options: dict[str, str]) -> None:
             "loggers": {
                 # The access line tells of statuses already; what counts here is a traceback from Django itself.
                 "django.request": {"filters": ["traceback"]},
+                # What they have to say of a request holds its codes and tokens.
+                "oauthlib": {"level": "WARNING"},
+                "oauth2_provider": {"level": "WARNING"},
                 # Sweeps come every ten seconds; what they do is logged where it is done.
                 "celery.worker.strategy": {"level": "WARNING"},
                 "celery.app.trace": {"level": "WARNING"},

@@ -25,6 +25,7 @@ from gateway.pipeline.inputs import Accepted, Change, Inputs
 from gateway.pipeline.perform import administer
 from gateway.pipeline.prepare import propose, require_admitted, with_reason
 from gateway.pipeline.recording import record_refusal
+from keys.agents.identification import call_for_agent
 from keys.permissions.effective import call_for_key, call_for_person
 
 _TRY_AGAIN = (directory_errors.Unavailable, ServiceUnavailable)
@@ -138,7 +139,7 @@ def forecast(change_request: ChangeRequest) -> Forecast:
 
 
 def _call_of(change_request: ChangeRequest) -> Call:
-    """The call under which a change request is applied: its key's, as the key is now; raises Forbidden.
+    """The call under which a change request is applied: its key's or agent's, as that is now; raises Forbidden.
 
     Only access is asked for without a directory, by a person.
     """
@@ -150,6 +151,8 @@ def _call_of(change_request: ChangeRequest) -> Call:
     if change_request.directory_id is None:
         credential = CredentialRef(kind=CredentialKind.SESSION, id=change_request.key_id)
         call = call_for_person(change_request.requester_id, credential=credential, connection_id=None, **facts)
+    elif change_request.agent:
+        call = call_for_agent(change_request.key_id, connection_id=change_request.directory_id, **facts)
     else:
         call = call_for_key(change_request.key_id, connection_id=change_request.directory_id, **facts)
     if_match = frozenset(change_request.if_match) if change_request.if_match else None

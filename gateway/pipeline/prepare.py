@@ -21,7 +21,7 @@ from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
-from gateway.pipeline import replay
+from gateway.pipeline import agent_brake, replay
 from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
 from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import record_refusal, shown, target_ref
@@ -79,6 +79,7 @@ def _judge(operation: Operation, call: Call, accepted: Accepted) -> Answer | Cha
         return Answer(200, _dry_run(call, proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
         return Answer(operation.status, proposal.answer())
+    agent_brake.count_change(call)
     if held:
         return _hold(operation, call, accepted, proposal, assessment)
     return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)

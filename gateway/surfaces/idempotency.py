@@ -113,7 +113,7 @@ def _claim(call: Call, key: str, fingerprint: str) -> IdempotencyRecord:
 
     That of a killed request is taken over when the operations log knows what became of it.
     """
-    now, credential_id = timezone.now(), call.credential.id
+    now, credential_id = timezone.now(), call.credential.unique_id
     mine = IdempotencyRecord(
         credential_id=credential_id,
         key=key,

@@ -30,7 +30,7 @@ from gateway.core.errors import (
 
 logger = structlog.get_logger(__name__)
 
-MACHINE_PATHS = ("/api/", "/rest/", "/ad/", "/mcp/", "/health/", "/metrics/")
+MACHINE_PATHS = ("/api/", "/rest/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
 """Everything below answers errors as problem details, never as pages."""
 
 

@@ -13,7 +13,7 @@ from django.urls import Resolver404, resolve
 
 from gateway.core.operation import Operation
 
-FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/health/", "/metrics/")
+FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
 """A session cookie is no credential below these: there it is not even looked at."""
 
 _GUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")

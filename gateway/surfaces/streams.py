@@ -20,6 +20,7 @@ from typing_extensions import get_type_hints, is_typeddict
 from audit.shapes import RecordJson
 from directory.shapes.record import DirectoryObject
 from gateway.core.errors import FieldError, InvalidRequest, ServiceUnavailable
+from gateway.core.json_text import json_of
 from gateway.core.operation import Operation
 from gateway.core.paging import Page
 from gateway.core.streams import Part, RecordStream, StreamFormat
@@ -154,7 +155,7 @@ class _Ndjson:
         return b""
 
     def lines(self, part: Part) -> bytes:
-        return b"".join(to_json(record) + b"\n" for record in part)
+        return b"".join(json_of(record) + b"\n" for record in part)
 
     def broken(self, problem: Mapping[str, Any]) -> bytes:
         return to_json(problem).removesuffix(b"}")

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import include, path
-from pydantic_core import to_json
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.request import Request
 from rest_framework.routers import SimpleRouter
@@ -21,9 +20,10 @@ from rest_framework.viewsets import ViewSet
 from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
+from gateway.core.json_text import json_of
 from gateway.core.operation import Effect, Operation, operations
 from gateway.core.shapes import NoQuery, list_parameters
-from gateway.core.streams import RecordStream
+from gateway.core.streams import RecordStream, StreamFormat
 from gateway.surfaces.idempotency import answer_once, key_of
 from gateway.surfaces.openapi.operations import OperationSchema
 from gateway.surfaces.problems import problem_response
@@ -35,7 +35,7 @@ from gateway.surfaces.reading import (
     refuse_members,
     wants_async,
 )
-from gateway.surfaces.streams import require_no_page, stream_response, wanted_format
+from gateway.surfaces.streams import record_shape, require_no_page, stream_response, wanted_format
 from gateway.surfaces.views import METHODS, Handler, view_of
 
 
@@ -96,13 +96,24 @@ def _action_of(operation: Operation) -> str:
 
 
 def _handler(operation: Operation) -> Handler:
+    is_read = operation.effect is Effect.READ
+    is_list = record_shape(operation.output) is not None
+
     def handle(request: HttpRequest, call: Call, **arguments: str) -> HttpResponseBase:
         headers = request.META
         if_match = read_versions(headers.get("HTTP_IF_MATCH"), strong=True)
+        if_none_match = read_versions(headers.get("HTTP_IF_NONE_MATCH")) if is_read else None
         respond_async = wants_async(headers.get("HTTP_PREFER"))
-        stream_as = wanted_format(operation, headers.get("HTTP_ACCEPT"))
-        if if_match is not None or respond_async or stream_as is not None:
-            call = replace(call, if_match=if_match, respond_async=respond_async, stream_as=stream_as)
+        stream_as = wanted_format(operation, headers.get("HTTP_ACCEPT")) if is_list else None
+        if is_list or if_match is not None or if_none_match is not None or respond_async:
+            call = replace(
+                call,
+                if_match=if_match,
+                if_none_match=if_none_match,
+                respond_async=respond_async,
+                stream_as=stream_as,
+                takes_octets=is_list and stream_as is not StreamFormat.CSV,
+            )
 
         def query() -> Mapping[str, str]:
             refuse_headers(request)
@@ -153,7 +164,7 @@ def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) 
         headers.setdefault("Location", f"{request.path}/{body['id']}")
     if body is None:
         return _empty(answer.status, headers)
-    return HttpResponse(to_json(body), status=answer.status, headers=headers, content_type="application/json")
+    return HttpResponse(json_of(body), status=answer.status, headers=headers, content_type="application/json")
 
 
 def _empty(status: int, headers: Mapping[str, str]) -> HttpResponse:

@@ -1,5 +1,27 @@
-"""The operations of this app: who am I, roles, API keys, people, permissions. Importing it declares them."""
+"""The operations of this app: who am I, roles, API keys, agents, people, permissions. Importing it declares them."""
 
-from keys.operations import api_keys, effective_permissions, expiring_keys, key_usage, me, permissions, roles, users
+from keys.operations import (
+    agent_clients,
+    agents,
+    api_keys,
+    effective_permissions,
+    expiring_keys,
+    key_usage,
+    me,
+    permissions,
+    roles,
+    users,
+)
 
-__all__ = ["api_keys", "effective_permissions", "expiring_keys", "key_usage", "me", "permissions", "roles", "users"]
+__all__ = [
+    "agent_clients",
+    "agents",
+    "api_keys",
+    "effective_permissions",
+    "expiring_keys",
+    "key_usage",
+    "me",
+    "permissions",
+    "roles",
+    "users",
+]

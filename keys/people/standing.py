@@ -33,6 +33,7 @@ from directory.lookup.access import is_within_any
 from directory.lookup.connection import get_client
 from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 from gateway.core.errors import Conflict, GatewayError
+from keys.agents.models import AgentGrant
 from keys.models import ApiKey, Person, PersonSession
 from keys.people.ending import end_all
 
@@ -107,11 +108,14 @@ def require_present(person: Person) -> None:
 
 
 def check_all() -> None:
-    """Look up everybody who has a session or a valid key, one directory after another."""
+    """Look up everybody who has a session, a valid key or an agent, one directory after another."""
     valid = Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now())
     keys = ApiKey.objects.filter(valid, owner=OuterRef("pk"), revoked_at__isnull=True)
     sessions = PersonSession.objects.filter(person=OuterRef("pk"))
-    in_use = Person.objects.filter(Exists(keys) | Exists(sessions), is_active=True, connection__enabled=True)
+    agents = AgentGrant.objects.filter(person=OuterRef("pk"), ended_at__isnull=True, expires_at__gt=timezone.now())
+    in_use = Person.objects.filter(
+        Exists(keys) | Exists(sessions) | Exists(agents), is_active=True, connection__enabled=True
+    )
     by_connection: dict[UUID, list[Person]] = {}
     for person in in_use.select_related("connection"):
         assert person.connection_id is not None

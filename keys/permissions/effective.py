@@ -143,11 +143,8 @@ def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool
     """All permissions of the gateway's apps that a person holds, directly or by groups, in one query."""
     if not is_active:
         return frozenset()
-    permissions = Permission.objects.order_by().filter(content_type__app_label__in=APPS)
-    if not is_superuser:
-        permissions = permissions.filter(_held_by(person_id, "pk"))
-    rows = permissions.values_list("content_type__app_label", "codename")
-    return frozenset(f"{app}.{codename}" for app, codename in rows)
+    rows = _of_superusers.rows() if is_superuser else _of_person.rows(person_id, person_id)
+    return frozenset(f"{app}.{codename}" for app, codename in rows if app in APPS)
 
 
 def permissions_of_people(people: Iterable[Person]) -> dict[int, frozenset[str]]:
@@ -199,6 +196,12 @@ def _role_rows() -> QuerySet[Any, tuple[Any, ...]]:
     return through.values_list("permission__content_type__app_label", "permission__codename")
 
 
+def _permission_rows() -> QuerySet[Any, tuple[Any, ...]]:
+    return Permission.objects.order_by().values_list("content_type__app_label", "codename")
+
+
+_of_superusers = PreparedQuery(_permission_rows)
+_of_person = PreparedQuery(lambda: _permission_rows().filter(_held_by(_NOBODY, "pk")))
 _of_role = PreparedQuery(_role_rows)
 _of_role_and_owner = PreparedQuery(lambda: _role_rows().filter(_held_by(_NOBODY, "permission_id")))
 

@@ -146,6 +146,19 @@ MEANINGS: Final[dict[str, Meaning]] = {
         _KEYS, "Change API keys", "Change, link and rotate own keys, and revoke any.", "Any integration can be stopped."
     ),
     "keys.delete_apikey": Meaning(_KEYS, "Delete API keys", "Delete keys that are not in use."),
+    "keys.view_agentgrant": Meaning(_KEYS, "See agents", "See which AI agents act for whom, and what they may do."),
+    "keys.change_agentgrant": Meaning(
+        _KEYS,
+        "Supervise agents",
+        "Decide which changes of an agent wait for a person, and end what agents may do.",
+        "An agent at a freer level acts without anybody's looking.",
+    ),
+    "keys.view_agentclient": Meaning(_KEYS, "See programs of agents", "See which programs people can connect."),
+    "keys.add_agentclient": Meaning(_KEYS, "Make programs of agents", "Make the clients that agents are connected as."),
+    "keys.change_agentclient": Meaning(
+        _KEYS, "Disable programs of agents", "Keep a program from being connected, and let it again."
+    ),
+    "keys.delete_agentclient": Meaning(_KEYS, "Delete programs of agents", "Delete clients that nobody lets act."),
     "keys.view_person": Meaning(_PEOPLE, "See people", "See who signs in here, and what they may do."),
     "keys.add_person": Meaning(_PEOPLE, "Create local accounts", "Make accounts with permissions held oneself."),
     "keys.change_person": Meaning(

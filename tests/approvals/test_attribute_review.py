@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from approvals.security_attributes import REVIEWED, meaning_of
-from directory.ldap.codecs import is_credential
+from directory.ldap.attribute_names import is_credential
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.shapes.kinds import Kind

@@ -8,13 +8,16 @@ from uuid import UUID
 from django.apps import apps
 from django.contrib.auth.models import Group
 from django.test import Client
+from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from directory.models import DirectoryConnection
 from directory.models.saved_filters import SavedFilter
+from keys.agents.models import AgentClient, AgentGrant
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from tests.approvals.proposals import hold
+from tests.support.agents import make_agent, make_client
 from tests.support.cast import Answer, Console, make_integration, make_person, permissions
 from tests.support.directory import random_name
 
@@ -29,6 +32,8 @@ NOT_ADMINISTERED = {
         "IdempotencyRecord",
     ),
     *("Notice", "ContentType", "Session", "LogEntry"),
+    # Tokens of agents, and the toolkit's codes; its two tables of kinds of tokens that there are not stay empty.
+    *("AgentAccessToken", "AgentRefreshToken", "Grant", "IDToken", "DeviceGrant"),
 }
 """Tables that people do not administer: the log itself, and what sessions and retries leave."""
 
@@ -64,6 +69,15 @@ class World:
 
     def key(self, **fields: Any) -> ApiKey:
         return make_integration(self.connection, owner=self.console.person, **fields).key
+
+    def agent(self) -> AgentGrant:
+        return make_agent(self.connection, person=self.console.person).grant
+
+    def agent_client(self) -> AgentClient:
+        return make_client()
+
+    def disabled_client(self) -> AgentClient:
+        return make_client(disabled_at=timezone.now())
 
     def person(self) -> Person:
         return make_person(may=["directory.read_object"])
@@ -208,6 +222,17 @@ ON_REST: dict[str, Change] = {
     "people.reset-second-factor": _rest(
         World.person_with_second_factor, "POST", "users/{id}/reset-second-factor", "secondFactor"
     ),
+    "agents.update": _rest(
+        World.agent, "PATCH", "agents/{id}", "supervisionLevel", {"supervisionLevel": "ask_every_change"}
+    ),
+    "agents.revoke": _rest(World.agent, "POST", "agents/{id}/revoke", "endedFor"),
+    "agents.revoke-own": _rest(World.agent, "POST", "agents/own/{id}/revoke", "endedFor"),
+    "agent-clients.create": _rest_create(
+        "agent-clients", "agent-clients", lambda _: {"name": "Helper", "redirectUris": ["http://127.0.0.1/cb"]}
+    ),
+    "agent-clients.disable": _rest(World.agent_client, "POST", "agent-clients/{id}/disable", "disabledAt"),
+    "agent-clients.enable": _rest(World.disabled_client, "POST", "agent-clients/{id}/enable", "disabledAt"),
+    "agent-clients.delete": _rest(World.agent_client, "DELETE", "agent-clients/{id}", "redirectUris"),
     "directories.create": _rest_create("directories", "directories", lambda _: {"name": "Corp", **NEW_DIRECTORY}),
     "directories.update": _rest(World.directory, "PATCH", "directories/{id}", "name", {"name": "Renamed"}),
     "directories.delete": _rest(World.directory, "DELETE", "directories/{id}", "bindPassword"),

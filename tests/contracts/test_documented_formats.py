@@ -9,6 +9,8 @@ import pytest
 from gateway.management.openapi import SURFACES, kept_file
 
 TEXT_IN_SPITE_OF_ITS_NAME = {
+    ("AgentClientRecord", "clientId"): "an OAuth client's, which may be an address",
+    ("AgentRecord", "clientId"): "an OAuth client's, which may be an address",
     ("Problem", "requestId"): "the client's own, of any form, if it sent one",
     ("RecordJson", "requestId"): "the client's own, of any form, if it sent one",
     ("ReviewJson", "requestId"): "the client's own, of any form, if it sent one",

@@ -11,7 +11,7 @@ import pytest
 
 from audit.models import OperationRecord
 from directory.ldap import Schema
-from directory.ldap.codecs import is_credential
+from directory.ldap.attribute_names import is_credential
 from directory.ldap.flags import SearchFlags
 from directory.lookup import connection as connections
 from directory.lookup.connection import get_client

@@ -267,6 +267,24 @@ def test_an_expensive_filter_gets_a_short_one(
     assert {seconds for text, seconds in sent if "(sn=x)" in text} == {0}
 
 
+def test_an_expensive_search_has_a_connection_of_its_own(
+    integration: Integration, monkeypatch: pytest.MonkeyPatch, organizational_unit: str
+) -> None:
+    """What a domain controller's process is busy with, others wait for whose connections belong to it."""
+    used: dict[bool, list[Any]] = {True: [], False: []}
+    send = ldap_streaming._send
+
+    def note(connection: Any, query: Any, *rest: Any) -> int:
+        used[IN_CHAIN in query.filter].append(connection)
+        return send(connection, query, *rest)
+
+    monkeypatch.setattr(ldap_streaming, "_send", note)
+    for filter in ("(sn=x)", chains(1), "(sn=x)", chains(1), "(sn=x)"):
+        assert ask(integration, base=organizational_unit, filter=filter).status == 200
+    assert len(set(used[True])) == 1
+    assert not set(used[True]) & set(used[False])
+
+
 _SAMBA = "00002020: ldb_wait from ldap_backend.c:892 with LDB_WAIT_ALL: Operations error (1)"
 
 

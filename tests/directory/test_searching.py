@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from directory.ldap import Client
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain
@@ -39,6 +40,67 @@ def test_it_works(integration: Integration, people: dict[str, UUID], organizatio
     assert (answer.body["total"], answer.body["truncated"], answer.body["nextCursor"]) == (5, False, None)
     single = integration.get(f"/api/ad/users/{people['Ada']}").body
     assert next(item for item in answer.body["items"] if item["name"] == "Ada") == single
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How the directory was asked by each search: in one pass, or for identifiers first and then for the objects."""
+    noted: list[str] = []
+    find, read = Client.search, Client.read_each
+
+    def note_search(self: Client, base: Any, scope: Any, filter: Any, attributes: Any = None, **options: Any) -> Any:
+        if options.get("patient"):
+            noted.append("all" if "displayName" in attributes else "identifiers")
+        return find(self, base, scope, filter, attributes, **options)
+
+    def note_read(self: Client, guids: Any, attributes: Any = None, **options: Any) -> Any:
+        if "displayName" in attributes:
+            noted.append("objects")
+        return read(self, guids, attributes, **options)
+
+    monkeypatch.setattr(Client, "search", note_search)
+    monkeypatch.setattr(Client, "read_each", note_read)
+    return noted
+
+
+def test_what_is_known_to_fit_on_a_page_is_read_in_one_pass(
+    integration: Integration,
+    people: dict[str, UUID],
+    directory: Directory,
+    organizational_unit: str,
+    passes: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("directory.queries.searches.search._GUESSED", 0)
+    wanted = {"base": organizational_unit, "pageSize": 5, "attributes": "displayName,cn,objectSid,whenCreated"}
+    first = search(integration, **wanted)
+    assert passes == ["identifiers", "objects"]
+    passes.clear()
+    assert search(integration, **wanted).body == first.body
+    assert passes == ["all"]
+    directory.add_user("Fanny", parent=organizational_unit)
+    passes.clear()
+    answer = search(integration, **wanted)
+    assert (len(names(answer)), answer.body["total"]) == (5, 6)
+    assert passes == ["all", "identifiers", "objects"]
+    passes.clear()
+    following = search(integration, **wanted, cursor=answer.body["nextCursor"])
+    assert len({*names(answer), *names(following)}) == 6
+    assert search(integration, **wanted).body["items"] == answer.body["items"]
+    assert "all" not in passes
+
+
+def test_values_are_told_as_when_one_is_read(
+    integration: Integration, directory: Directory, organizational_unit: str
+) -> None:
+    """In lists the octets of text go into the JSON as they are."""
+    texts = {"description": '"quoted" \\ \u2028 <é> 😀\ttab', "info": "one\r\ntwo", "postOfficeBox": ["a", "ä"]}
+    guid = directory.add_user("Zoë", parent=organizational_unit, **texts, jpegPhoto=b"\xff\xd8\x00")
+    record = integration.get(f"/api/ad/users/{guid}?attributes=*").body
+    (found,) = search(integration, base=organizational_unit, attributes="*").body["items"]
+    assert found == record
+    assert sorted(found["attributes"]["postOfficeBox"]) == ["a", "ä"]
+    assert found["attributes"]["description"] == [texts["description"]]
 
 
 def test_place(

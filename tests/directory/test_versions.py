@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
 from audit.models import OperationRecord
+from audit.read_buffer import reads
 from directory.ldap import Client
 from directory.models import DirectoryConnection
 from gateway import pipeline
@@ -104,6 +105,55 @@ def test_a_copy_is_fresh_until_the_object_changes(integration: Integration, ada:
     directory.modify(ada, title="Countess")
     answer = integration.get(f"{USERS}/{ada}", **{"If-None-Match": tag})
     assert (answer.status, answer.body["attributes"]["title"]) == (200, ["Countess"])
+
+
+def test_of_a_known_version_nothing_else_is_read(
+    integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tag = integration.get(f"{USERS}/{ada}").headers["ETag"]
+    asked: list[set[str]] = []
+    read = Client.read
+
+    def note(self: Client, ref: Any, attributes: Any = None, **options: Any) -> Any:
+        if ref == ada:
+            asked.append(set(attributes))
+        return read(self, ref, attributes, **options)
+
+    monkeypatch.setattr(Client, "read", note)
+    assert integration.get(f"{USERS}/{ada}", **{"If-None-Match": tag}).status == 304
+    assert asked == [{"objectGUID", "objectClass", "uSNChanged"}]
+    assert integration.get(f"{USERS}/{ada}", **{"If-None-Match": '"other"'}).body["attributes"]["title"] == ["Analyst"]
+    assert len(asked) == 3
+    reads.flush()
+    assert [record.target_id for record in OperationRecord.objects.filter(operation="users.read")] == [ada] * 3
+
+
+@pytest.mark.parametrize("outside", ["the scopes", "the kind", "the directory"])
+def test_a_known_version_opens_nothing(
+    connection: DirectoryConnection,
+    integration: Integration,
+    directory: Directory,
+    organizational_unit: str,
+    ada: UUID,
+    outside: str,
+) -> None:
+    elsewhere = directory.guid(directory.add_unit("Elsewhere", parent=organizational_unit))
+    confined = make_integration(connection, scopes=[elsewhere])
+    tag = integration.get(f"{USERS}/{ada}").headers["ETag"]
+    asker, path = {
+        "the scopes": (confined, f"{USERS}/{ada}"),
+        "the kind": (integration, f"/api/ad/groups/{ada}"),
+        "the directory": (integration, f"{USERS}/{uuid4()}"),
+    }[outside]
+    for known in (tag, "*"):
+        plain, conditional = asker.get(path), asker.get(path, **{"If-None-Match": known})
+        assert (conditional.status, conditional.body["code"]) == (plain.status, plain.body["code"])
+        assert conditional.status in (403, 404)
+
+
+def test_a_change_is_answered_whole_whatever_is_known(integration: Integration, ada: UUID) -> None:
+    answer = integration.patch(f"{USERS}/{ada}", {"replace": {"title": "x"}}, **{"If-None-Match": "*"})
+    assert (answer.status, answer.body["attributes"]["title"]) == (200, ["x"])
 
 
 WRITES: dict[str, tuple[str, str, Any]] = {

@@ -32,6 +32,7 @@ def prepare_environment() -> None:
             "GATEWAY_DATA_DIR": str(RUNTIME / "data"),
             # Limits are counted per client address, and here all clients have the same. See the fixture `limited`.
             "RateLimiting__Enabled": "false",
+            "Agents__Enabled": "true",
             # Not secret: they protect a database that lives as long as the tests.
             "GATEWAY_SECRET_KEY": "the-secret-key-of-the-tests-of-the-gateway",
             "GATEWAY_LOG_KEYS": "the-key-of-the-operations-log-of-the-tests",

@@ -26,6 +26,7 @@ class FaultyProxy:
         self._octets_left = 0
         self._changed = threading.Condition()
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
+        self._held: set[tuple[socket.socket, socket.socket]] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.accepted = 0
@@ -58,6 +59,11 @@ class FaultyProxy:
         """Hold everything back, in both directions, until `restore`."""
         self._set(Fault.STALL)
 
+    def stall_present(self) -> None:
+        """Hold back what goes over the connections of this moment, until `restore`; new ones are served."""
+        with self._changed:
+            self._held = set(self._pairs)
+
     def stall_after(self, octets: int) -> None:
         """Let so many octets of answers through, then hold everything back, in the middle of a message."""
         self._octets_left = octets
@@ -73,6 +79,7 @@ class FaultyProxy:
 
     def restore(self) -> None:
         """Forward everything again."""
+        self._held = set()
         self._set(Fault.NONE)
 
     def close(self) -> None:
@@ -114,7 +121,7 @@ class FaultyProxy:
         try:
             while data := source.recv(65536):
                 with self._changed:
-                    self._changed.wait_for(lambda: self._fault is not Fault.STALL)
+                    self._changed.wait_for(lambda: self._fault is not Fault.STALL and pair not in self._held)
                     # One that is being closed has ended for its client already, and forwards nothing more.
                     fault = self._fault if pair in self._pairs else Fault.REFUSE
                 if fault is Fault.REFUSE or (answers and fault is Fault.LOSE_ANSWER):
@@ -143,6 +150,8 @@ class FaultyProxy:
     def _close(self, pair: tuple[socket.socket, socket.socket]) -> None:
         with self._changed:
             self._pairs.discard(pair)
+            self._held.discard(pair)
+            self._changed.notify_all()
         for end in pair:
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -40,19 +40,24 @@ class Pool:
         self._credentials_refused: tuple[float, str] | None = None
         self._connecting = threading.Lock()
 
-    def acquire(self, deadline: float) -> Connection:
-        """A working connection, the caller's until `release` or `discard`; ``Unavailable`` if there is none in time."""
+    def acquire(self, deadline: float, *, new: bool = False) -> Connection:
+        """A working connection, the caller's until `release` or `discard`; ``Unavailable`` if there is none in time.
+
+        A ``new`` one takes the place of the one used least lately where there is no other place for it.
+        """
         with self._changed:
             while not self._idle and self._open >= self._settings.pool_size:
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise Unavailable("All connections to the directory are in use")
-            if self._idle:
+            if new and self._open >= self._settings.pool_size:
+                connection = self._idle.pop(0)
+            elif self._idle and not new:
                 connection = self._idle.pop()
             else:
                 self._open += 1
                 connection = None
         try:
-            if connection is not None and not self._is_usable(connection):
+            if connection is not None and (new or not self._is_usable(connection)):
                 connection.abort()
                 connection = None
             if connection is None:

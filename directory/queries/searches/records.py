@@ -7,20 +7,19 @@ expired password.
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from typing import NamedTuple
 from uuid import UUID
 
-from directory.ldap import KEEPS_PASSWORD, Client, Entry, datetime_to_filetime, guid_to_text
+from directory.ldap import Client, Entry, guid_to_text
 from directory.lookup.visibility import Sight, parent_of
-from directory.policies.password_policy import maximum_ages
+from directory.policies.known_policies import current_policies, doubtful_since, policies_lately_known
 from directory.protection.state import SHOWN_AGE, protection_state
 from directory.queries.searches.definitions import Search
 from directory.shapes.kinds import ACCOUNT_KINDS
 from directory.shapes.record import (
     COMPUTED_CONTROL,
     PARENT_ID,
+    SPARING_CONTROL,
     DirectoryObject,
     Renderer,
     Selection,
@@ -28,26 +27,30 @@ from directory.shapes.record import (
 )
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
-_LOCKED_AT = "lockoutTime"
-_KEEPS_PASSWORD = KEEPS_PASSWORD.value
-_ASKED_WITHOUT_AGES = 50
+_ASKED_WITHOUT_POLICIES = 50
 """So many accounts are asked about at once: up to then it costs more to find out who need not be."""
-_CLOCKS_DIFFER = timedelta(days=1)
 
 
 class RecordMaker:
     """Makes the records of one search; what entries must be read with is `to_read`."""
 
     def __init__(
-        self, client: Client, search: Search, selection: Selection, sight: Sight, *, needs: Iterable[str] = ()
+        self,
+        client: Client,
+        search: Search,
+        selection: Selection,
+        sight: Sight,
+        *,
+        needs: Iterable[str] = (),
+        octets: bool = False,
     ) -> None:
         self._client = client
         self._sight = sight
         self._search = search
-        self._renderer = Renderer(client.schema, selection)
+        self._renderer = Renderer(client.schema, selection, octets=octets)
         shown = {*(selection.shown or ()), *search.needs}
         names = [name for name in selection.to_read if name not in _COMPUTED or name in shown]
-        of_accounts = (_LOCKED_AT,) if ACCOUNT_KINDS & search.kinds else ()
+        of_accounts = SPARING_CONTROL if ACCOUNT_KINDS & search.kinds else ()
         self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs)))
         self._parents: dict[str, str | None] = {}
 
@@ -63,7 +66,7 @@ class RecordMaker:
             control = entry.integer(COMPUTED_CONTROL) if was_computed else None
             seen = confined(entry)
             record = render(seen, protected=state.protect(entry), parent_id=None, computed_control=control or 0)
-            if control is None and (password_set := _doubtful_since(entry)) is not None:
+            if control is None and (password_set := doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(record, password_set))
             if extend is not None:
                 record.update(extend(entry, seen))  # type: ignore[typeddict-item]  # what a search adds is its own
@@ -79,7 +82,9 @@ class RecordMaker:
         children = {
             parent: record for parent, record in zip(parents, records, strict=True) if parent not in self._parents
         }
-        if len(doubts) > _ASKED_WITHOUT_AGES and (since := self._may_be_expired_since) is not None:
+        find_policies = current_policies if len(doubts) > _ASKED_WITHOUT_POLICIES else policies_lately_known
+        if doubts and (policies := find_policies(self._client)) is not None:
+            since = policies.may_be_expired_since
             doubts = [doubt for doubt in doubts if doubt.password_set <= since]
         asked = {UUID(record["id"]) for record in (*children.values(), *(doubt.record for doubt in doubts))}
         deleted = self._search.show_deleted
@@ -97,33 +102,9 @@ class RecordMaker:
             if asked_about is not None and account is not None:
                 set_computed_control(account, asked_about.integer(COMPUTED_CONTROL) or 0)
 
-    @cached_property
-    def _may_be_expired_since(self) -> int | None:
-        """A password set after this FILETIME is not expired under any policy; None when not all of them can be read."""
-        ages = maximum_ages(self._client)
-        if ages is None:
-            return None
-        return datetime_to_filetime(datetime.now(UTC) + _CLOCKS_DIFFER) - min(ages) if ages else 0
-
 
 class _Doubt(NamedTuple):
     """An account to be asked about unless its password is young: the FILETIME it was set at, 0 in any case."""
 
     record: DirectoryObject
     password_set: int
-
-
-def _doubtful_since(entry: Entry) -> int | None:
-    """Since when an account may be locked out or have an expired password (see `_Doubt`); None if it is neither."""
-    values = entry.attributes.get
-    control, locked_at, password_set = values("userAccountControl"), values(_LOCKED_AT), values("pwdLastSet")
-    if not control:
-        return None
-    if locked_at and locked_at[0] != b"0":
-        return 0
-    if int(control[0]) & _KEEPS_PASSWORD:
-        return None
-    if not password_set:
-        return 0
-    # pwdLastSet 0: it must be changed, and is shown as that.
-    return int(password_set[0]) or None

@@ -21,6 +21,7 @@ from directory.lookup.access import client_of
 from directory.lookup.visibility import Sight, may_see_confidential
 from directory.queries.searches import snapshots
 from directory.queries.searches.area import Area, area_of
+from directory.queries.searches.counts import Counts
 from directory.queries.searches.definitions import SCOPES, SEARCHES, Search
 from directory.queries.searches.filter_cost import Cost, is_narrow
 from directory.queries.searches.filter_input import read_filter, resolve_names
@@ -37,10 +38,9 @@ from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import CommaList
 from gateway.core.streams import RecordStream, StreamFormat
 
-_READ_IN_ONE_PASS = 100
-"""For larger pages two passes are quicker: Samba sends nothing of a search before it has all of it, while of objects
-asked for by their identifiers a few at a time the first become records when the next are still being read.
-"""
+_GUESSED = 100
+"""Of a search that was not made before, a page of so many is read in one pass, in the hope that it is all there is."""
+_FIRST_STREAMED = 100
 # [MS-ADTS] 3.1.1.4.5.19 to 21.
 _OF_ONE_OBJECT = frozenset({"tokenGroups", "tokenGroupsGlobalAndUniversal", "tokenGroupsNoGCAcceptable"})
 _STREAMED_AT_ONCE = 500
@@ -82,9 +82,11 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     if cursor is not None:
         return _next_page(running, cursor)
     with running.turn():
-        if query.page_size <= _READ_IN_ONE_PASS and (items := running.read_few(query.page_size)) is not None:
+        if (items := running.read_few(query.page_size)) is not None:
+            _counts.note(running.key, len(items))
             return _page(items, len(items))
         matches = running.order.sorted(running.identify())
+    _counts.note(running.key, len(matches))
     return _page_of(running, matches, len(matches))
 
 
@@ -195,6 +197,9 @@ def _count_of_next(records: Sequence[DirectoryObject]) -> int:
     return max(1, min(_STREAMED_AT_ONCE, _STREAMED_TEXT * len(few) // max(1, length)))
 
 
+_counts = Counts()
+
+
 class _TooMany(Exception):
     """There are more matches than are wanted at once, or there could be."""
 
@@ -251,12 +256,17 @@ class _Running:
             selection=selection,
             area=area,
             sight=sight,
-            maker=RecordMaker(client, search, selection, sight, needs=needs),
+            maker=RecordMaker(client, search, selection, sight, needs=needs, octets=call.takes_octets),
             is_narrow=query.scope == "base" or is_narrow(condition),
             seconds=settings.CONFIGURATION.Searches.ExpensiveSeconds if cost.is_expensive else None,
             accept=(lambda entry: all(accept(entry) for accept in accepts)) if accepts else None,
             needs=tuple(dict.fromkeys((*(search.needs if search.accept else ()), *scoped.present))),
         )
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the number of its matches depends on, but for what the directory holds."""
+        return self.call.directory, self.search.name, self.area.bases, self.area.scope, str(self.condition)
 
     @property
     def is_expensive(self) -> bool:
@@ -274,10 +284,13 @@ class _Running:
         """All records in order, in one pass; None when there are more than `limit`, or it would be no good way.
 
         Where `accept` decides, many may be found that are no matches: too many to read all that a record needs. Of an
-        expensive search, or of a list of everything, nothing is worth asking for twice: Samba reads all of every match
-        before it sends the first.
+        expensive search, or of a list of everything, nothing is worth asking for twice unless few are known to match:
+        Samba reads all of every match before it sends the first.
         """
-        if self.accept is not None or self.is_expensive or self._is_listing:
+        if self.accept is not None:
+            return None
+        known = _counts.find(self.key)
+        if (known > limit) if known is not None else (limit > _GUESSED or self.is_expensive or self._is_listing):
             return None
         matches: list[Match] = []
 
@@ -289,7 +302,7 @@ class _Running:
                 yield entry
 
         try:
-            with closing(self._find(self.maker.to_read, limit=limit + 1)) as found:
+            with closing(self._find(self.maker.to_read, limit=limit + 1, whole=known is not None)) as found:
                 records = self.maker.records(few(found))
         except _TooMany:
             return None
@@ -328,7 +341,7 @@ class _Running:
 
     def read_parts(self, guids: bytes) -> Iterator[list[DirectoryObject]]:
         """The same of many matches, packed, a part at a time. No connection is held in between."""
-        start, count = 0, min(_READ_IN_ONE_PASS, _STREAMED_AT_ONCE)
+        start, count = 0, min(_FIRST_STREAMED, _STREAMED_AT_ONCE)
         while start < len(guids):
             end = min(start + 16 * count, len(guids))
             with translated():
@@ -336,7 +349,9 @@ class _Running:
             yield records
             start, count = end, _count_of_next(records)
 
-    def _find(self, attributes: tuple[str, ...], *, limit: int | None = None) -> Generator[Entry, None, None]:
+    def _find(
+        self, attributes: tuple[str, ...], *, limit: int | None = None, whole: bool = False
+    ) -> Generator[Entry, None, None]:
         """The matches; with a limit, at least so many if there are so many, or _TooMany.
 
         What the gateway's account may list but not read is none: nothing could be told of it, not even which it is.
@@ -346,7 +361,16 @@ class _Running:
             limit = None
         for base in self.area.bases:
             for entry in self.client.search(
-                base, self.area.scope, self.condition, attributes, limit=limit, deleted=deleted, seconds=self.seconds
+                base,
+                self.area.scope,
+                self.condition,
+                attributes,
+                limit=limit,
+                deleted=deleted,
+                seconds=self.seconds,
+                patient=True,
+                apart=self.is_expensive,
+                whole=whole,
             ):
                 if "objectGUID" not in entry.attributes:
                     if limit is not None:  # it counted, and may have kept a match away

@@ -77,10 +77,10 @@ _running = threading.BoundedSemaphore(_AT_ONCE)
 def turn(call: Call, *, expensive: bool) -> Iterator[None]:
     """Wait for the caller's turn and hold it; raises RateLimited when it does not come in time."""
     deadline = time.monotonic() + settings.CONFIGURATION.Searches.WaitSeconds
-    names = [f"credential:{call.credential.id}"]
+    names = [f"credential:{call.credential.unique_id}"]
     if expensive and call.directory is not None:
         names.append(f"directory:{call.directory.id}")
-    with _place(call.credential.id), _lease(names, deadline, rests=expensive):
+    with _place(call.credential.unique_id), _lease(names, deadline, rests=expensive):
         if not _running.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise _refusal()
         try:

@@ -1,6 +1,7 @@
 """A person's own account: who they are and what they may do, how they sign in and where, and their access token.
 
-These pages call no operations: they are about the identity that operations are called with, as `/rest/session` is.
+These pages call hardly any operations: they are about the identity that operations are called with, as
+`/rest/session` is.
 """
 
 import re
@@ -27,6 +28,7 @@ _APPS = {
     "keys": "Roles, keys and people",
 }
 _MOST_SESSIONS = 100
+_MOST_AGENTS = 100
 _WRONG_CODE = {
     Reason.CODE_MISSING: "Type the code.",
     Reason.CODE_WRONG: "This code is wrong, or was used already. Wait for the next one.",
@@ -68,6 +70,7 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
                 label: [item for item in held if item["name"].startswith(f"{app}.")] for app, label in _APPS.items()
             },
             "permission_count": len(held),
+            "agents": _own_agents(visit),
             "has_second_factor": second_factor.is_on(person),
             "recovery_codes_left": second_factor.remaining_recovery_codes(person),
             "sessions": [
@@ -78,6 +81,11 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
         },
         status=status,
     )
+
+
+def _own_agents(visit: Visit) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = visit.perform("agents.list-own", query={"pageSize": str(_MOST_AGENTS)})["items"]
+    return found
 
 
 def _person(visit: Visit) -> Person:
@@ -171,6 +179,16 @@ def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
     return visit.redirect("account")
 
 
+# --- agents
+
+
+@page(post="agents.revoke-own")
+def revoke_agent(visit: Visit, agent_id: UUID) -> HttpResponseBase:
+    ended = visit.perform("agents.revoke-own", id=agent_id)
+    messages.success(visit.request, f"{ended['name']} can do nothing for you any more.")
+    return visit.redirect("account")
+
+
 # --- sessions and access token
 
 
@@ -208,6 +226,7 @@ urls = [
         )
         for change in ("replace", "remove")
     ),
+    path("account/agents/<uuid:agent_id>/revoke", revoke_agent, name="own-agent-revoke"),
     path("account/sessions/end-others", end_other_sessions, name="sessions-end-others"),
     path("account/sessions/<uuid:session_id>/end", end_session, name="session-end"),
     path("account/access-token", access_token, name="access-token"),

@@ -1,6 +1,5 @@
 """`manage.py openapi --surface api`: print an OpenAPI document, also where the gateway publishes none."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ class Command(BaseCommand):
     """Print the OpenAPI document of a surface, or write it to a file."""
 
     help = __doc__ or ""
-    requires_system_checks: Sequence[str] = []  # they ask the database, which a document does not need
+    requires_system_checks = ()  # they ask the database, which a document does not need
 
     def add_arguments(self, parser: CommandParser) -> None:
         surfaces = [surface.value for surface in SURFACES]

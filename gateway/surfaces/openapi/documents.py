@@ -38,6 +38,8 @@ _DESCRIPTIONS = {
 
 TAGS = {
     "accounts": "Accounts by their state: disabled, locked out, expiring and so on.",
+    "agent-clients": "The programs that people can connect as AI agents.",
+    "agents": "What people let AI agents do for them: looked through, supervised, ended.",
     "api-keys": "API keys: issue, change, rotate, revoke, link to directories.",
     "change-requests": "Changes that wait for a person's decision.",
     "computers": "Computers of the directory.",

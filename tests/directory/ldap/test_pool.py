@@ -5,8 +5,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -20,6 +21,8 @@ from directory.ldap import (
     ServerSettings,
     Unavailable,
 )
+from directory.ldap.connections.attempts import SILENT_SECONDS
+from directory.ldap.connections.pool import Pool
 from directory.ldap.inspection import check_server
 from tests.support.directory import Directory
 from tests.support.domain import Domain
@@ -150,6 +153,74 @@ def test_a_server_that_falls_silent_in_the_middle_of_a_message(
     with pytest.raises(OutcomeUnknown):
         proxied.write(large)
     assert time.monotonic() - begun < 60
+
+
+READS: dict[str, Callable[[Client, UUID], object]] = {
+    "an object": lambda client, user: client.read(user),
+    "many": lambda client, user: client.read_many([user]),
+    "a search": lambda client, user: list(client.search(user, Scope.BASE)),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_a_read_moves_from_a_silent_connection_to_a_new_one(
+    server_settings: ServerSettings,
+    directory: Directory,
+    directory_proxy: FaultyProxy,
+    organizational_unit: str,
+    read: Callable[[Client, UUID], object],
+) -> None:
+    user = directory.add_user(parent=organizational_unit)
+    client = Client(replace(server_settings, urls=(directory_proxy.url,), operation_seconds=600))
+    assert read(client, user)
+    accepted = directory_proxy.accepted
+    directory_proxy.stall_present()
+    begun = time.monotonic()
+    assert read(client, user)
+    assert time.monotonic() - begun < 300  # else it would have waited for the silent one's answer
+    assert directory_proxy.accepted == accepted + 1
+    client.close()
+
+
+def test_a_patient_search_waits_for_its_answer(server_settings: ServerSettings, directory_proxy: FaultyProxy) -> None:
+    client = Client(replace(server_settings, urls=(directory_proxy.url,), operation_seconds=600))
+    assert client.root_dse()
+    directory_proxy.stall_present()
+    threading.Timer(SILENT_SECONDS * 3, directory_proxy.restore).start()
+    assert list(client.search(client.settings.base_dn, Scope.BASE, patient=True))
+    assert directory_proxy.accepted == 1
+    client.close()
+
+
+def test_where_the_server_itself_is_slow_nobody_moves(
+    server_settings: ServerSettings, directory_proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would open a connection for every read, to no avail."""
+    monkeypatch.setattr("directory.ldap.connections.attempts.SILENT_SECONDS", 0.0001)  # every answer comes too late
+    monkeypatch.setattr("directory.ldap.connections.attempts._SLOW_SECONDS", 3600.0)
+    client = Client(replace(server_settings, urls=(directory_proxy.url,)))
+    assert client.root_dse()
+    accepted = directory_proxy.accepted
+    for _ in range(3):
+        assert client.root_dse()
+    assert directory_proxy.accepted == accepted
+    client.close()
+
+
+def test_a_new_connection_takes_the_place_of_an_idle_one(
+    server_settings: ServerSettings, directory_proxy: FaultyProxy
+) -> None:
+    pool = Pool(replace(server_settings, urls=(directory_proxy.url,), pool_size=2))
+    deadline = time.monotonic() + 600
+    first, second = pool.acquire(deadline), pool.acquire(deadline)
+    pool.release(first)
+    third = pool.acquire(deadline, new=True)
+    assert third not in (first, second)
+    assert directory_proxy.accepted == 3
+    pool.release(second)
+    pool.release(third)
+    assert {pool.acquire(deadline), pool.acquire(deadline)} == {second, third}
+    pool.close()
 
 
 def test_a_broken_connection_is_replaced_for_a_read(proxied: Client, directory_proxy: FaultyProxy) -> None:

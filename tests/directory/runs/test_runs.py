@@ -1,16 +1,23 @@
 """Runs as they go when nothing is in the way: by a real worker, over HTTP, seen in the directory and in the log."""
 
+import threading
 import time
+from typing import Any
 from uuid import UUID, uuid4
+
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
+from directory.runs.completion import LONGEST_WAIT, announce, await_announcement
 from gateway.core.call import SupervisionLevel
 from tests.directory.runs.unit import Unit
 from tests.directory.supervised import approve_only
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import Directory
 from tests.support.gateway import LiveGateway
+from tests.support.redis import RedisServer
 
 
 def completed(integration: Integration, started: Answer, *, seconds: float = 300) -> dict:
@@ -55,6 +62,38 @@ def test_it_works(unit: Unit, worker: LiveGateway, integration: Integration) -> 
     again = unit.run(integration, {"accounts": [str(user) for user in users[:2]]}, "enable")
     assert (again.status, again.body["succeeded"]) == (200, 2)
     assert unit.count_enabled(users) == 2
+
+
+def test_who_waits_for_a_run_hears_of_its_end(unit: Unit, worker: LiveGateway, integration: Integration) -> None:
+    unit.add_users(20)
+    begun = time.monotonic()
+    with CaptureQueriesContext(connection) as queries:
+        assert unit.run(integration, {"kinds": ["user"]}).status == 200
+    looks = [query["sql"] for query in queries if 'FROM "directory_run"' in query["sql"]]
+    assert len(looks) <= 4 + (time.monotonic() - begun) / LONGEST_WAIT
+
+
+class TestAnnouncements:
+    def test_it_works(self, redis_server: RedisServer) -> None:
+        run = uuid4()
+        begun = time.monotonic()
+        announce(run)
+        await_announcement(run, LONGEST_WAIT)
+        threading.Timer(0.1, announce, [run]).start()
+        await_announcement(run, LONGEST_WAIT)
+        assert time.monotonic() - begun < 2 * LONGEST_WAIT
+
+    def test_nobody_waits_for_ever(self, redis_server: RedisServer) -> None:
+        begun = time.monotonic()
+        await_announcement(uuid4(), 0.2)
+        assert time.monotonic() - begun >= 0.2
+
+    def test_without_redis_the_database_is_looked_at(self, settings: Any) -> None:
+        settings.REDIS_URL = "unix:///nowhere/redis.sock"
+        announce(uuid4())
+        begun = time.monotonic()
+        await_announcement(uuid4(), 30)
+        assert time.monotonic() - begun < 30
 
 
 def test_what_fails_fails_by_itself(

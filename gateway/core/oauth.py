@@ -1,0 +1,41 @@
+"""The settings of the OAuth toolkit: OAuth 2.1, with every strict option of RFC 9700 that it has."""
+
+from typing import Any
+
+ACCESS_TOKEN_SECONDS = 15 * 60
+REFRESH_TOKEN_SECONDS = 30 * 24 * 3600
+CODE_SECONDS = 60
+
+
+def provider_settings() -> dict[str, Any]:
+    """What `OAUTH2_PROVIDER` is. Scopes are `keys.agents.scopes`' matter."""
+    return {
+        "OAUTH2_SERVER_CLASS": "keys.agents.server.AgentServer",
+        "OAUTH2_VALIDATOR_CLASS": "keys.agents.validator.AgentValidator",
+        "ACCESS_TOKEN_EXPIRE_SECONDS": ACCESS_TOKEN_SECONDS,
+        "REFRESH_TOKEN_EXPIRE_SECONDS": REFRESH_TOKEN_SECONDS,
+        "REFRESH_TOKEN_GRACE_PERIOD_SECONDS": 0,
+        "REFRESH_TOKEN_REUSE_PROTECTION": True,
+        "ROTATE_REFRESH_TOKEN": True,
+        "AUTHORIZATION_CODE_EXPIRE_SECONDS": CODE_SECONDS,
+        "PKCE_REQUIRED": True,
+        "REQUEST_APPROVAL_PROMPT": "force",
+        # Which redirect addresses are allowed, `keys.agents.redirects` decides: http on loopback alone.
+        "ALLOWED_REDIRECT_URI_SCHEMES": ["https", "http"],
+        "ALLOW_URI_WILDCARDS": False,
+        "ALLOW_LOCALHOST_LOOPBACK": True,
+        "COMPLIANT_BCP_RFC9700_IMPLICIT_GRANT": True,
+        "COMPLIANT_BCP_RFC9700_PASSWORD_GRANT": True,
+        "COMPLIANT_BCP_RFC9700_PKCE_METHOD": True,
+        "COMPLIANT_BCP_RFC9700_ACCESS_TOKEN_TRANSPORT": True,
+        "COMPLIANT_BCP_RFC9700_AUTHZ_RESPONSE_ISS": True,
+        "COMPLIANT_BCP_RFC9700_TOKEN_STORAGE": True,
+        "COMPLIANT_BCP_RFC9700_REFRESH_TOKEN": True,
+        "COMPLIANT_BCP_RFC9700_REDIRECT_URI_MATCHING": True,
+        "COMPLIANT_BCP_RFC9700_PKCE_REQUIRED": True,
+        # RFC 8252 section 7.3: what runs on somebody's own machine is answered there, without TLS.
+        "COMPLIANT_BCP_RFC9700_REDIRECT_URI_SCHEME": False,
+        "OIDC_ENABLED": False,
+        "DCR_ENABLED": False,  # the gateway's own registration issues no tokens
+        "CIMD_ENABLED": False,  # nor does the toolkit fetch anything
+    }
