@@ -23,7 +23,7 @@ from keys.api_keys import secrets, usage
 from keys.api_keys.addresses import is_allowed
 from keys.models import AccessToken, Person
 from keys.people.standing import NotChecked, Standing, standing_of
-from keys.permissions.assignable import effective, kept
+from keys.permissions import effective, kept
 from keys.permissions.effective import KeyFacts
 from keys.sign_in import second_factor
 from keys.sign_in.sessions import digest_of_session

@@ -19,8 +19,8 @@ from django.utils import timezone
 from directory.models import DirectoryConnection
 from keys.migrations._access_state import WATCHED, watch
 from keys.models import ApiKey, Person
+from keys.permissions import access_state, kept
 from keys.permissions.access_state import DECIDING, MOST_TOKENS, read_state
-from keys.permissions.assignable import access_state, kept
 from tests.support.cast import Integration, make_integration, make_person, permissions
 from tests.support.database import live_database_url
 from tests.support.gateway import LiveGateway
