@@ -31,6 +31,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "which names are a directory's, its base tells", "#/scopes/"),
     # What only the gateway's own tables know, and people.
     Accepted(REFUSED, "Request.Invalid", "who there is", "#/owner: there is no such person"),
+    Accepted(REFUSED, "Request.Invalid", "which roles there are", "#/role: there is no such role"),
     Accepted(REFUSED, "Request.Invalid", "which connections there are", "#/directory: there is no such directory"),
     Accepted(REFUSED, "Request.Invalid", "nobody grants what they have not", "nosuch is no permission"),
     Accepted(REFUSED, "Request.Invalid", "passwords are judged by several rules", "#/password: This password"),
@@ -49,6 +50,8 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "a text of spaces is none", "#/comment: must not be blank"),
     Accepted(REFUSED, "Request.Invalid", "a text of spaces is none", "This field cannot be blank."),
     Accepted(REFUSED, "Request.Invalid", "1.0 is an integer of JSON Schema, and none here", "#/graceSeconds: Input"),
+    Accepted(REFUSED, "Request.Invalid", "Unicode tells which characters are seen", "characters that are not seen"),
+    Accepted(REFUSED, "Request.Invalid", "addresses have a grammar (RFC 3986)", "#/redirectUris/"),
     Accepted(REFUSED, "Request.Invalid", "a name of spaces is none", "must have 1 to 64 characters"),
     Accepted(REFUSED, "Request.Invalid", "some characters are none of account names", "must not contain"),
     # Members that depend on each other: unions of all their combinations make clients that nobody can read.
