@@ -59,7 +59,7 @@ class DecisionForm(forms.Form):
 
 @admin.register(ChangeRequest)
 class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
-    list_display = ("what", "state", "asked", "expires")
+    list_display = ("what", "state", "requested", "expires")
     list_filter = ("status", "risk", "operation", "requester", "directory")
     search_fields = ("target_dn", "requester", "key_name", "operation", "=id", "=target_id", "=request_id")
     list_per_page = 50
@@ -89,7 +89,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
         )
 
     @admin.display(description="asked (UTC)", ordering="created_at")
-    def asked(self, change_request: ChangeRequest) -> str:
+    def requested(self, change_request: ChangeRequest) -> str:
         key = change_request.key_name
         return _in_lines(
             f"{change_request.created_at:%Y-%m-%d %H:%M}", change_request.requester, f"key {key}" if key else None

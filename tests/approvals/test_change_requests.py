@@ -21,7 +21,7 @@ from tests.audit.calls import CALL, make_call
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 MEMBERS = """
-    id status operation risk target requestedBy reason changes references digest createdAt expiresAt decidedBy
+    id status operation risk target requestedBy agent reason changes references digest createdAt expiresAt decidedBy
     decidedAt comment problem runId
 """
 BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")

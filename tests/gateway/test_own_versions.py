@@ -13,6 +13,7 @@ from gateway.core.call import Surface
 from gateway.core.operation import Effect, operations
 from gateway.management.openapi import document
 from keys.models import Role
+from tests.support.agents import make_agent
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_integration, make_person
 from tests.support.directory import random_name
 from tests.support.domain import Domain
@@ -84,7 +85,19 @@ def refused(answer: Answer) -> tuple[int, str | None]:
 
 def test_every_record_that_is_updated_has_a_version() -> None:
     updated = {item.resource for item in operations() if item.effect is Effect.ADMINISTER and item.method == "PATCH"}
-    assert updated == set(MAKERS)
+    assert updated == {*MAKERS, "agents"}
+
+
+def test_an_agents_level_is_changed_for_the_version_that_was_seen(
+    console: Console, connection: DirectoryConnection
+) -> None:
+    path = f"/rest/agents/{make_agent(connection).grant.id}"
+    seen = version(console.get(path))
+    free = {"supervisionLevel": "act"}
+    assert refused(console.call("PATCH", path, free, If_Match='"other"')) == MISMATCH
+    assert version(console.get(path)) == seen
+    assert version(console.call("PATCH", path, free, If_Match=seen)) != seen
+    assert refused(console.call("PATCH", path, free, If_Match=seen)) == MISMATCH
 
 
 @each_resource
