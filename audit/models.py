@@ -1,6 +1,6 @@
 """The record of one operation. `audit.log` alone writes it; the database refuses to change or delete it.
 
-The models of webhooks are in `webhook_models`.
+The models of webhooks are in `audit.webhooks.models`.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Celery tasks of the runs over organizational units' accounts. What they do is in `run_worker`.
+"""Celery tasks of the runs over organizational units' accounts. What they do is in `directory.runs.worker`.
 
 Each may run twice, late, or in several workers at once: a lease in the database decides who does a directory's runs.
 """

@@ -1,7 +1,7 @@
 """From the credential of a request to its `Call`, or a refusal that tells nothing.
 
-The true reason of a 401 goes to the security log. What a credential may do is `policy`'s matter, signing in
-`sessions`'.
+The true reason of a 401 goes to the security log. What a credential may do is `keys.permissions.effective`'s matter,
+signing in `sessions`'.
 """
 
 import re

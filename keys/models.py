@@ -1,7 +1,8 @@
 """Tables of the keys app: people with their sessions and second factors, roles, API keys with their links, platform
 tokens, failed sign-ins.
 
-What may be done with them is decided in `policy`; how they come and go in `lifecycle`, `sessions` and `second_factor`.
+What may be done with them is decided in `keys.permissions`; how they come and go in `lifecycle`, `sessions` and
+`second_factor`.
 """
 
 from typing import Any, Literal

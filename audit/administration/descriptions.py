@@ -1,7 +1,7 @@
 """The gateway's own things (keys, roles, people, connections …) as the operations log tells of them.
 
-Each app declares its own in `<app>/own_things.py`: what is shown of one, under the names of the API, and which changes
-of it let somebody do more than before. What records them is `audit.administration`.
+Each app declares its own in `<app>/log_descriptions.py`: what is shown of one, under the names of the API, and which
+changes of it let somebody do more than before. What records them is `audit.administration`.
 """
 
 import json

@@ -26,7 +26,8 @@ def call_of(request: HttpRequest) -> Call:
 
 
 class RecordedAdmin(admin.ModelAdmin):
-    """A ModelAdmin that changes its own table alone, and only with records. The table is declared in `own_things`.
+    """A ModelAdmin that changes its own table alone, and only with records. The table is declared in
+    `log_descriptions`.
 
     An action is recorded under its name: `renew_secret` of webhook endpoints as `webhook-endpoints.renew-secret`. A
     further view changes things inside `self.recorded`.
@@ -37,7 +38,7 @@ class RecordedAdmin(admin.ModelAdmin):
         """What the table holds."""
         thing = thing_of(self.model)
         if thing is None:
-            raise LookupError(f"{self.model.__name__} is not declared in own_things: its changes cannot be recorded")
+            raise LookupError(f"{self.model.__name__} is not in log_descriptions: its changes cannot be recorded")
         return thing
 
     @contextmanager

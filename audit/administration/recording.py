@@ -129,7 +129,7 @@ def _thing_of(row: Model) -> OwnThing:
     model = row._meta.model  # `request.user` is only a stand-in for its row
     thing = thing_of(model)
     if thing is None:
-        raise LookupError(f"{model.__name__} is not declared in own_things: its changes cannot be recorded")
+        raise LookupError(f"{model.__name__} is not in log_descriptions: its changes cannot be recorded")
     return thing
 
 

@@ -1,7 +1,7 @@
 """Events for the endpoints of webhooks: which there are, and their signatures (https://www.standardwebhooks.com).
 
 An event is put beside what it tells of, in the same transaction: it is sent if and only if that happened, at least
-once. Sending is in `webhook_delivery`.
+once. Sending is in `delivery`.
 """
 
 import hmac

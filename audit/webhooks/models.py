@@ -1,4 +1,4 @@
-"""Where events are sent to, and what is still to be sent. The sending is in `webhooks` and `webhook_delivery`."""
+"""Where events are sent to, and what is still to be sent. The sending is in `events` and `delivery`."""
 
 import secrets
 from base64 import b64encode

@@ -1,7 +1,8 @@
 """What comes back by itself with an object of the recycle bin: the links it had, above all its memberships.
 
 They were made by others before it was deleted, and the directory makes them again without asking anybody: so whoever
-restores the object needs what making them would need. (Without the recycle bin they are lost, and `refilling`'s.)
+restores the object needs what making them would need. (Without the recycle bin they are lost, and
+`restore_from_log`'s.)
 """
 
 import struct

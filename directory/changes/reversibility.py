@@ -1,6 +1,6 @@
 """Which changes can be reverted, and what of them: one rule for what the log says and for what a revert does.
 
-How a revert is made is `reverting`'s. Pure: nothing here looks at a directory.
+How a revert is made is `revert`'s. Pure: nothing here looks at a directory.
 """
 
 from collections.abc import Collection, Mapping

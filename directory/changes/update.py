@@ -83,8 +83,8 @@ def propose_update(
 ) -> Proposal:
     """All of one request as one modify, each old value guarding it.
 
-    Raises what `read_bags`, `require_sense`, `require_update_possible` and `require_members_allowed` do; InvalidRequest
-    for a part that the object has not, AttributesConflict, ObjectNotFound and Forbidden.
+    Raises what `read_updates`, `require_sense`, `require_update_possible` and `require_members_allowed` do;
+    InvalidRequest for a part that the object has not, AttributesConflict, ObjectNotFound and Forbidden.
     """
     client = client_of(call)
     schema = client.schema

@@ -1,6 +1,6 @@
 """Tables of runs: what was planned, what is being done to which accounts, and which worker is at it.
 
-How they are used is in `runs` (starting, waiting, showing) and `run_worker` (doing).
+How they are used is in `directory.runs`.
 """
 
 from uuid import uuid4

@@ -1,8 +1,8 @@
 """Whose write was it? What the operations log adds to the directory's evidence when several changes began alike.
 
-`settle` sees that something changed since a record's evidence was taken. A retry that was carried out while the record
-of the killed first attempt was still open leaves the same trace, and so does anybody else's change of the attribute.
-The log tells them apart: of changes that began from the same state and exclude one another, one was applied.
+`evidence` sees that something changed since a record's evidence was taken. A retry that was carried out while the
+record of the killed first attempt was still open leaves the same trace, and so does anybody else's change of the
+attribute. The log tells them apart: of changes that began from the same state and exclude one another, one was applied.
 """
 
 from collections import Counter

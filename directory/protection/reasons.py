@@ -1,4 +1,4 @@
-"""Why an object is protected, in words for people. Whether it is, `policy` decides."""
+"""Why an object is protected, in words for people. Whether it is, `rules` decides."""
 
 from collections.abc import Iterator
 from uuid import UUID

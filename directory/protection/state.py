@@ -1,6 +1,6 @@
 """Who is protected, as of one state of one domain controller: found from those who hold the domain downwards.
 
-For many objects at once. Of a single one `policy` finds it from the object upwards; both ways agree.
+For many objects at once. Of a single one `rules` finds it from the object upwards; both ways agree.
 """
 
 import struct

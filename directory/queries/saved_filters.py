@@ -1,6 +1,6 @@
 """Saved filters: what one may hold, who may see one, and the search it stands for.
 
-The table is in `saved_filter_models`, how a search is run in `search`.
+The table is in `directory.models`, how a search is run in `searches`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,6 +1,6 @@
 """Runs over an organizational unit's accounts as seen by those who ask for them: start one, wait for it, show it.
 
-Doing the run is `run_worker`'s, in a Celery worker; what an account's run would mean is `run_assessment`'s.
+Doing the run is `worker`'s, in a Celery worker; what an account's run would mean is `assessment`'s.
 """
 
 import time

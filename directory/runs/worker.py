@@ -1,4 +1,4 @@
-"""Which worker does a directory's runs, and in which order. Doing one is `run_execution`'s."""
+"""Which worker does a directory's runs, and in which order. Doing one is `execution`'s."""
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager

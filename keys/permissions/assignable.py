@@ -1,4 +1,4 @@
-"""The permissions a role may grant, and those a person may hold. What a caller holds now is `policy`'s matter."""
+"""The permissions a role may grant, and those a person may hold. What a caller holds now is `effective`'s matter."""
 
 from typing import Any
 

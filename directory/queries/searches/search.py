@@ -3,7 +3,7 @@
 A small page is read in one pass if it is all there is. Else a first pass collects the identifiers of all matches, with
 what they are sorted by; their records are read as they are needed. So each object that exists throughout comes exactly
 once, whatever is created, renamed or deleted meanwhile, and a cursor works on every process and domain controller:
-what is still to come is kept in Redis (`search_snapshots`), and found anew, behind the last place, when it is not.
+what is still to come is kept in Redis (`snapshots`), and found anew, behind the last place, when it is not.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

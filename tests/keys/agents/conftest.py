@@ -4,6 +4,7 @@ import pytest
 
 from directory.models import DirectoryConnection
 from keys.agents.scopes import SCOPES, permissions_of
+from tests.keys.agents.sign_in import Program, answer_in, decide
 from tests.support.cast import Console, make_person
 
 
@@ -19,3 +20,17 @@ def corp(db: None) -> DirectoryConnection:
 def console(corp: DirectoryConnection) -> Console:
     """Somebody who may do all that an agent could."""
     return Console(make_person(may=permissions_of(SCOPES)))
+
+
+@pytest.fixture
+def program(db: None) -> Program:
+    """An agent's program that has registered itself."""
+    program = Program()
+    assert program.register().status == 201
+    return program
+
+
+@pytest.fixture
+def code(console: Console, program: Program) -> str:
+    """The code that consenting gives the program."""
+    return answer_in(decide(console, program.address()))["code"]

@@ -13,23 +13,11 @@ from directory.models import DirectoryConnection
 from keys.agents import sweeping
 from keys.agents.models import AgentClient, AgentGrant
 from keys.models import Person
-from tests.keys.agents.sign_in import Program, answer_in, decide, fields_of, sign_in
+from tests.keys.agents.sign_in import Program, fields_of, sign_in
 from tests.support.cast import Console, make_person, send
 from tests.support.configuration import Configure
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
-
-
-@pytest.fixture
-def program(db: None) -> Program:
-    program = Program()
-    assert program.register().status == 201
-    return program
-
-
-@pytest.fixture
-def code(console: Console, program: Program) -> str:
-    return answer_in(decide(console, program.address()))["code"]
 
 
 def test_closed_registration(configure: Configure, program: Program) -> None:

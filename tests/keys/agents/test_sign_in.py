@@ -38,18 +38,6 @@ def is_good(token: str) -> bool:
     return True
 
 
-@pytest.fixture
-def program(db: None) -> Program:
-    program = Program()
-    assert program.register().status == 201
-    return program
-
-
-@pytest.fixture
-def code(console: Console, program: Program) -> str:
-    return answer_in(decide(console, program.address()))["code"]
-
-
 def test_it_works(console: Console, corp: DirectoryConnection) -> None:
     """From the address of the endpoint alone to a token that says who, for whom, where and what."""
     http = Client()
