@@ -102,7 +102,17 @@ _IDENTIFIERS = {
     "/roles/": ("@role",),
     "/api-keys/": ("@key",),
     "/users/": ("@person",),
+    "/agents/": ("@agent",),
+    "/agent-clients/": ("@agent-client",),
 }
+
+_BY_DN = {
+    "/ad/users/by-dn": ("@user.dn", "@user.dn", "@missing", "cn = nobody , @unit.dn"),
+    "/ad/groups/by-dn": ("@group.dn", "@group.dn", "@user.dn"),
+    "/ad/computers/by-dn": ("@computer.dn", "@computer.dn", "@user.dn"),
+    "/ad/organization-units/by-dn": ("@unit.dn", "@inner.dn", "@user.dn"),
+}
+"""What the `dn` of an operation that asks for one kind is exchanged for."""
 
 
 @dataclass
@@ -224,7 +234,7 @@ class Campaign:
         if _is_whole(case, ParameterLocation.PATH):
             case.path_parameters = exchange.identifiers(case.path, case.path_parameters)
         if _is_whole(case, ParameterLocation.QUERY):
-            case.query = exchange.members(case.query)
+            case.query = exchange.members(case.query) | exchange.distinguished_name(case.path, case.query)
         if _is_whole(case, ParameterLocation.HEADER):
             case.headers.update(exchange.headers(dict(case.headers)))
         if _is_whole(case, ParameterLocation.BODY) and isinstance(case.body, dict):
@@ -293,6 +303,11 @@ class _Exchange:
     def identifiers(self, path: str, drawn: Mapping[str, Json]) -> dict[str, Json]:
         known = next((known for part, known in _IDENTIFIERS.items() if part in path), ("@missing",))
         return {name: self._one_of(known) if _is_uuid(value) else value for name, value in drawn.items()}
+
+    def distinguished_name(self, path: str, drawn: Mapping[str, Json]) -> dict[str, Json]:
+        """That of the kind that the path asks for."""
+        known = next((known for part, known in _BY_DN.items() if path.endswith(part)), None)
+        return {"dn": self._one_of(known)} if known and isinstance(drawn.get("dn"), str) else {}
 
     def headers(self, drawn: Mapping[str, Json]) -> dict[str, Json]:
         """An idempotency key is always another one: nearly every request would be refused for the one before."""
