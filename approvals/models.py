@@ -65,6 +65,7 @@ class ChangeRequest(models.Model):
     target_id = models.UUIDField(null=True)
     target_kind = models.CharField(max_length=64)
     target_dn = models.TextField("target's distinguished name")
+    target_account = models.CharField("target's account name", max_length=256, null=True)
     requester_id = models.BigIntegerField()
     requester = models.CharField(max_length=255)
     key_id = models.CharField(max_length=64)

@@ -27,7 +27,7 @@ from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
 from audit.log import NOT_APPLIED
 from audit.models import OperationRecord, Outcome
-from audit.redact import ChangeJson, ReferenceJson, redacted
+from audit.redact import ChangeJson, HeldChangeJson, ReferenceJson, redacted
 from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
 from directory.models.runs import Run, RunState
@@ -102,6 +102,7 @@ def hold(
         target_id=proposal.target.id,
         target_kind=proposal.target.kind,
         target_dn=proposal.target.distinguished_name,
+        target_account=proposal.target.account_name,
         requester_id=call.person.id,
         requester=call.person.username,
         key_id=call.credential.unique_id,
@@ -112,7 +113,7 @@ def hold(
         reason=call.reason,
         directory_id=call.directory.id,
         directory=call.directory.name,
-        changes=_with_references(redacted(change.as_json() for change in proposal.changes), references_in_changes),
+        changes=_kept_changes(proposal.changes, references_in_changes),
         input=json.dumps(
             {
                 "arguments": dict(arguments),
@@ -235,11 +236,18 @@ def fail_late(request_id: UUID | None = None) -> int:
     return len(failed)
 
 
-def _with_references(changes: list[ChangeJson], of_each: Sequence[list[ReferenceJson]]) -> list[ChangeJson]:
-    for change, references in zip(changes, of_each, strict=False):
+def _kept_changes(changes: Sequence[AttributeChange], of_each: Sequence[list[ReferenceJson]]) -> list[HeldChangeJson]:
+    """Changes as a request keeps them: with the objects that their values name, and how many values stay unlisted."""
+    kept: list[HeldChangeJson] = []
+    for change, shown in zip(changes, redacted(change.as_json() for change in changes), strict=True):
+        item: HeldChangeJson = {"attribute": shown["attribute"], "before": shown["before"], "after": shown["after"]}
+        if change.kept is not None:
+            item["kept"] = change.kept
+        kept.append(item)
+    for item, references in zip(kept, of_each, strict=False):
         if references:
-            change["references"] = references
-    return changes
+            item["references"] = references
+    return kept
 
 
 def has_drifted(

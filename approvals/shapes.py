@@ -73,21 +73,44 @@ class ChangeRequestJson(TypedDict):
     firstApproval: NotRequired[FirstApprovalJson]
 
 
-class ReviewJson(TypedDict):
+class RequestLineJson(TypedDict):
+    """A change request with what it takes to say it in words.
+
+    `targetAccount` is the account name of its target. `unlisted` is by attribute how many values stay that the changes
+    do not list: of a group's members only those that come or go are. `directory` is null for a change of the
+    gateway's own keys, roles and people.
+    """
+
+    changeRequest: ChangeRequestJson
+    targetAccount: str | None
+    targetKind: str
+    directory: str | None
+    unlisted: dict[str, int]
+
+
+class TogetherItemJson(RequestLineJson):
+    """One of the requests, with what its reader may do with it now.
+
+    `differs` says in words how it is not like most of the others; `hindrance` why its reader may not approve it.
+    """
+
+    differs: list[str]
+    mayApprove: bool
+    mayReject: bool
+    hindrance: str | None
+
+
+class ReviewJson(RequestLineJson):
     """What a person has to know besides the change itself, and what they may do with it now.
 
     `summary` says in a sentence what the operation does; `riskReasons` why the change is no less dangerous.
     `approvalsNeeded` is how many more people have to approve it. `barred` says why this person must not decide it,
     though they may decide others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of their
-    second factor. `secretUntil` is set while a generated password waits for this person. `directory` is null for a
-    change of the gateway's own keys, roles and people.
+    second factor. `secretUntil` is set while a generated password waits for this person.
     """
 
-    changeRequest: ChangeRequestJson
     summary: str
     riskReasons: list[str]
-    directory: str | None
-    targetKind: str
     clientAddress: str | None
     requestId: str
     approvalsNeeded: int
@@ -136,6 +159,22 @@ class StatisticsJson(TypedDict):
     since: Moment | None
     ended: EndedJson
     medianSecondsToDecide: int | None
+
+
+def unlisted_values(change_request: ChangeRequest) -> dict[str, int]:
+    """By attribute how many values stay that the changes do not list."""
+    return {item["attribute"]: item["kept"] for item in change_request.changes if "kept" in item}
+
+
+def line_as_json(change_request: ChangeRequest, record: ChangeRequestJson) -> RequestLineJson:
+    """A request with what it takes to say it in words; `record` is what its reader may see of it."""
+    return {
+        "changeRequest": record,
+        "targetAccount": change_request.target_account,
+        "targetKind": change_request.target_kind,
+        "directory": change_request.directory,
+        "unlisted": unlisted_values(change_request),
+    }
 
 
 def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:

@@ -28,6 +28,12 @@ class ChangeJson(TypedDict):
     references: NotRequired[list[ReferenceJson]]
 
 
+class HeldChangeJson(ChangeJson):
+    """A change that waits. `kept` is how many values stay unlisted: of members only those that come or go are told."""
+
+    kept: NotRequired[int]
+
+
 CREDENTIAL_ATTRIBUTES = frozenset(
     name.lower()
     for name in (

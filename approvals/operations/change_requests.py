@@ -19,6 +19,7 @@ from approvals.shapes import (
     ReviewJson,
     StatisticsJson,
     change_request_as_json,
+    line_as_json,
 )
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by
@@ -70,7 +71,7 @@ class RejectChangeRequest(Body):
     comment: Annotated[Comment, AfterValidator(_require_text), Field(description="Why; the requester reads it.")]
 
 
-def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
+def visible_requests(call: Call) -> QuerySet[ChangeRequest]:
     """One's own requests; in the console all of them for who may decide. The input is the worker's alone.
 
     Under a role with scopes those whose target lies inside them.
@@ -85,7 +86,7 @@ def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
     return requests.filter(requester_id=call.person.id)
 
 
-def _renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
+def renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
     """What makes a request as the caller may see it, with the values that the caller may see."""
     seen = changes_seen_by(call)
 
@@ -125,8 +126,8 @@ def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[C
         "requester": query.owner,
         "target_id": query.target,
     }
-    requests = _visible_requests(call).filter(**{name: value for name, value in wanted.items() if value is not None})
-    return page_of(call, requests, query=query, order=("-id",), render=_renderer_for(call))
+    requests = visible_requests(call).filter(**{name: value for name, value in wanted.items() if value is not None})
+    return page_of(call, requests, query=query, order=("-id",), render=renderer_for(call))
 
 
 @operation(
@@ -170,12 +171,12 @@ def _seconds(time: timedelta | None) -> int | None:
 @operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)
 def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Read one change request with its current and proposed values."""
-    return _renderer_for(call)(find_visible(call, id))
+    return renderer_for(call)(find_visible(call, id))
 
 
 def find_visible(call: Call, request_id: UUID) -> ChangeRequest:
     """The request if the caller may see it; else NotFound."""
-    change_request = _visible_requests(call).filter(id=request_id).first()
+    change_request = visible_requests(call).filter(id=request_id).first()
     if change_request is None:
         raise NotFound
     return change_request
@@ -200,11 +201,9 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     may_approve = may_decide and not (two and approved_first == call.person.id)
     secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
     return {
-        "changeRequest": _renderer_for(call)(change_request),
+        **line_as_json(change_request, renderer_for(call)(change_request)),
         "summary": _summary(change_request.operation),
         "riskReasons": change_request.risk_reasons or [WHY_ORDINARY],
-        "directory": change_request.directory,
-        "targetKind": change_request.target_kind,
         "clientAddress": change_request.client_address,
         "requestId": change_request.request_id,
         "approvalsNeeded": (2 if two and approved_first is None else 1) if is_open else 0,
@@ -237,7 +236,7 @@ def _summary(operation: str) -> str:
 def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Withdraw a change request of your own that nobody has decided yet."""
     find_visible(call, id)
-    return _renderer_for(call)(decisions.cancel(call.person, id))
+    return renderer_for(call)(decisions.cancel(call.person, id))
 
 
 @operation(

@@ -9,9 +9,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gateway.console.directory.evidence import in_words
-from gateway.console.shared.names import common_name
+from gateway.console.shared.names import common_name, place
 from gateway.core.errors import GatewayError
-from gateway.templatetags.console import address_with, moment, place
+from gateway.templatetags.console import address_with, moment
 
 register = template.Library()
 
