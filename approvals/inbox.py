@@ -95,7 +95,7 @@ def narrowed(requests: QuerySet[ChangeRequest], filters: Filters) -> QuerySet[Ch
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the inbox: a group of requests, mostly of one. `first` are some of them, the oldest first."""
+    """A line of the inbox: a group of requests, mostly of one. `first` are some of them, the most dangerous first."""
 
     count: int
     risks: dict[Risk, int]
@@ -131,10 +131,10 @@ def lines_of(requests: QuerySet[ChangeRequest], groups: Sequence[Any]) -> list[L
     if not groups:
         return []
     numbered = requests.filter(wanted).annotate(
-        number=Window(RowNumber(), partition_by=[F(name) for name in GROUP], order_by=F("id").asc())
+        number=Window(RowNumber(), partition_by=[F(name) for name in GROUP], order_by=[_RANK.asc(), F("id").asc()])
     )
     first: dict[tuple[Any, ...], list[ChangeRequest]] = defaultdict(list)
-    for request in numbered.filter(number__lte=SAMPLE).order_by("id"):
+    for request in numbered.filter(number__lte=SAMPLE).order_by("number"):
         first[tuple(getattr(request, name) for name in GROUP)].append(request)
     return [
         Line(

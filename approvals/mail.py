@@ -20,7 +20,8 @@ from django.utils import timezone
 
 from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.notifications import EXPIRY_LEAD, people_who_decide, wait_for_decision
-from directory.ldap import DistinguishedName, InvalidValue
+from approvals.shapes import told_of
+from directory.shapes.change_words import say
 from keys.models import Person
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -157,28 +158,23 @@ def _question(requests: list[ChangeRequest]) -> str:
 def _outcome(requests: list[ChangeRequest]) -> str:
     words = [_OUTCOMES[Status(request.status)].partition(":")[0] for request in requests]
     if len(requests) == 1:
-        return f"Change {words[0]}: {_what(requests[0])}"
+        return f"{words[0].capitalize()}: {_what(requests[0])}"
     counted = ", ".join(f"{count} {word}" for word, count in Counter(words).most_common())
     return f"{len(requests)} changes: {counted}"
 
 
 def _what(request: ChangeRequest) -> str:
-    return f"{request.operation} on {_line(_name(request.target_dn))}"
-
-
-def _name(dn: str) -> str:
-    try:
-        return DistinguishedName.parse(dn).rdn_value
-    except InvalidValue:
-        return dn
+    """What is asked for in a sentence: names of objects and attributes, and no value of any of these."""
+    return _line(str(say(told_of(request))))
 
 
 def _item(request: ChangeRequest) -> dict[str, Any]:
     """What the templates say of a request. What people wrote goes on one line: it must not look like ours."""
-    path = reverse("admin:approvals_changerequest_change", args=[request.id])
+    path = reverse("console:change", args=[request.id])
     base = settings.CONFIGURATION.Approvals.BaseUrl.rstrip("/")
     return {
         "request": request,
+        "what": _what(request),
         "target": _line(request.target_dn),
         "key_name": _line(request.key_name),
         "reason": _line(request.reason),

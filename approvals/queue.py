@@ -21,13 +21,13 @@ from typing_extensions import TypedDict
 
 from approvals.errors import Changed, NotApplied, NotAppliedInTime
 from approvals.models import ChangeRequest, Status
-from approvals.shapes import ChangeTargetJson, target_as_json
+from approvals.shapes import ChangeTargetJson, changes_to_keep, target_as_json
 from approvals.states import move, publish
 from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
 from audit.log import NOT_APPLIED
 from audit.models import OperationRecord, Outcome
-from audit.redact import ChangeJson, HeldChangeJson, ReferenceJson, redacted
+from audit.redact import ChangeJson, ReferenceJson, redacted
 from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
 from directory.models.runs import Run, RunState
@@ -113,7 +113,7 @@ def hold(
         reason=call.reason,
         directory_id=call.directory.id,
         directory=call.directory.name,
-        changes=_kept_changes(proposal.changes, references_in_changes),
+        changes=changes_to_keep(proposal.changes, references_in_changes),
         input=json.dumps(
             {
                 "arguments": dict(arguments),
@@ -234,20 +234,6 @@ def fail_late(request_id: UUID | None = None) -> int:
     for id in failed:
         _logger.error("an approved change was not applied in time", request=str(id))
     return len(failed)
-
-
-def _kept_changes(changes: Sequence[AttributeChange], of_each: Sequence[list[ReferenceJson]]) -> list[HeldChangeJson]:
-    """Changes as a request keeps them: with the objects that their values name, and how many values stay unlisted."""
-    kept: list[HeldChangeJson] = []
-    for change, shown in zip(changes, redacted(change.as_json() for change in changes), strict=True):
-        item: HeldChangeJson = {"attribute": shown["attribute"], "before": shown["before"], "after": shown["after"]}
-        if change.kept is not None:
-            item["kept"] = change.kept
-        kept.append(item)
-    for item, references in zip(kept, of_each, strict=False):
-        if references:
-            item["references"] = references
-    return kept
 
 
 def has_drifted(

@@ -1,11 +1,14 @@
 """How a change request is answered (docs/api.md#change-requests)."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest, Status
-from audit.redact import ReferenceJson
+from audit.redact import HeldChangeJson, ReferenceJson, redacted
+from directory.shapes.change_words import Told, told
+from directory.shapes.proposal import AttributeChange
 from gateway.core.operation import Risk
 from gateway.core.problem_shapes import KEPT_PROBLEM
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
@@ -161,6 +164,20 @@ class StatisticsJson(TypedDict):
     medianSecondsToDecide: int | None
 
 
+def changes_to_keep(changes: Sequence[AttributeChange], of_each: Sequence[list[ReferenceJson]]) -> list[HeldChangeJson]:
+    """Changes as a request keeps them: with the objects that their values name, and how many values stay unlisted."""
+    kept: list[HeldChangeJson] = []
+    for change, shown in zip(changes, redacted(change.as_json() for change in changes), strict=True):
+        item: HeldChangeJson = {"attribute": shown["attribute"], "before": shown["before"], "after": shown["after"]}
+        if change.kept is not None:
+            item["kept"] = change.kept
+        kept.append(item)
+    for item, references in zip(kept, of_each, strict=False):
+        if references:
+            item["references"] = references
+    return kept
+
+
 def unlisted_values(change_request: ChangeRequest) -> dict[str, int]:
     """By attribute how many values stay that the changes do not list."""
     return {item["attribute"]: item["kept"] for item in change_request.changes if "kept" in item}
@@ -175,6 +192,20 @@ def line_as_json(change_request: ChangeRequest, record: ChangeRequestJson) -> Re
         "directory": change_request.directory,
         "unlisted": unlisted_values(change_request),
     }
+
+
+def told_of(change_request: ChangeRequest) -> Told:
+    """A request as it is said in words, to people who may see all of it."""
+    return told(
+        change_request.operation,
+        change_request.changes,
+        distinguished_name=change_request.target_dn,
+        target_id=str(change_request.target_id) if change_request.target_id else None,
+        account_name=change_request.target_account,
+        kind=change_request.target_kind,
+        references=[each for item in change_request.changes for each in item.get("references", ())],
+        own=change_request.directory_id is None,
+    )
 
 
 def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:

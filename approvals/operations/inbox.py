@@ -84,7 +84,8 @@ class FindNext(_Filters):
 class InboxLineJson(TypedDict):
     """The requests that one call asked for: one, or those of a batch, an import or a run.
 
-    `risks` counts them by risk, `first` are some of them, the oldest first; `own` tells that they are the reader's.
+    `risks` counts them by risk. `first` are some of them, the most dangerous first. `own` tells that they are the
+    reader's.
     """
 
     count: int

@@ -78,9 +78,9 @@ def told(
 ) -> Told:
     """The same from JSON: of a record of the log or a dry run (`before`, `after`), or of a change request (`current`,
     `proposed`). With `own` the target is one of the gateway's own things, whose name is no distinguished name."""
-    target = object_named(distinguished_name or "", id=target_id, account_name=account_name)
-    if own:
-        target = Named(distinguished_name or "")
+    name = distinguished_name or ""
+    is_object = not own and parsed(name) is not None
+    target = object_named(name, id=target_id, account_name=account_name) if is_object else Named(name)
     return Told(
         operation=operation,
         target=target,

@@ -22,7 +22,7 @@ _OF_MANY = ("search", "list", "plan-accounts")
 @register.filter
 def in_words(record: Mapping[str, Any]) -> str:
     """What a record tells of, as a command: "Reset the password of Ada Lovelace", "Delete a user", "Search users"."""
-    if record.get("changes"):
+    if record.get("changes") and (record["target"] or {}).get("distinguishedName"):
         return str(say(told_of_record(record)))
     resource, _, action = record["operation"].partition(".")
     name = common_name((record["target"] or {}).get("distinguishedName"))

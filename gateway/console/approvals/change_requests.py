@@ -23,6 +23,8 @@ _DONE: Final = {
     Status.REJECTED: "Rejected. The requester reads your comment.",
     Status.CANCELLED: "Withdrawn.",
 }
+RUNS: Final = frozenset({"organization-units.disable-accounts", "organization-units.enable-accounts"})
+"""What a run is asked for by."""
 _UNDER_WAY: Final = (Status.APPROVED, Status.APPLYING, Status.UNKNOWN)
 """Decided, and not yet at an end."""
 
@@ -46,6 +48,7 @@ def _page(visit: Visit, request_id: UUID, **context: Any) -> HttpResponseBase:
             "previous": next_waiting(visit, after=request_id, backwards=True),
             "decided": _outcome(visit, decided) if decided is not None and decided != request_id else None,
             "is_under_way": review["changeRequest"]["status"] in _UNDER_WAY,
+            "is_run": review["changeRequest"]["operation"] in RUNS,
             "kept": kept_filters(visit),
             "comment": visit.form.get("comment", ""),
             **context,
@@ -78,8 +81,39 @@ def outcome(visit: Visit, request_id: UUID) -> HttpResponseBase:
 @page(get="change-requests.read-forecast")
 def forecast(visit: Visit, request_id: UUID) -> HttpResponseBase:
     """What would become of the change now: read from the directory, so it comes after the page."""
-    told = visit.perform("change-requests.read-forecast", id=request_id)
-    return visit.render("approvals/_change_forecast.html", {"forecast": told})
+    found = visit.perform("change-requests.read-forecast", id=request_id)
+    review = visit.perform("change-requests.read-review", id=request_id)
+    now = {**review, "unlisted": {}, "changeRequest": {**review["changeRequest"], "changes": found["changes"]}}
+    return visit.render(
+        "approvals/_change_forecast.html",
+        {"forecast": found, "now": say(told_of_request(now)), "review": review, "change": review["changeRequest"]},
+    )
+
+
+@page(get="change-requests.read-run-plan")
+def run_plan(visit: Visit, request_id: UUID) -> HttpResponseBase:
+    """What a run would mean for each of its accounts now, as its plan was shown."""
+    plan = visit.perform("change-requests.read-run-plan", id=request_id)
+    effects = [account["effect"] for account in plan["accounts"]]
+    return visit.render(
+        "approvals/_run_plan.html",
+        {
+            "plan": plan,
+            "counts": {effect: effects.count(effect) for effect in ("change", "none", "protected", "absent")},
+            "changed": sum(account["changed"] for account in plan["accounts"]),
+        },
+    )
+
+
+@page("POST")
+def ask_anew(visit: Visit, request_id: UUID) -> HttpResponseBase:
+    """Replace a stale request by one with the values of now, and show that one."""
+    try:
+        new = visit.perform("change-requests.ask-anew", id=request_id)
+    except GatewayError as refusal:
+        return _page(visit, request_id, problem=refusal)
+    messages.success(visit.request, "It was asked for anew: these are the values of now.")
+    return visit.redirect("change", request_id=new["id"])
 
 
 @page("POST")
@@ -122,6 +156,8 @@ urls = [
     path("changes/<uuid:request_id>", change, name="change"),
     path("changes/<uuid:request_id>/outcome", outcome, name="change-outcome"),
     path("changes/<uuid:request_id>/forecast", forecast, name="change-forecast"),
+    path("changes/<uuid:request_id>/run-plan", run_plan, name="change-run-plan"),
+    path("changes/<uuid:request_id>/ask-anew", ask_anew, name="change-ask-anew"),
     path("changes/<uuid:request_id>/secret", secret, name="change-secret"),
     *(
         path(f"changes/<uuid:request_id>/{decision}", decide, {"decision": decision}, name=f"change-{decision}")
