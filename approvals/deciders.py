@@ -78,12 +78,17 @@ class _Seen:
     people: list[tuple[int, datetime]]
 
 
-def find_deciders(request: ChangeRequest) -> list[str]:
-    """The user names of the active people who may decide a request, some of them at most, by name."""
+def find_deciders(request: ChangeRequest, *, among: str | None = None) -> list[str]:
+    """The user names of the active people who may decide a request, some of them at most, by name.
+
+    `among` looks at the one person of that name alone.
+    """
     may_decide = Person.objects.with_perm(
         "approvals.decide_change", backend="django.contrib.auth.backends.ModelBackend"
     )
     others = may_decide.filter(is_active=True).exclude(pk=request.requester_id).order_by("username")
+    if among is not None:
+        others = others.filter(username=among)
     return [person.username for person in others[:50] if why_barred(person.pk, request) is None]
 
 

@@ -85,7 +85,7 @@ def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
     change_request = find_request(request_id)
     if change_request.requester_id != person.id:
         raise NotFound
-    _require_pending(change_request)
+    require_pending(change_request)
     if not move(request_id, Status.PENDING, Status.CANCELLED):
         _refuse(find_request(request_id))
     return find_request(request_id)
@@ -97,11 +97,11 @@ def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:
         raise OwnRequest
     if why := why_barred(person.id, change_request):
         raise OwnRequest(why)
-    _require_pending(change_request)
+    require_pending(change_request)
     return change_request
 
 
-def _require_pending(change_request: ChangeRequest) -> None:
+def require_pending(change_request: ChangeRequest) -> None:
     """Refuse what is not to be decided any more. An overdue request counts as expired before the sweep marks it so."""
     if change_request.status != Status.PENDING:
         _refuse(change_request)

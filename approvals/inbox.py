@@ -75,6 +75,7 @@ def narrowed(requests: QuerySet[ChangeRequest], filters: Filters) -> QuerySet[Ch
         "requester": filters.owner,
         "key_name": filters.key,
         "target_kind": filters.kind,
+        "assigned_to_id": filters.assigned_to,
     }
     requests = requests.filter(**{name: value for name, value in exact.items() if value is not None})
     if filters.text is not None:

@@ -51,6 +51,9 @@ class ChangeRequest(models.Model):
     Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`), and `asked` what it asked for as a
     keyed digest: of those that are the same one waits at most.
 
+    `assigned_to` is the person who is asked to decide; everybody else who may still can. `comments` are what was asked
+    and answered while it waited: `by`, `at` and `text` of each, in their order.
+
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
     people are still to be told.
@@ -98,6 +101,9 @@ class ChangeRequest(models.Model):
     run_id = models.UUIDField(null=True)
     secret = EncryptedTextField(blank=True)
     secret_until = models.DateTimeField(null=True)
+    assigned_to_id = models.BigIntegerField(null=True)
+    assigned_to = models.CharField(max_length=255, null=True)
+    comments = models.JSONField(null=True)
     to_announce = models.BooleanField(default=True)
     expiry_announced = models.BooleanField(default=False)
 
@@ -172,10 +178,15 @@ def _keyed(key: bytes, content: list[Any]) -> str:
 
 
 class Audience(models.TextChoices):
-    """Who is told: people who may decide, or the person behind the request."""
+    """Who is told what: people who may decide of what waits, or the person behind the request of what became of it.
+
+    `ASSIGNED` tells one approver that it is theirs, `COMMENTED` whoever is concerned that somebody has said something.
+    """
 
     APPROVER = "approver"
     REQUESTER = "requester"
+    ASSIGNED = "assigned"
+    COMMENTED = "commented"
 
 
 class Notice(models.Model):

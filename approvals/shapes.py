@@ -76,12 +76,20 @@ class ChangeRequestJson(TypedDict):
     firstApproval: NotRequired[FirstApprovalJson]
 
 
+class CommentJson(TypedDict):
+    """What somebody has asked or answered while a request waited."""
+
+    by: str
+    at: Moment
+    text: str
+
+
 class RequestLineJson(TypedDict):
     """A change request with what it takes to say it in words.
 
     `targetAccount` is the account name of its target. `unlisted` is by attribute how many values stay that the changes
     do not list: of a group's members only those that come or go are. `directory` is null for a change of the
-    gateway's own keys, roles and people.
+    gateway's own keys, roles and people. `assignedTo` is who is asked to decide it.
     """
 
     changeRequest: ChangeRequestJson
@@ -89,6 +97,8 @@ class RequestLineJson(TypedDict):
     targetKind: str
     directory: str | None
     unlisted: dict[str, int]
+    assignedTo: str | None
+    comments: list[CommentJson]
 
 
 class TogetherItemJson(RequestLineJson):
@@ -191,6 +201,10 @@ def line_as_json(change_request: ChangeRequest, record: ChangeRequestJson) -> Re
         "targetKind": change_request.target_kind,
         "directory": change_request.directory,
         "unlisted": unlisted_values(change_request),
+        "assignedTo": change_request.assigned_to,
+        "comments": [
+            {"by": each["by"], "at": each["at"], "text": each["text"]} for each in change_request.comments or ()
+        ],
     }
 
 

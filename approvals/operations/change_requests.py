@@ -35,7 +35,7 @@ DECIDE = "approvals.decide_change"
 WHY_ORDINARY = "The key asks before every change."
 
 
-def _require_text(value: str) -> str:
+def require_text(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be blank")
     return value
@@ -68,7 +68,7 @@ class RejectChangeRequest(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"comment": "Ask the unit's owner first."}]})
 
-    comment: Annotated[Comment, AfterValidator(_require_text), Field(description="Why; the requester reads it.")]
+    comment: Annotated[Comment, AfterValidator(require_text), Field(description="Why; the requester reads it.")]
 
 
 def visible_requests(call: Call) -> QuerySet[ChangeRequest]:

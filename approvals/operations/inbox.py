@@ -47,9 +47,10 @@ class _Filters(Query):
         Field(ge=0, le=10_000, description="Only what was asked for so many hours ago or more."),
         WHOLE_NUMBER,
     ] = None
+    mine: Annotated[Flag, Field(description="Only what is assigned to you.")] = False
     sort: Order = "urgency"
 
-    def filters(self) -> inbox.Filters:
+    def filters(self, call: Call) -> inbox.Filters:
         return inbox.Filters(
             text=self.q,
             risk=self.risk,
@@ -59,6 +60,7 @@ class _Filters(Query):
             kind=self.kind,
             attribute=self.attribute,
             older_than_hours=self.older_than_hours,
+            assigned_to=call.person.id if self.mine else None,
         )
 
 
@@ -102,10 +104,11 @@ class NextJson(TypedDict):
 
 
 class WaitingCountJson(TypedDict):
-    """How many requests wait for the person's decision, and how many of them are security changes."""
+    """How many requests wait for the person's decision; of them, security changes and those assigned to the person."""
 
     waiting: int
     security: int
+    assigned: int
 
 
 @operation(
@@ -123,7 +126,7 @@ def list_inbox(call: Call, *, query: ListInbox) -> Page[InboxLineJson]:
         requests = requests.filter(status=query.status)
     if query.status == Status.PENDING:
         requests = requests.filter(expires_at__gt=timezone.now())
-    requests = inbox.narrowed(requests, query.filters())
+    requests = inbox.narrowed(requests, query.filters(call))
     rows, order = inbox.grouped(requests, query.sort)
     page = page_of(call, rows, query=query, order=order, render=lambda row: row)
     render = renderer_for(call)
@@ -154,7 +157,7 @@ def find_next(call: Call, *, query: FindNext) -> NextJson:
     left_out: list[UUID] = [UUID(each) for each in query.leave_out if each]
     if after is not None:
         left_out.append(after.id)
-    narrowed = inbox.narrowed(waiting, query.filters())
+    narrowed = inbox.narrowed(waiting, query.filters(call))
     found = inbox.next_of(narrowed, query.sort, after=after, leave_out=left_out, backwards=query.backwards)
     bars = Bars(call.person.id)
     requests = waiting.in_bulk(found)
@@ -176,7 +179,7 @@ def count_waiting(call: Call) -> WaitingCountJson:
     counted: dict[str, Any] = (
         _decidable(call).order_by().aggregate(waiting=Count("id"), security=Count("id", filter=is_security))
     )
-    return {"waiting": counted["waiting"], "security": counted["security"]}
+    return {"waiting": counted["waiting"], "security": counted["security"], "assigned": counted["assigned"]}
 
 
 def _decidable(call: Call) -> QuerySet[ChangeRequest]:

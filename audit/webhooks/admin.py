@@ -18,7 +18,7 @@ class EndpointForm(forms.ModelForm):
 
     class Meta:
         model = WebhookEndpoint
-        fields = ("name", "url", "events", "enabled")
+        fields = ("name", "url", "format", "events", "enabled")
 
 
 @admin.register(WebhookEndpoint)

@@ -72,6 +72,14 @@ class Visit:
         return entries_for(self.call.permissions, is_staff=self.request.user.is_staff)
 
     @property
+    def waiting(self) -> Mapping[str, int]:
+        """How much waits for the person's decision, for the menu; nothing for who decides nothing."""
+        if not self.may("change-requests.count-waiting"):
+            return {}
+        counted: Mapping[str, int] = self.perform("change-requests.count-waiting")
+        return counted
+
+    @property
     def here(self) -> Entry | None:
         """The part of the console that the page belongs to."""
         path, home = self.request.path, reverse("console:home")

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponseBase
-from django.urls import path
+from django.urls import path, reverse
 
 from approvals.models import Status
 from directory.shapes.change_words import say
@@ -38,6 +38,7 @@ def _page(visit: Visit, request_id: UUID, **context: Any) -> HttpResponseBase:
     review = visit.perform("change-requests.read-review", id=request_id)
     problem = context.get("problem")
     decided = parse_guid(visit.query.get("decided", ""))
+    is_pending = review["changeRequest"]["status"] == Status.PENDING
     return visit.render(
         "approvals/change.html",
         {
@@ -49,6 +50,7 @@ def _page(visit: Visit, request_id: UUID, **context: Any) -> HttpResponseBase:
             "decided": _outcome(visit, decided) if decided is not None and decided != request_id else None,
             "is_under_way": review["changeRequest"]["status"] in _UNDER_WAY,
             "is_run": review["changeRequest"]["operation"] in RUNS,
+            "may_talk": is_pending and (review["own"] or visit.may("change-requests.approve")),
             "kept": kept_filters(visit),
             "comment": visit.form.get("comment", ""),
             **context,
@@ -146,6 +148,29 @@ def decide(visit: Visit, request_id: UUID, decision: str) -> HttpResponseBase:
 
 
 @page("POST")
+def comment(visit: Visit, request_id: UUID) -> HttpResponseBase:
+    """Ask back, or answer; the request keeps waiting."""
+    return _talk(visit, request_id, "comment", {"comment": visit.form.get("comment", "")}, "Said; the others are told.")
+
+
+@page("POST")
+def assign(visit: Visit, request_id: UUID) -> HttpResponseBase:
+    """Ask one person to decide, or nobody in particular."""
+    username = visit.form.get("username", "").strip() or None
+    told = f"It is for {username} now." if username else "It is for nobody in particular."
+    return _talk(visit, request_id, "assign", {"username": username}, told)
+
+
+def _talk(visit: Visit, request_id: UUID, action: str, body: Mapping[str, Any], told: str) -> HttpResponseBase:
+    try:
+        visit.perform(f"change-requests.{action}", id=request_id, body=body)
+    except GatewayError as refusal:
+        return _page(visit, request_id, problem=refusal, comment="")
+    messages.success(visit.request, told)
+    return visit.redirect_to(reverse("console:change", kwargs={"request_id": request_id}) + kept_filters(visit))
+
+
+@page("POST")
 def secret(visit: Visit, request_id: UUID) -> HttpResponseBase:
     """Show the generated password in this answer alone."""
     given = visit.perform("change-requests.reveal-secret", id=request_id)
@@ -158,6 +183,8 @@ urls = [
     path("changes/<uuid:request_id>/forecast", forecast, name="change-forecast"),
     path("changes/<uuid:request_id>/run-plan", run_plan, name="change-run-plan"),
     path("changes/<uuid:request_id>/ask-anew", ask_anew, name="change-ask-anew"),
+    path("changes/<uuid:request_id>/comment", comment, name="change-comment"),
+    path("changes/<uuid:request_id>/assign", assign, name="change-assign"),
     path("changes/<uuid:request_id>/secret", secret, name="change-secret"),
     *(
         path(f"changes/<uuid:request_id>/{decision}", decide, {"decision": decision}, name=f"change-{decision}")

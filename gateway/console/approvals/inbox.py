@@ -17,7 +17,7 @@ from gateway.core.operation import Effect, Operation, Risk, operations
 
 FILTERS: Final[tuple[str, ...]] = (
     *("q", "risk", "operation", "owner", "key", "kind", "attribute"),
-    *("olderThanHours", "sort"),
+    *("olderThanHours", "mine", "sort"),
 )
 """The parameters of the inbox that go with a request opened from it, so that the next one comes from the same list."""
 _ORDERS: Final = {
