@@ -41,8 +41,8 @@ class ChangeRequest(models.Model):
     when the request ends. `changes` is what people see, without secrets. `attempt` counts how often a worker took
     the approved change up, `lost_workers` how many were lost with it, and `lease_until` is how long the last one has
     for it. `run_id` is the run that the change is, once it was started: how far it is, the run tells. `secret` is a
-    password generated while it was applied, encrypted, for the approver to take before `secret_until`
-    (`approvals.secrets`).
+    password generated while it was applied, encrypted, for the approver to take before `secret_until`, or with
+    `secret_for_requester` for who asked, as the key said then (`approvals.secrets`).
 
     A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
     directory, its target is one of the gateway's own things by the resource of its operations, and a person without a
@@ -101,6 +101,7 @@ class ChangeRequest(models.Model):
     run_id = models.UUIDField(null=True)
     secret = EncryptedTextField(blank=True)
     secret_until = models.DateTimeField(null=True)
+    secret_for_requester = models.BooleanField(default=False, db_default=False)
     assigned_to_id = models.BigIntegerField(null=True)
     assigned_to = models.CharField(max_length=255, null=True)
     comments = models.JSONField(null=True)

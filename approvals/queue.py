@@ -37,6 +37,7 @@ from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
 from gateway.core.operation import Risk
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
+from keys.models import ApiKey
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -124,6 +125,7 @@ def hold(
             }
         ),
         if_match=None if call.if_match is None else sorted(call.if_match),
+        secret_for_requester=proposal.secret is not None and _hands_passwords_to_owner(call),
         created_at=now,
         expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
     )
@@ -133,6 +135,12 @@ def hold(
     change_request.save(force_insert=True)
     publish(change_request)
     return change_request
+
+
+def _hands_passwords_to_owner(call: Call) -> bool:
+    """Whether the key that asks says that a generated password is for its owner instead of the approver."""
+    is_key = call.credential.kind is CredentialKind.API_KEY
+    return is_key and ApiKey.objects.filter(pk=call.credential.id, passwords_to_requester=True).exists()
 
 
 def _hold_once(change_request: ChangeRequest) -> ChangeRequest:

@@ -119,7 +119,8 @@ class ReviewJson(RequestLineJson):
     `summary` says in a sentence what the operation does; `riskReasons` why the change is no less dangerous.
     `approvalsNeeded` is how many more people have to approve it. `barred` says why this person must not decide it,
     though they may decide others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of their
-    second factor. `secretUntil` is set while a generated password waits for this person.
+    second factor. `secretUntil` is set while a generated password waits for this person; with `secretForRequester` it
+    is for the requester instead of the approver.
     """
 
     summary: str
@@ -135,6 +136,7 @@ class ReviewJson(RequestLineJson):
     deciders: list[str]
     codeNeeded: bool
     secretUntil: Moment | None
+    secretForRequester: bool
 
 
 class GivenSecret(TypedDict):

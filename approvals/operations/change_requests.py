@@ -24,7 +24,7 @@ from approvals.shapes import (
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by
 from gateway.core.call import Call, Surface
-from gateway.core.errors import NotFound
+from gateway.core.errors import Forbidden, NotFound
 from gateway.core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
@@ -215,6 +215,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "deciders": find_deciders(change_request) if barred else [],
         "codeNeeded": may_approve and is_needed(call.person.id),
         "secretUntil": render_timestamp(secret_until),
+        "secretForRequester": change_request.secret_for_requester,
     }
 
 
@@ -274,7 +275,7 @@ def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) ->
 @operation(
     "change-requests.reveal-secret",
     "POST change-requests/{id}/secret",
-    permission=DECIDE,
+    permission=SIGNED_IN,
     effect=Effect.ADMINISTER,
     output=GivenSecret,
     surfaces=REST_ONLY,
@@ -282,6 +283,9 @@ def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) ->
 def reveal_secret(call: Call, *, id: UUID) -> GivenSecret:
     """Get the password that was generated for a change you approved: once, within 24 hours.
 
-    409 while the change is not applied yet; 404 when there is none (any more); 403 for everybody but the approver.
+    Where the key that asked says so (`passwordsToRequester`) it is for its owner instead. 409 while the change is not
+    applied yet; 404 when there is none (any more); 403 for everybody else.
     """
+    if not call.may(DECIDE) and not visible_requests(call).filter(id=id, secret_for_requester=True).exists():
+        raise Forbidden
     return {"generatedPassword": secrets.take(call.person, id)}

@@ -177,7 +177,13 @@ def count_waiting(call: Call) -> WaitingCountJson:
     """Count what waits for your decision: what is pending, was asked for by others and not approved by you already."""
     is_security = Q(risk=Risk.SECURITY)
     counted: dict[str, Any] = (
-        _decidable(call).order_by().aggregate(waiting=Count("id"), security=Count("id", filter=is_security))
+        _decidable(call)
+        .order_by()
+        .aggregate(
+            waiting=Count("id"),
+            security=Count("id", filter=is_security),
+            assigned=Count("id", filter=Q(assigned_to_id=call.person.id)),
+        )
     )
     return {"waiting": counted["waiting"], "security": counted["security"], "assigned": counted["assigned"]}
 

@@ -76,7 +76,10 @@ class Visit:
         """How much waits for the person's decision, for the menu; nothing for who decides nothing."""
         if not self.may("change-requests.count-waiting"):
             return {}
-        counted: Mapping[str, int] = self.perform("change-requests.count-waiting")
+        try:
+            counted: Mapping[str, int] = self.perform("change-requests.count-waiting")
+        except GatewayError:  # a page is not refused because of a number in its menu
+            return {}
         return counted
 
     @property

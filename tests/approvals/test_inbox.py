@@ -136,7 +136,7 @@ def test_the_next_one_of_any_number() -> None:
     assert following(secure, q="young") == "Young"
     assert following(young, q="young") is None
     assert inbox.find_next(IN_CONSOLE, query=load_query(inbox.FindNext, {}))["waiting"] == 213
-    assert inbox.count_waiting(IN_CONSOLE) == {"waiting": 213, "security": 1}
+    assert inbox.count_waiting(IN_CONSOLE) == {"waiting": 213, "security": 1, "assigned": 0}
 
 
 def test_ones_own_and_those_approved_already_are_not_next() -> None:

@@ -94,7 +94,7 @@ class TestApprovers:
             "This is a security change: it writes mail.",
             "Attributes: mail",
             str(held.id),
-            f"https://gateway.example.test/dmg/admin/approvals/changerequest/{held.id}/change/",
+            f"https://gateway.example.test/dmg/console/changes/{held.id}",
         ):
             assert text in message.body
         tell()
@@ -130,7 +130,7 @@ class TestApprovers:
         tasks.tell_people()
         (message,) = mailoutbox
         assert message.subject == "[Directory gateway] Approval needed: 40 changes"
-        assert message.body.count("users.update on") == 25
+        assert message.body.count("Change e-mail of") == 25
         assert "And 15 more." in message.body
         assert not Notice.objects.exists()
 
@@ -247,8 +247,8 @@ class TestRequesters:
         tell()
         told = [item for item in mailoutbox if item.to == ["ada@example.test"]]
         assert [item.subject.partition("] ")[2].partition(":")[0] for item in told] == [
-            "Change approved",
-            "Change failed",
+            "Approved",
+            "Failed",
         ]
         assert "AD.Directory.Rejected, The directory refused" in told[1].body
         assert "secret detail" not in told[1].body
@@ -292,7 +292,7 @@ class TestContent:
         ChangeRequest.objects.filter(id=held.id).update(target_dn="CN=x\\0AEvil: 1,DC=corp")
         tell()
         assert mailoutbox[0].message()["Evil"] is None
-        assert mailoutbox[0].subject.endswith("on x Evil: 1")
+        assert mailoutbox[0].subject.endswith("of x Evil: 1")
 
     def test_without_a_base_url_there_is_no_link(
         self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]
