@@ -83,7 +83,9 @@ class ItemInputs:
         item = load_body(item_shape(operation), self.document)
         given: dict[str, Any] = {name: getattr(item, name) for name in _arguments(operation)}
         arguments = {name: str(value) for name, value in given.items()}
-        parameters = {parameter.alias or name for name, parameter in _parameters(operation).items()} & self.document.keys()
+        parameters = {
+            parameter.alias or name for name, parameter in _parameters(operation).items()
+        } & self.document.keys()
         if operation.query is not None:
             given["query"] = load_query(operation.query, {name: self.document[name] for name in parameters})
         document = None
