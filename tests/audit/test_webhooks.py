@@ -322,7 +322,7 @@ def channels(receiver: Receiver, on_loopback: None) -> Iterator[None]:
 
 
 def test_messages_for_people(channels: None, receiver: Receiver) -> None:
-    target = Target(id=None, kind="user", distinguished_name="CN=Ada <3 & co,DC=corp")
+    target = Target(id=None, kind="user", distinguished_name="CN=Ada \\<3 & co,DC=corp")
     request = hold(make_call(reason="Ticket\n4711"), target=target)
     link = f"https://gateway.example.test/console/changes/{request.id}"
     assert webhook_delivery.deliver_due() == 2

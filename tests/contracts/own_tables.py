@@ -323,7 +323,7 @@ def _connection_form(_: World, row: DirectoryConnection | None) -> dict[str, Any
 
 
 def _endpoint_form(_: World, row: WebhookEndpoint | None) -> dict[str, Any]:
-    return {"name": row.name if row else "Alerts", "url": "https://other.example/", "events": ["reads"], "format": "standard"}
+    return {"name": row.name if row else "Alerts", "url": "https://other.example/", "events": ["reads"]}
 
 
 _YES = {"post": "yes"}
