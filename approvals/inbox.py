@@ -126,12 +126,8 @@ def grouped(requests: QuerySet[ChangeRequest], order: Order) -> tuple[QuerySet[A
 
 def lines_of(requests: QuerySet[ChangeRequest], groups: Sequence[Any]) -> list[Line]:
     """The lines for rows of `grouped`, with some requests of each: one query for all of them."""
-    wanted = Q()
-    for row in groups:
-        wanted |= Q(**{name: getattr(row, name) for name in GROUP})
-    if not groups:
-        return []
-    numbered = requests.filter(wanted).annotate(
+    # One column finds them, and what else has the same request id is left aside.
+    numbered = requests.filter(request_id__in={row.request_id for row in groups}).annotate(
         number=Window(RowNumber(), partition_by=[F(name) for name in GROUP], order_by=[_RANK.asc(), F("id").asc()])
     )
     first: dict[tuple[Any, ...], list[ChangeRequest]] = defaultdict(list)

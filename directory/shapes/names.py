@@ -1,5 +1,7 @@
 """What people call objects and places, from their distinguished names."""
 
+from functools import lru_cache
+
 from directory.ldap import DistinguishedName, InvalidValue
 
 
@@ -24,7 +26,9 @@ def place(distinguished_name: str | None) -> str:
     return " / ".join([domain, *units] if domain else units)
 
 
+@lru_cache(maxsize=4096)  # a page of many changes names the same objects and places again and again
 def parsed(distinguished_name: str | None) -> DistinguishedName | None:
+    """A text as a distinguished name; None for what is none."""
     try:
         return DistinguishedName.parse(distinguished_name or "")
     except InvalidValue:  # a log shows what was asked for, which need not be a name

@@ -71,7 +71,8 @@ def line_of(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
     """A line as the page shows it: what changes, why, who asks; a group by what its changes have in common."""
     first = item["first"][0]
     change = first["changeRequest"]
-    words = [say(told_of_request(each)) for each in item["first"]]
+    told = [told_of_request(each) for each in item["first"]]
+    words = say(told[0])
     is_group = item["count"] > 1
     if is_group:
         address = reverse("console:changes-together") + kept_filters(visit, groupOf=change["id"])
@@ -82,11 +83,11 @@ def line_of(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
         "is_group": is_group,
         "change": change,
         "targetKind": first["targetKind"],
-        "headline": say_many([told_of_request(each) for each in item["first"]], item["count"]) if is_group else "",
-        "words": words[0],
+        "headline": say_many(told, item["count"]) if is_group else "",
+        "words": words,
         "names": [each["changeRequest"]["target"]["distinguishedName"] for each in item["first"][:3]],
         "others": item["count"] - 3,
-        "details": [] if is_group else _first_details(words[0]),
+        "details": [] if is_group else _first_details(words),
         "address": address,
         "value": ("group:" if is_group else "") + change["id"],
     }

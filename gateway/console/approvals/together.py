@@ -10,7 +10,7 @@ from django.http import HttpResponseBase, QueryDict
 from django.urls import path, reverse
 
 from approvals.models import Status
-from directory.shapes.change_words import say, say_many
+from directory.shapes.change_words import Told, say, say_many
 from gateway.console.approvals.inbox import FILTERS, kept_filters
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.said import told_of_request
@@ -73,20 +73,43 @@ def _page(visit: Visit, selection: Mapping[str, str], **context: Any) -> HttpRes
 
 
 def _with_words(item: Mapping[str, Any]) -> dict[str, Any]:
-    words = say(told_of_request(item))
-    return {**item, "words": words, "value": f"{item['changeRequest']['id']}:{item['changeRequest']['digest']}"}
+    told = told_of_request(item)
+    return {
+        **item,
+        "told": told,
+        "words": say(told),
+        "beside": _beside(told),
+        "value": f"{item['changeRequest']['id']}:{item['changeRequest']['digest']}",
+    }
+
+
+def _beside(told: Told) -> str:
+    """What tells the object from others of its name."""
+    target = told.target
+    return ", ".join(filter(None, (target.account_name, f"in {target.place}" if target.place else "")))
 
 
 def _headline(items: list[dict[str, Any]], total: int) -> str:
     if len(items) == 1:
         return str(items[0]["words"])
-    return say_many([told_of_request(item) for item in items], total)
+    return say_many([item["told"] for item in items], total)
 
 
-def next_waiting(
-    visit: Visit, *, after: UUID | None = None, leave_out: Sequence[str] = (), backwards: bool = False, **more: str
-) -> str | None:
-    """The address of what to look at next, in the order of the inbox that the person came from."""
+def next_waiting(visit: Visit, **which: Any) -> str | None:
+    """The address of what to look at next; takes what `find_next` does."""
+    found = find_next(visit, **which)
+    return address_of(visit, found) if found is not None else None
+
+
+def address_of(visit: Visit, request_id: UUID, **more: str) -> str:
+    """The page of a request, which goes on in the order of the inbox that the person came from."""
+    return reverse("console:change", kwargs={"request_id": request_id}) + kept_filters(visit, **more)
+
+
+def find_next(
+    visit: Visit, *, after: UUID | None = None, leave_out: Sequence[str] = (), backwards: bool = False
+) -> UUID | None:
+    """What to look at next, in the order of the inbox that the person came from."""
     if not visit.may("change-requests.find-next"):
         return None
     query = {name: visit.query[name] for name in FILTERS if name in visit.query}
@@ -97,9 +120,7 @@ def next_waiting(
     if backwards:
         query["backwards"] = "true"
     found = visit.perform("change-requests.find-next", query=query)["id"]
-    if found is None:
-        return None
-    return reverse("console:change", kwargs={"request_id": found}) + kept_filters(visit, **more)
+    return UUID(found) if found is not None else None
 
 
 @page("POST")
