@@ -18,9 +18,10 @@ from django.utils import timezone
 
 from audit import identifiers, log
 from audit.chain import retention, sealing
-from audit.chain.append_only import SEALS, TABLE, deletions_allowed, release_records
+from audit.chain.append_only import SEALS, TABLE, deletions_allowed
 from audit.chain.retention import NotRemoved, remove_records
 from audit.chain.verification import find_tampering
+from audit.migrations._append_only import release_records
 from audit.models import LogSeal, OperationRecord
 from tests.audit.calls import CALL
 
