@@ -43,6 +43,5 @@ def _kept(value: Any) -> Any:
 
 
 def _is_own(value: Any) -> bool:
-    """Whether a value is a function or a class of ours, or an instance of one."""
-    module = getattr(value, "__module__", None)
-    return isinstance(module, str) and module.partition(".")[0] in OWN_PACKAGES
+    """Whether a value is a function or a class of ours. A choice of ours, such as a default state, is a plain text."""
+    return callable(value) and str(getattr(value, "__module__", "")).partition(".")[0] in OWN_PACKAGES
