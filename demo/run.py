@@ -90,7 +90,8 @@ class Demonstration:
 
     def _choose_address(self) -> str:
         """The address of earlier runs, unless somebody else has taken it meanwhile; then the first free one."""
-        earlier = str(self._credentials["directory"]["url"]).removeprefix("ldaps://") if self._credentials else None
+        url = str(self._credentials["directory"]["url"]) if self._credentials else ""
+        earlier: str | None = url.removeprefix("ldaps://") or None
         others = (f"127.0.9.{number}" for number in range(1, 255))
         for address in (*([earlier] if earlier else ()), *others):
             if all(is_port_free(address, port) for port in LDAP_PORTS):
