@@ -22,7 +22,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.shapes.attribute_updates import MAX_VALUES
 from directory.shapes.inputs import ChangeMembers
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import refusal
 from directory.shapes.proposal import AttributeChange, Proposal
 from gateway.core.call import Call
@@ -49,7 +49,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     """
     adding, removing = _read(body)
     client = client_of(call)
-    group = find_object(call, id, kinds=KINDS_OF_RESOURCE["groups"], attributes=_GROUP_ATTRIBUTES)
+    group = find_object(call, id, kinds=RESOURCES["groups"].kinds, attributes=_GROUP_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, group))
     found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     for guid, where in (adding | removing).items():

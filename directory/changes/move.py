@@ -20,7 +20,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.policies.group_policy import inheritance_warnings
 from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_RESOURCE, Kind, kind_of, permission_for
+from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.modifications import refusal
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
@@ -103,7 +103,7 @@ def _find(call: Call, id: UUID, resource: str, *, descriptor: bool = False) -> t
 
     And whether it is protected, or holds an object that is; Forbidden when the caller may not write such.
     """
-    find_object(call, id, kinds=KINDS_OF_RESOURCE[resource])
+    find_object(call, id, kinds=RESOURCES[resource].kinds)
     wanted = (*TARGET_ATTRIBUTES, "parentGUID", "gPOptions", "instanceType")
     client = client_of(call)
     entry = client.read(id, wanted, descriptor=descriptor)

@@ -43,7 +43,7 @@ from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart
 from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.inputs import ChangeMembers
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES, resource_of
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from gateway.core.call import Call
@@ -51,9 +51,6 @@ from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Id
 
-_RESOURCE_OF_KIND: Final = {
-    kind.value: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
-}
 _ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 _SHOWN: Final = 20
 _CONTROL: Final = "userAccountControl"
@@ -137,7 +134,7 @@ def _inverse_of(record: OperationRecord) -> Operation:
     if action == "restore":
         resource = "deleted-objects"
     elif made.action in ("restore", "enable-accounts", "disable-accounts"):  # named by something else than the object
-        resource = _RESOURCE_OF_KIND.get(record.target_kind or "", "objects")
+        resource = resource_of(record.target_kind)
     return find_operation(f"{resource}.{action}")
 
 
@@ -219,7 +216,7 @@ def _named_now(
 
 def _require_living(call: Call, record: OperationRecord, resource: str) -> None:
     try:
-        entry = find_object(call, _target(record), kinds=KINDS_OF_RESOURCE[resource], attributes=PROTECTION_ATTRIBUTES)
+        entry = find_object(call, _target(record), kinds=RESOURCES[resource].kinds, attributes=PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
         raise NotRevertible("The object does not exist any more.") from None
     require_may_write(call, protected=is_protected(client_of(call), entry))

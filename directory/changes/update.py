@@ -31,7 +31,7 @@ from directory.protection.rules import holds_protected, is_protected, require_ma
 from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart, GroupPart
 from directory.shapes.attribute_updates import AttributeUpdates, attribute_names, pointer
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_RESOURCE, Kind, kind_of, permission_for
+from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
     append_difference,
@@ -88,8 +88,8 @@ def propose_update(
     """
     client = client_of(call)
     schema = client.schema
-    kinds = KINDS_OF_RESOURCE[resource]
-    steps = read_updates(updates, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
+    kinds = RESOURCES[resource].kinds
+    steps = read_updates(updates, schema, kind=RESOURCES[resource].kind)
     _require_separate(updates, account, group)
 
     wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]

@@ -18,7 +18,7 @@ from approvals.supervision import must_wait
 from directory.ldap import Entry
 from directory.lookup.access import client_of, find_object, is_within_any
 from directory.protection.rules import holds_protected, is_protected
-from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, kind_of, permission_for
+from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call, SupervisionLevel, Surface
 from gateway.core.errors import FieldError, Forbidden, InvalidRequest
@@ -29,9 +29,6 @@ from keys.models import ApiKey, Person
 from keys.permissions.assignable import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
 
-_RESOURCE_OF_KIND: Final = {
-    kind: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
-}
 _WITH_ALL_BELOW: Final = frozenset({"delete", "move", "rename"})
 """What is done to a container is done to what it holds."""
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
@@ -83,7 +80,7 @@ class _Action:
 def _list_who_can(call: Call, resource: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
     if not call.permissions >= _NEEDED:
         raise Forbidden
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
     actions = list(_actions_on(call, entry))
     if query.action is not None:
         named = [action for action in actions if action.operation.action == query.action]
@@ -114,7 +111,7 @@ def _page(call: Call, query: WhoCanQuery, found: Sequence[WhoCan], *, bound_to: 
 def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
     """What the registry has for an object of this kind, with what its protection asks for."""
     client, kind = client_of(call), kind_of(entry.object_classes)
-    resource = _RESOURCE_OF_KIND.get(kind, "objects")
+    resource = resource_of(kind)
     protected = is_protected(client, entry)
     holds = protected or holds_protected(client, entry.dn)
     for item in operations():
@@ -222,5 +219,5 @@ def _declare(resource: str) -> None:
     declare(list_who_can)
 
 
-for _resource in KINDS_OF_RESOURCE:
+for _resource in RESOURCES:
     _declare(_resource)

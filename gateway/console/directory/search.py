@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
+from directory.shapes import kinds
 from gateway.console.directory.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
 from gateway.console.directory.tree import Node, find_container, open_down_to
 from gateway.console.page_context import Visit, page
@@ -16,10 +17,7 @@ from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 
 RESOURCES = {
     "objects": "Objects of any kind",
-    "users": "Users",
-    "groups": "Groups",
-    "computers": "Computers",
-    "organization-units": "Organizational units",
+    **{name: resource.declared.many.capitalize() for name, resource in kinds.RESOURCES.items() if name != "objects"},
 }
 """What can be searched for, by the path of its search."""
 SCOPES = {"one-level": "Directly in it", "subtree": "In it and below", "base": "The container itself"}

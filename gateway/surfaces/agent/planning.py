@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+from directory.shapes.kinds import RESOURCES, Kind
 from gateway import pipeline
 from gateway.core.call import Call
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember
 from gateway.core.operation import Operation, find_operation
 from gateway.core.shapes import parse_guid
-from gateway.surfaces.agent.tools import OWN_REQUESTS, PREVIEW, PREVIEWABLE, TOOLS, Tool, Way
+from gateway.surfaces.agent.tools import ACCOUNTS, OWN_REQUESTS, PREVIEW, PREVIEWABLE, TOOLS, Tool, Way
 from keys.authentication import check_reason
 
 LIMIT: Final = "50"
@@ -25,10 +26,8 @@ FEW_ATTRIBUTES: Final = "displayName,description,mail"
 """What is shown of each object in a list unless something else is asked for."""
 EVERYTHING: Final = "*"
 
-_ACCOUNT_KINDS: Final = {"users": "user", "computers": "computer", "service-accounts": "serviceAccount"}
-_CLASSES: Final = {"users": "user", "groups": "group", "computers": "computer"} | {
-    "organization-units": "organizationalUnit"
-}
+_ACCOUNT_KINDS: Final = {name: RESOURCES[name].kind for name in ACCOUNTS} | {"service-accounts": Kind.SERVICE_ACCOUNT}
+_CLASSES: Final = {name: resource.object_class for name, resource in RESOURCES.items() if resource.object_class}
 
 
 @dataclass(frozen=True, slots=True)

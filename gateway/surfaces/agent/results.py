@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from directory.shapes.kinds import DEFAULT_ATTRIBUTES, KINDS_OF_RESOURCE, Kind
+from directory.shapes.kinds import RESOURCES
 from gateway import pipeline
 from gateway.surfaces.agent.planning import EVERYTHING, Plan
 from gateway.surfaces.agent.tools import OWN_REQUESTS, Behaviour
@@ -149,8 +149,8 @@ def _cut_description(kind: str, body: dict[str, Any], given: Mapping[str, Any]) 
     """Of the attributes that a kind may have, show the usual ones unless others are named."""
     if "attribute" in given:
         return None
-    (usual,) = KINDS_OF_RESOURCE[kind] if len(KINDS_OF_RESOURCE[kind]) == 1 else (Kind.OBJECT,)
-    items = [item for item in body["items"] if item["name"] in DEFAULT_ATTRIBUTES[usual]]
+    usual = RESOURCES[kind].declared.attributes
+    items = [item for item in body["items"] if item["name"] in usual]
     number = len(body["items"]) - len(items)
     body["items"] = items
     return {"attributes": number} if number else None

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from gateway.core.call import Call
 from gateway.core.operation import SIGNED_IN, find_operation
 
 Way = tuple[str, str]
 """What a tool can be asked for: a kind of objects (by its plural name), and what is done with it."""
 
-KINDS: Final = tuple(KINDS_OF_RESOURCE)
-ACCOUNTS: Final = ("users", "computers")
-_BELONGING: Final = ("users", "groups", "computers")
+KINDS: Final = tuple(RESOURCES)
+ACCOUNTS: Final = tuple(name for name, resource in RESOURCES.items() if resource.has_accounts)
+_BELONGING: Final = (*ACCOUNTS, "groups")
 
 
 class Behaviour(StrEnum):
