@@ -44,6 +44,7 @@ class Estate:
             }.items():
                 self.objects[f"{prefix}_{name}".strip("_")] = make(parent=parent)
         self.objects["boss"] = self.objects.pop("boss_active")
+        self.objects["boss_contact"] = directory.add(f"CN=Contact,{of_boss}", {"objectClass": "contact"})
         bosses = [guid for name, guid in self.objects.items() if name.startswith("boss")]
         self.objects["group"] = directory.add_group(parent=unit, members=[self.objects["active"]])
         self.objects["boss_group"] = directory.add_group("Staff", parent=of_boss, members=bosses)

@@ -11,6 +11,7 @@ from django.db import models
 from audit import log
 from audit.chain.seals import is_authentic
 from audit.migrations._codes import mac_of
+from audit.models import new_record_id
 from directory.migrations._bind_password_seal import encrypted_seal
 from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
 from gateway.core.encryption import EncryptedTextField, decrypt, encrypt
@@ -48,7 +49,7 @@ def test_what_python_alone_knows_is_no_part_of_a_migration() -> None:
     name = without_own_code(models.CharField(max_length=5, validators=[require_legible], default="x"))
     assert name.deconstruct()[3] == {"max_length": 5, "default": "x"}
     assert without_own_code(models.UUIDField(default=uuid4)).deconstruct()[3] == {"default": uuid4}
-    assert without_own_code(models.UUIDField(default=log.new_record_id)).deconstruct()[3] == {}
+    assert without_own_code(models.UUIDField(default=new_record_id)).deconstruct()[3] == {}
     assert type(without_own_code(EncryptedTextField(blank=True))) is models.TextField
 
 

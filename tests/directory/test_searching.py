@@ -214,15 +214,17 @@ def test_each_kind_finds_its_own(integration: Integration, directory: Directory,
     directory.add_group("group", parent=organizational_unit)
     directory.add_computer("computer", parent=organizational_unit)
     directory.add_unit("unit", parent=organizational_unit)
+    directory.add(f"CN=contact,{organizational_unit}", {"objectClass": "contact"})
     place = {"base": organizational_unit, "scope": "one-level"}
     for resource, name in (
         ("users", "user"),
         ("groups", "group"),
         ("computers", "computer"),
         ("organization-units", "unit"),
+        ("contacts", "contact"),
     ):
         assert names(search(integration, resource, **place)) == [name]
-    assert len(names(search(integration, "objects", **place))) == 4
+    assert len(names(search(integration, "objects", **place))) == 5
 
 
 @pytest.mark.parametrize(
