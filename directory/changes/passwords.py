@@ -41,7 +41,7 @@ from directory.shapes.modifications import Delta
 from directory.shapes.passwords import PasswordReset
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, GatewayError
+from gateway.core.errors import GatewayError
 from gateway.core.rate_limits import count_password_change
 from gateway.core.shapes import render_timestamp
 
@@ -162,8 +162,7 @@ def require_acceptable(
         return
     if violation := find_violation(policy, password):
         detail = f"The password does not meet the policy: {violation}."
-        named = FieldError(errors.PasswordPolicyViolation.code, detail, pointer=pointer)
-        raise errors.PasswordPolicyViolation(detail, errors=[named], policy=policy.as_json())
+        raise errors.PasswordPolicyViolation.naming(detail, pointer=pointer, policy=policy.as_json())
 
 
 def _warnings(entry: Entry, given: str | None, *, is_policy_known: bool, locked_out: bool) -> Iterator[str]:

@@ -44,7 +44,6 @@ from directory.queries.deleted_objects import (
 )
 from directory.queries.reading import read_record
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of, resource_of
-from directory.shapes.modifications import refusal
 from directory.shapes.proposal import AttributeChange, DependentChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import refuse_name
@@ -61,7 +60,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     sAMAccountName or the userPrincipalName is in use by now, DirectoryRejected for a parent that holds no such class.
     """
     if name is not None and (complaint := refuse_name(name)):
-        raise refusal(InvalidRequest, "#/name", complaint)
+        raise InvalidRequest.naming(complaint, pointer="#/name")
     client = client_of(call)
     entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES, *sorted(client.schema.linked)), identities=True)
     was_governing = places_of(client).govern_below(former_parent(client, entry) or "")

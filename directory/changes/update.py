@@ -37,7 +37,6 @@ from directory.shapes.modifications import (
     append_difference,
     combine,
     read_updates,
-    refusal,
     require_sense,
 )
 from directory.shapes.proposal import Proposal, Target
@@ -173,7 +172,7 @@ def _links_in(sight: Sight, step: Modification) -> set[str]:
 
 def _require_part(fits: bool, member: str) -> None:
     if not fits:
-        raise refusal(InvalidRequest, pointer(member), f"an object of this kind has no {member}")
+        raise InvalidRequest.naming(f"an object of this kind has no {member}", pointer=pointer(member))
 
 
 def _require_separate(updates: AttributeUpdates, account: AccountPart | None, group: GroupPart | None) -> None:
@@ -188,7 +187,7 @@ def _require_separate(updates: AttributeUpdates, account: AccountPart | None, gr
     for name, is_written in written.items():
         if is_written and name in names:
             where = pointer("group" if name == "grouptype" else "account")
-            raise refusal(errors.AttributesConflict, where, f"{name} is also in a bag")
+            raise errors.AttributesConflict.naming(f"{name} is also in a bag", pointer=where)
 
 
 def _change_account(delta: Delta, schema: Schema, entry: Entry, account: AccountPart) -> str | None:

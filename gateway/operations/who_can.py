@@ -21,7 +21,7 @@ from directory.protection.rules import holds_protected, is_protected
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call, SupervisionLevel, Surface
-from gateway.core.errors import FieldError, Forbidden, InvalidRequest
+from gateway.core.errors import Forbidden, InvalidRequest
 from gateway.core.operation import Effect, Operation, RateCategory, Risk, operation, operations
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
@@ -86,7 +86,7 @@ def _list_who_can(call: Call, resource: str, id: UUID, query: WhoCanQuery) -> Pa
         named = [action for action in actions if action.operation.action == query.action]
         if not named:
             detail = f"must be one of {', '.join(sorted(action.operation.action for action in actions))}"
-            raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="action")])
+            raise InvalidRequest.naming(detail, parameter="action")
         actions = named
     found = [*_keys(call, entry, actions), *_people(call, actions)]
     return _page(call, query, sorted(found, key=_place), bound_to=str(id))

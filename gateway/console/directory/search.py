@@ -13,7 +13,7 @@ from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
 from gateway.console.shared.own_address import own_path
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.errors import GatewayError, InvalidRequest
 
 RESOURCES = {
     "objects": "Objects of any kind",
@@ -27,8 +27,7 @@ def resource_of(visit: Visit) -> str:
     """What the address asks for (`kind`), as a path calls it; raises InvalidRequest."""
     resource = visit.query.get("kind", "objects")
     if resource not in RESOURCES:
-        error = FieldError(InvalidRequest.code, "is no kind that can be sought", parameter="kind")
-        raise InvalidRequest(errors=[error])
+        raise InvalidRequest.naming("is no kind that can be searched for", parameter="kind")
     return resource
 
 

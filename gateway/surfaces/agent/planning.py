@@ -12,7 +12,7 @@ from uuid import UUID
 from directory.shapes.kinds import RESOURCES, Kind
 from gateway import pipeline
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember
+from gateway.core.errors import GatewayError, InvalidRequest, UnknownMember
 from gateway.core.operation import Operation, find_operation
 from gateway.core.shapes import parse_guid
 from gateway.surfaces.agent.tools import ACCOUNTS, OWN_REQUESTS, PREVIEW, PREVIEWABLE, TOOLS, Tool, Way
@@ -120,7 +120,7 @@ class Arguments:
 def bad_argument(name: str, detail: str, error: type[GatewayError] = InvalidRequest) -> GatewayError:
     """The refusal of an argument by its name."""
     pointer = "#/" + name.replace("~", "~0").replace("/", "~1")
-    return error(f"{pointer}: {detail}", errors=[FieldError(error.code, detail, pointer=pointer)])
+    return error.naming(detail, pointer=pointer, sentence=f"{pointer}: {detail}")
 
 
 def plan_call(tool: Tool, given: Mapping[str, Any], call: Call) -> Plan:
