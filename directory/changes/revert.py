@@ -24,7 +24,7 @@ from directory.changes.membership import propose_members
 from directory.changes.move import propose_move, propose_rename
 from directory.changes.references import parent_of, references_of
 from directory.changes.restore import propose_restore
-from directory.changes.reversibility import INVERSES, can_be_put_back
+from directory.changes.reversibility import can_be_put_back
 from directory.changes.update import propose_update
 from directory.ldap import (
     AttributeType,
@@ -125,17 +125,15 @@ def _inverse_of(record: OperationRecord) -> Operation:
         raise NotRevertible("It changed the gateway's own tables, not the directory.")
     if record.outcome != Outcome.SUCCEEDED:
         raise NotRevertible(_WHY_NOT[Outcome(record.outcome)])
-    action = INVERSES.get(made.action)
-    if action is None:
+    if made.inverse is None:
         raise NotRevertible("There is no change that would take this one back.")
     if record.target_id is None:
         raise NotRevertible("It is not known which object it made.")
-    resource = made.resource
-    if action == "restore":
-        resource = "deleted-objects"
-    elif made.action in ("restore", "enable-accounts", "disable-accounts"):  # named by something else than the object
-        resource = resource_of(record.target_kind)
-    return find_operation(f"{resource}.{action}")
+    if made.inverse == "restore":
+        return find_operation("deleted-objects.restore")
+    # A run is recorded account by account, a restore under the name of where it came from: their kind tells the path.
+    resource = made.resource if made.creates or made.inverse == made.action else resource_of(record.target_kind)
+    return find_operation(f"{resource}.{made.inverse}")
 
 
 def _reason(call: Call, record: OperationRecord) -> str:

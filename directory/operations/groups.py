@@ -9,7 +9,7 @@ from directory.shapes.inputs import ChangeMembers, CreateGroup, UpdateGroup
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
-from gateway.core.operation import Effect, operation
+from gateway.core.operation import Effect, Target, operation
 from gateway.core.paging import Page
 
 declare_ordinary_operations(
@@ -30,6 +30,7 @@ declare_ordinary_operations(
     "groups.list-members",
     "GET ad/groups/{id}/members",
     permission="directory.read_object",
+    target=Target.OBJECT,
     query=MembershipQuery,
     output=Page[DirectoryObject],
 )
@@ -42,6 +43,8 @@ def list_members_of_group(call: Call, *, id: UUID, query: MembershipQuery) -> Pa
     "groups.change-members",
     "POST ad/groups/{id}/members",
     permission="directory.manage_membership",
+    target=Target.OBJECT,
+    inverse="change-members",
     effect=Effect.CHANGE,
     body=ChangeMembers,
     output=MembersChanged,
@@ -55,6 +58,7 @@ def change_members_of_group(call: Call, *, id: UUID, body: ChangeMembers) -> Pro
     "groups.list-groups",
     "GET ad/groups/{id}/groups",
     permission="directory.read_object",
+    target=Target.OBJECT,
     query=MembershipQuery,
     output=Page[DirectoryObject],
 )

@@ -37,7 +37,7 @@ from directory.shapes.kinds import RESOURCES
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
-from gateway.core.operation import Effect, RateCategory, Risk, operation
+from gateway.core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 from gateway.core.paging import Page
 
 
@@ -130,6 +130,8 @@ def declare_ordinary_operations(
         create_one,
         permission=place.permissions("create"),
         effect=Effect.CHANGE,
+        inverse="delete",
+        creates=True,
         body=create,
         output=DirectoryObject,
         batchable=batchable,
@@ -151,6 +153,7 @@ def declare_ordinary_operations(
         update_one,
         permission=place.permissions("update"),
         effect=Effect.CHANGE,
+        inverse="update",
         body=update,
         output=DirectoryObject,
         batchable=batchable,
@@ -165,6 +168,7 @@ def declare_ordinary_operations(
         delete,
         permission=place.permissions("delete"),
         effect=Effect.CHANGE,
+        inverse="restore",
         risk=Risk.DESTRUCTIVE,
         query=DeleteQuery,
         batchable=batchable,
@@ -179,6 +183,7 @@ def declare_ordinary_operations(
         move,
         permission="directory.move_object",
         effect=Effect.CHANGE,
+        inverse="move",
         risk=move_risk,
         body=MoveObject,
         output=DirectoryObject,
@@ -193,6 +198,7 @@ def declare_ordinary_operations(
         rename,
         permission=place.permissions("update"),
         effect=Effect.CHANGE,
+        inverse="rename",
         body=RenameObject,
         output=DirectoryObject,
     )
@@ -212,6 +218,7 @@ def declare_account_operations(resource: str) -> None:
         f"Enable {one}'s account.",
         permission="directory.enable_account",
         effect=Effect.CHANGE,
+        inverse="disable",
         risk=Risk.SECURITY,
         output=DirectoryObject,
     )
@@ -226,6 +233,7 @@ def declare_account_operations(resource: str) -> None:
         f"Disable {one}'s account.",
         permission="directory.disable_account",
         effect=Effect.CHANGE,
+        inverse="enable",
         risk=Risk.DESTRUCTIVE,
         output=DirectoryObject,
     )
@@ -240,6 +248,7 @@ def declare_account_operations(resource: str) -> None:
         f"Unlock {one}'s account after too many wrong passwords.",
         permission="directory.unlock_account",
         effect=Effect.CHANGE,
+        inverse=NO_INVERSE,
         output=DirectoryObject,
     )
 
@@ -259,7 +268,7 @@ def declare_account_operations(resource: str) -> None:
 
 def _declare(name: str, route: str, function: Any, documentation: str, **options: Any) -> None:
     function.__doc__ = documentation
-    operation(name, route, **options)(function)
+    operation(name, route, target=Target.OBJECT, **options)(function)
 
 
 def _new_account(body: CreateAccount) -> NewAccount:

@@ -12,7 +12,7 @@ from directory.shapes.kinds import RESOURCES
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
-from gateway.core.operation import Effect, RateCategory, Risk, operation
+from gateway.core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 
 declare_ordinary_operations(
     "users",
@@ -34,6 +34,7 @@ declare_account_operations("users")
     "users.read-password-policy",
     "GET ad/users/{id}/password-policy",
     permission="directory.read_object",
+    target=Target.OBJECT,
     output=PasswordPolicyJson,
 )
 def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
@@ -49,6 +50,8 @@ def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
     "users.reset-password",
     "POST ad/users/{id}/reset-password",
     permission="directory.reset_password",
+    target=Target.OBJECT,
+    inverse=NO_INVERSE,
     effect=Effect.CHANGE,
     risk=Risk.SECURITY,
     rate=RateCategory.PASSWORD_RESET,
@@ -75,6 +78,8 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
     "users.change-password",
     "POST ad/users/{id}/change-password",
     permission="directory.change_password",
+    target=Target.OBJECT,
+    inverse=NO_INVERSE,
     effect=Effect.CHANGE,
     rate=RateCategory.PASSWORD_CHANGE,
     body=ChangePassword,

@@ -22,7 +22,7 @@ from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, res
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call, SupervisionLevel, Surface
 from gateway.core.errors import Forbidden, InvalidRequest
-from gateway.core.operation import Effect, Operation, RateCategory, Risk, operation, operations
+from gateway.core.operation import Effect, Operation, RateCategory, Risk, Target, operation, operations
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 from keys.models import ApiKey, Person
@@ -31,6 +31,11 @@ from keys.permissions.effective import permissions_of_people, permissions_of_rol
 
 _WITH_ALL_BELOW: Final = frozenset({"delete", "move", "rename"})
 """What is done to a container is done to what it holds."""
+_OF_EACH_ACCOUNT: Final = {
+    "organization-units.enable-accounts": frozenset({"directory.enable_account"}),
+    "organization-units.disable-accounts": frozenset({"directory.disable_account"}),
+}
+"""What a run needs besides: what the change of each account does."""
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
 
 
@@ -128,9 +133,7 @@ def _needs(item: Operation, kind: Kind) -> frozenset[str]:
     """The permission that admits to an operation; of several the one of the object's own kind."""
     own = {permission_for(action, kind) for action in ("create", "update", "delete")}
     needs = item.permission if len(item.permission) == 1 else item.permission & own
-    if item.action.endswith("-accounts"):  # a run needs what the change of each account needs
-        needs |= {f"directory.{item.action.removesuffix('-accounts')}_account"}
-    return needs
+    return needs | _OF_EACH_ACCOUNT.get(item.name, frozenset())
 
 
 def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:
@@ -211,6 +214,7 @@ def _declare(resource: str) -> None:
         f"{resource}.who-can",
         f"GET ad/{resource}/{{id}}/who-can",
         permission="keys.view_apikey",
+        target=Target.OBJECT,
         rate=RateCategory.DIRECTORY_SEARCH,
         query=WhoCanQuery,
         output=Page[WhoCan],

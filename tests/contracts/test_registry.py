@@ -21,6 +21,9 @@ GUARDED_ON_API = [item for item in ON_API if SIGNED_IN not in item.permission]
 GUARDED_ON_REST = [item for item in ON_REST if SIGNED_IN not in item.permission]
 
 
+KEPT_FOR_A_DIRECTORY = {"saved-filters", "runs", "schema"}
+
+
 def named(operation: Operation) -> str:
     return operation.name
 
@@ -47,6 +50,14 @@ def test_is_described(operation: Operation) -> None:
     assert operation.summary.endswith(".")
     assert operation.resource
     assert operation.action
+
+
+@pytest.mark.parametrize("operation", EVERY, ids=named)
+def test_what_it_is_about_is_where_it_is(operation: Operation) -> None:
+    is_below_ad = operation.path.startswith("ad/")
+    assert operation.on_directory is (is_below_ad or operation.effect is Effect.CHANGE)
+    assert operation.names_object is (is_below_ad and operation.resource not in KEPT_FOR_A_DIRECTORY)
+    assert operation.creates is (operation.method == "POST" and operation.action in ("create", "create-link"))
 
 
 @pytest.mark.parametrize("operation", EVERY, ids=named)
