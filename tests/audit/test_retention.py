@@ -261,7 +261,7 @@ class TestThieves:
 
     def test_between_look_and_removal(self, now_is: In, monkeypatch: pytest.MonkeyPatch) -> None:
         written = fill(now_is)
-        original = retention.find_removals
+        original: Any = vars(retention)["find_removals"]
 
         def look(**options: Any) -> Any:
             monkeypatch.setattr(retention, "find_removals", original)

@@ -15,7 +15,6 @@ from audit.administration.descriptions import find_thing
 from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from gateway.core import broker
 from gateway.core.operation import Effect, operations
 from keys.models import Role
 from tests.contracts.own_tables import (
@@ -50,7 +49,7 @@ def world(db: None) -> World:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker.current_app, "send_task", lambda *_, **__: None)
+    monkeypatch.setattr("gateway.core.broker.current_app.send_task", lambda *_, **__: None)
 
 
 def views_and_actions() -> set[tuple[str, str]]:

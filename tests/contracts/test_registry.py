@@ -1,5 +1,6 @@
 """What holds for every operation, present and future."""
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -70,7 +71,8 @@ def test_permission_exists(operation: Operation, db: None) -> None:
 @pytest.mark.parametrize("operation", [item for item in EVERY if item.body], ids=named)
 def test_body_has_a_valid_example(operation: Operation) -> None:
     assert operation.body is not None
-    examples = operation.body.model_config.get("json_schema_extra", {}).get("examples")
+    extra: Any = operation.body.model_config.get("json_schema_extra", {})
+    examples = extra.get("examples")
     assert examples, f"{operation.body.__name__} has no example"
     for example in examples:
         load_body(operation.body, example)
