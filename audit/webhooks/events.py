@@ -14,8 +14,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from audit.models import OperationRecord
+from audit.models import OperationRecord, Outcome
 from audit.shapes import record_as_json
+from audit.webhooks.catalogue import OF_OUTCOMES, OF_STATUSES
 from audit.webhooks.chat import ChatMessage, body_of
 from audit.webhooks.models import DeliveryState, EndpointFormat, EventGroup, WebhookDelivery, WebhookEndpoint
 from gateway.core.operation import Effect, find_operation
@@ -32,10 +33,11 @@ def enqueue_records(records: Iterable[OperationRecord]) -> None:
         return
     deliveries = []
     for record in records:
+        event = OF_OUTCOMES.get(Outcome(record.outcome))
         group = EventGroup.READS if _is_read(record.operation) else EventGroup.CHANGES
         wanted = [endpoint for endpoint in endpoints if group in endpoint.events]
-        if wanted:
-            deliveries += _deliveries(wanted, f"operation.{record.outcome}", record_as_json(record))
+        if event and wanted and group in event.groups:
+            deliveries += _deliveries(wanted, event.name, record_as_json(record))
     WebhookDelivery.objects.bulk_create(deliveries)
 
 
@@ -46,14 +48,19 @@ def enqueue_change_request(
 
     `tell` gives the message for people, None where there is nothing that they would want to hear.
     """
-    wanted = [endpoint for endpoint in _endpoints() if EventGroup.CHANGE_REQUESTS in endpoint.events]
+    event = OF_STATUSES.get(status)
+    if event is None:
+        return
+    wanted = [endpoint for endpoint in _endpoints() if not {*event.groups}.isdisjoint(endpoint.events)]
     programs = [endpoint for endpoint in wanted if endpoint.format == EndpointFormat.STANDARD]
     people = [endpoint for endpoint in wanted if endpoint.format != EndpointFormat.STANDARD]
-    event, now = f"change-request.{status}", timezone.now()
-    deliveries = _deliveries(programs, event, describe()) if programs else []
+    deliveries = _deliveries(programs, event.name, describe()) if programs else []
     if people and (message := tell()) is not None:
+        now = timezone.now()
         deliveries += [
-            WebhookDelivery(endpoint=each, event=event, body=body_of(EndpointFormat(each.format), message), next_at=now)
+            WebhookDelivery(
+                endpoint=each, event=event.name, body=body_of(EndpointFormat(each.format), message), next_at=now
+            )
             for each in people
         ]
     if deliveries:
