@@ -105,7 +105,7 @@ def test_the_filters() -> None:
     assert lines(attribute="sn") == [], "a value is no attribute"
     assert lines(olderThanHours="24") == [["Ada"]]
     for nothing in ({"kind": "group"}, {"operation": "users.delete"}, {"key": "other"}, {"q": "%"}):
-        assert lines(**nothing) == []
+        assert lines(IN_CONSOLE, **nothing) == []
 
 
 def test_what_is_decided_or_overdue_does_not_wait() -> None:
