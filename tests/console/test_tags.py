@@ -45,7 +45,7 @@ def test_exact_times() -> None:
     ],
 )
 def test_names_and_places(dn: str | None, name: str, place: str) -> None:
-    assert (common_name(dn), place(dn)) == (name, place)
+    assert (common_name(dn), names.place(dn)) == (name, place)
 
 
 def test_values_side_by_side() -> None:
