@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from gateway.console.shared import names
 from gateway.console.shared.names import common_name
 from gateway.core.errors import FieldError
 from gateway.templatetags import console
