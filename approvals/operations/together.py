@@ -30,7 +30,7 @@ from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, operation
 from gateway.core.problem_shapes import KEPT_PROBLEM
-from gateway.core.shapes import Body, CommaList, Guid, Id, Query, parse_guid
+from gateway.core.shapes import Body, CommaList, Guid, Id, Query, documented_as, parse_guid
 from keys.sign_in.confirmation import ConfirmedBody, is_needed, require_confirmation
 
 MOST = 500
@@ -220,7 +220,7 @@ class DecidedJson(TypedDict):
     """What became of one decision: the request's state, or why it was refused."""
 
     id: Id
-    status: str | None
+    status: Annotated[str, documented_as(Status)] | None
     problem: Annotated[dict[str, Any], KEPT_PROBLEM] | None
 
 

@@ -113,7 +113,7 @@ def test_editing(administrator: Page, directory: Directory, organizational_unit:
     administrator.get_by_label("Job title").press("Enter")  # previews
     main = administrator.locator("main")
     expect(main.get_by_role("heading", level=1)).to_have_text("Save the changes of Ada Lovelace?")
-    expect(main.locator("ins", has_text="Countess")).to_be_visible()
+    expect(main.locator(".said-details")).to_contain_text("→ Countess")
     expect_good_looks(administrator, "object-preview")
     directory.modify(ada, department="Numbers")
     administrator.get_by_label("Reason").fill("Ticket 4711")
