@@ -3,6 +3,7 @@
 These are the only pages for people whom nobody knows yet, so they have no `Visit`.
 """
 
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
@@ -55,7 +56,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     chosen = request.POST.get("directory", request.COOKIES.get(_LAST_CHOICE, ""))
     username = request.POST.get("username", "").strip()
     directories = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"))
-    context = {"next": there, "directories": directories, "chosen": chosen, "username": username}
+    context: dict[str, Any] = {"next": there, "directories": directories, "chosen": chosen, "username": username}
     if request.method == "GET":
         context["lacks_administrator"] = first_administrator.is_open()
         if context["lacks_administrator"] and not directories:
