@@ -30,6 +30,11 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 
+// `data-prints` on a button prints the page.
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-prints]")) window.print();
+});
+
 // `data-chooses` on a field: typing into it chooses the radio button of that id, which it belongs to.
 document.addEventListener("input", (event) => {
   const chooses = event.target.dataset.chooses;
