@@ -24,6 +24,21 @@ def connections(visit: Visit) -> HttpResponseBase:
     return visit.render("access/connections.html", {"found": found})
 
 
+@page(get="directories.list")
+def states(visit: Visit) -> HttpResponseBase:
+    """Which connections work, after the page: one that does not answer is waited for some seconds."""
+    found = visit.perform("directories.list", query={"pageSize": "50", **visit.query})["items"]
+    broken = _broken(visit)
+    rows = [(item, broken.get(item["name"])) for item in found]
+    return visit.render("access/_connection_states.html", {"rows": rows})
+
+
+def _broken(visit: Visit) -> dict[str, str]:
+    """What is wrong with connections that are enabled, by name."""
+    checks = visit.perform("health.read")["checks"]
+    return {check["name"].removeprefix("directory "): check["detail"] for check in checks if check["detail"]}
+
+
 @page(get="directories.read")
 def connection(visit: Visit, connection_id: UUID) -> HttpResponseBase:
     return _page(visit, connection_id)
@@ -187,6 +202,7 @@ def delete(visit: Visit, connection_id: UUID) -> HttpResponseBase:
 
 urls = [
     path("connections/", connections, name="connections"),
+    path("connections/states", states, name="connection-states"),
     path("connections/new", new, name="connection-new"),
     path("connections/new/test", test_new, name="connection-new-test"),
     path("connections/<uuid:connection_id>", connection, name="connection"),

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
@@ -54,8 +53,8 @@ def _period(said: re.Match[str], now: datetime) -> tuple[datetime, datetime | No
         return begins, None
     if words[1] == "week":
         return begins - timedelta(days=7), begins
-    before = begins - timedelta(days=1)
-    return before.replace(day=1, **({"month": 1} if words[1] == "year" else {})), begins
+    before = (begins - timedelta(days=1)).replace(day=1)
+    return before.replace(month=1) if words[1] == "year" else before, begins
 
 
 def with_zone(given: Mapping[str, str]) -> dict[str, str]:
@@ -85,7 +84,7 @@ def _written(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M}"
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str) -> datetime | None:
     try:
         return parse_datetime(text)
     except ValueError:  # well written, but no moment: the operation says so
