@@ -22,10 +22,15 @@ def in_words(record: Mapping[str, Any]) -> str:
     """What a record tells of, as a command: "Reset the password of Ada Lovelace", "Delete a user", "Search users"."""
     if together := record.get("together"):
         return _many_in_words(together)
+    text = _one_in_words(record)
+    return f"Revert: {text}" if "reverts" in record else text
+
+
+def _one_in_words(record: Mapping[str, Any]) -> str:
     resource, _, action = record["operation"].partition(".")
     name = common_name((record["target"] or {}).get("distinguishedName"))
     text = f"{operation_words(record['operation'])} {name or _thing(resource, action)}"
-    return f"Revert: {text}" if "reverts" in record else text[:1].upper() + text[1:]
+    return text[:1].upper() + text[1:]
 
 
 def _many_in_words(together: Mapping[str, Any]) -> str:

@@ -124,6 +124,7 @@ def test_what_widening_a_role_means_is_seen_before_it_is_saved(console: Console)
     assert role.permissions.count() == 1, "less needs no second look"
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_broken_connection_looks_broken_and_is_not_offered(console: Console, domain: Domain) -> None:
     make_connection(domain, name="Works")
     make_unreachable(name="Lost")

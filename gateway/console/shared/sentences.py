@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 _SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
-    (r"Field required|String should have at least 1 character|must not be blank", "Fill this in."),
+    (r"Field required|String should have at least 1 character|must not be blank|String should match pattern '\\S'", "Fill this in."),
     (r"String should have at least (\d+) characters", r"Use at least \1 characters."),
     (r"String should have at most (\d+) characters?", r"Use at most \1 characters."),
     (r"List should have at least 1 item.*", "Name at least one."),
@@ -21,6 +21,7 @@ _SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
     (r"is the directory's to change", "This is the directory's: change it there."),
     (r"(\S+): is no address", r"\1 is no address. Write one like 192.0.2.7, or a block like 192.0.2.0/24."),
     (r"(\S+): has host bits set", r"\1 is not the beginning of a block. Did you mean the single address?"),
+    (r"String should match pattern .*", "This is not written as it has to be."),
     (r"is not known here", "This is not known here."),
 )
 _RULES: Final = tuple((re.compile(pattern, re.DOTALL), says) for pattern, says in _SAID)
