@@ -65,7 +65,9 @@ def test_moments_are_told_in_the_readers_time(sign_in: SignIn, integration: Inte
     person = make_person("ida", may=["audit.read_log"])
     browser = sign_in(None).context.browser
     assert browser is not None
-    context = browser.new_context(base_url=sign_in(None).url.split("/console")[0], timezone_id="Asia/Tokyo", locale="de")
+    context = browser.new_context(
+        base_url=sign_in(None).url.split("/console")[0], timezone_id="Asia/Tokyo", locale="de"
+    )
     page = context.new_page()
     assert context.request.post("/rest/session", data={"username": person.username, "password": PASSWORD}).ok
     page.goto("/console/log/?from=2026-01-31T20:30")

@@ -77,7 +77,7 @@ def new(visit: Visit) -> HttpResponseBase:
     except GatewayError as refusal:
         return _form(visit, None, sent(visit), problem=refusal)
     if made is None:
-        return _form(visit, None, sent(visit), status=InvalidRequest.status, **told_of(report))
+        return _form(visit, None, sent(visit), status=InvalidRequest.status, is_new=True, **told_of(report))
     messages.success(visit.request, "The connection is made.")
     return visit.redirect("connection", connection_id=made["id"])
 

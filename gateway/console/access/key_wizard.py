@@ -24,7 +24,7 @@ from gateway.core.operation import find_operation
 from gateway.core.shapes import load_body, parse_guid
 from gateway.core.versions import version_of
 from keys.models import Level, Person
-from keys.permissions.presets import PRESETS
+from keys.permissions.presets import FOR_ROLES
 
 _DRAFT = "console-new-key"
 """Where the session keeps what was said so far."""
@@ -200,7 +200,7 @@ def _context(visit: Visit, step: str, draft: Draft) -> dict[str, Any]:
                 "typed": form,
                 "roles": all_of(visit, "roles.search"),
                 "choices": choices(visit, form.permissions, for_role=True),
-                "presets": PRESETS,
+                "presets": FOR_ROLES,
             }
         case "key":
             people = all_of(visit, "people.search", active="true") if visit.is_superuser else []

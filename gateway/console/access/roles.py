@@ -14,7 +14,7 @@ from gateway.console.page_context import Visit, page
 from gateway.console.shared.fields import lines_of, scopes_of
 from gateway.core.errors import GatewayError
 from gateway.core.versions import version_of
-from keys.permissions.presets import PRESETS
+from keys.permissions.presets import FOR_ROLES
 
 _KEYS_SHOWN = 50
 
@@ -150,7 +150,7 @@ def _form(
         "choices": choices(visit, typed.permissions, for_role=True),
         "keys": _keys_with(visit, role) if role else [],
         "not_held": _not_held(visit, role) if role else [],
-        "presets": PRESETS,
+        "presets": FOR_ROLES,
         "told": told,
         "problem": problem,
     }

@@ -68,7 +68,9 @@ def directory(visit: Visit) -> HttpResponseBase:
     except GatewayError as refusal:
         return _show(visit, "directory", {"typed": sent(visit)}, problem=refusal)
     if made is None:
-        return _show(visit, "directory", {"typed": sent(visit), **told_of(report)}, status=InvalidRequest.status)
+        return _show(
+            visit, "directory", {"typed": sent(visit), "is_new": True, **told_of(report)}, status=InvalidRequest.status
+        )
     messages.success(visit.request, f"{made['name']} is connected.")
     return visit.redirect("first-day-directory")
 

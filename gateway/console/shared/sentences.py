@@ -5,7 +5,10 @@ from collections.abc import Callable
 from typing import Final
 
 _SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
-    (r"Field required|String should have at least 1 character|must not be blank|String should match pattern '\\S'", "Fill this in."),
+    (
+        r"Field required|String should have at least 1 character|must not be blank|String should match pattern '\\S'",
+        "Fill this in.",
+    ),
     (r"String should have at least (\d+) characters", r"Use at least \1 characters."),
     (r"String should have at most (\d+) characters?", r"Use at most \1 characters."),
     (r"List should have at least 1 item.*", "Name at least one."),
