@@ -1,7 +1,7 @@
 """Reading the operations log, how much it holds, and how far it is sealed. Writing it is `audit.log`'s."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
@@ -193,11 +193,11 @@ def search_operations(call: Call, *, query: SearchOperations) -> Page[FoundRecor
     seen = renderer_for(call)
 
     def render(record: OperationRecord) -> FoundRecordJson:
-        return {**seen(record)}
+        return cast(FoundRecordJson, seen(record))
 
     found = page_of(call, records, query=query, order=("-id",), render=render, counted=False)
-    if isinstance(found, RecordStream):
-        found.absent |= {"together"}
+    if call.stream_as is not None:
+        cast(RecordStream, found).absent |= {"together"}
     elif query.fold:
         _note_together(found["items"], matching)
     return found
@@ -275,7 +275,7 @@ def read_operation(call: Call, *, id: UUID) -> OneRecordJson:
     record = _with_request_status(visible_records(call)).filter(id=id).first()
     if record is None:
         raise NotFound
-    answer: OneRecordJson = {**renderer_for(call)(record)}
+    answer = cast(OneRecordJson, renderer_for(call)(record))
     if (revert := _find_revert(record)) is not None:
         answer["revertedBy"] = str(revert)
     if doubt := verification.why_doubted(record):
