@@ -10,9 +10,9 @@ from django.utils.safestring import SafeString
 
 from directory.shapes.kinds import RESOURCES
 from gateway.console.directory.evidence import in_words
-from gateway.console.shared.names import common_name
+from gateway.console.shared.names import common_name, place
 from gateway.core.errors import GatewayError
-from gateway.templatetags.console import address_with, moment, place
+from gateway.templatetags.console import address_with, moment
 
 register = template.Library()
 
