@@ -15,6 +15,7 @@ from directory.queries.member_lists import MembershipQuery, list_groups
 from directory.queries.reading import read_by_name, read_record
 from directory.queries.searches.definitions import SEARCHES
 from directory.queries.searches.search import SearchQuery, run_search
+from directory.queries.sign_in_report import read_sign_in_report
 from directory.shapes.inputs import (
     ByDnQuery,
     CreateUser,
@@ -28,7 +29,8 @@ from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
-from gateway.core.call import Call
+from directory.shapes.sign_in_report import SignInReport
+from gateway.core.call import Call, Surface
 from gateway.core.operation import Effect, RateCategory, Risk, operation
 from gateway.core.paging import Page
 
@@ -80,6 +82,18 @@ def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
     if policy is None:  # by default only administrators may read fine-grained ones
         raise errors.DirectoryDenied("The gateway's own account may not read this policy.")
     return policy.as_json()
+
+
+@operation(
+    "users.read-sign-in-report",
+    "GET ad/users/{id}/sign-in-report",
+    permission="directory.read_object",
+    output=SignInReport,
+    surfaces=frozenset({Surface.REST}),
+)
+def read_sign_in(call: Call, *, id: UUID) -> SignInReport:
+    """Read what keeps a user from signing in, with what each domain controller of the connection knows of it."""
+    return read_sign_in_report(call, id)
 
 
 @operation(

@@ -15,6 +15,7 @@ from gateway.console.directory import (
 )
 from gateway.console.directory.objects import access, actions, edit, memberships, new
 from gateway.console.directory.objects import page as objects
+from gateway.console.directory.objects import sign_in as sign_in_card
 from gateway.console.log import records
 from gateway.console.runs import pages
 
@@ -47,4 +48,5 @@ urlpatterns = [
     *access.urls,
     *actions.urls,
     *memberships.urls,
+    *sign_in_card.urls,
 ]
