@@ -29,7 +29,7 @@ from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
-from directory.shapes.sign_in_report import SignInReport
+from directory.queries.sign_in_shapes import SignInReport
 from gateway.core.call import Call, Surface
 from gateway.core.operation import Effect, RateCategory, Risk, operation
 from gateway.core.paging import Page

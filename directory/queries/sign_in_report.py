@@ -27,7 +27,7 @@ from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy,
 from directory.queries.domain_controllers import ServerAnswer, ask_each
 from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.record import COMPUTED_CONTROL
-from directory.shapes.sign_in_report import (
+from directory.queries.sign_in_shapes import (
     WEEKDAYS,
     AllowedHours,
     LockOut,

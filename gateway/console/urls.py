@@ -13,9 +13,11 @@ from gateway.console.directory import (
     service_accounts,
     tree,
 )
+from gateway.console.directory.finding import page as finding
 from gateway.console.directory.objects import access, actions, edit, memberships, new
 from gateway.console.directory.objects import page as objects
 from gateway.console.directory.objects import sign_in as sign_in_card
+from gateway.console.directory.selection import pages as selection
 from gateway.console.log import records
 from gateway.console.runs import pages
 
@@ -29,6 +31,8 @@ urlpatterns = [
     *change_requests.urls,
     *records.urls,
     *search.urls,
+    *finding.urls,
+    *selection.urls,
     *filter_builder.urls,
     *pages.urls,
     *tree.urls,

@@ -9,6 +9,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gateway.console.directory.evidence import in_words
+from gateway.console.directory.labels import label_of
+from gateway.console.directory.selection.actions import Action, actions_for
 from gateway.console.shared.names import common_name
 from gateway.core.errors import GatewayError
 from gateway.templatetags.console import address_with, moment, place
@@ -57,9 +59,55 @@ def sorted_head(context: template.RequestContext, attribute: str, label: str, so
     wanted = f"-{attribute}" if is_sorted and not descending else attribute
     return {
         "label": label,
+        "attribute": attribute if attribute != label else "",
         "address": address_with(context, sort=wanted, cursor=None),
         "direction": ("descending" if descending else "ascending") if is_sorted else "",
     }
+
+
+register.filter("attribute_label", label_of)
+
+
+@register.simple_tag
+def attribute_head(attribute: str) -> SafeString:
+    """The head of a column as people call it, with the attribute's own name to be seen on it."""
+    return format_html('<th scope="col" title="{}">{}</th>', attribute, label_of(attribute))
+
+
+@register.simple_tag(takes_context=True)
+def selection_actions(context: template.RequestContext) -> list[Action]:
+    """What the person may do with the objects that they tick in a list; none, and there is nothing to tick."""
+    visit = context.get("visit")
+    return [] if visit is None else actions_for(visit)
+
+
+@register.simple_tag(takes_context=True)
+def selecting_head(context: template.RequestContext) -> str | SafeString:
+    """The head of the column of boxes, with one that ticks all of them."""
+    if not selection_actions(context):
+        return ""
+    return format_html(
+        '<th scope="col" class="choose"><input type="checkbox" data-ticks aria-label="{}"></th>', "Choose all"
+    )
+
+
+@register.simple_tag(takes_context=True)
+def selecting_box(context: template.RequestContext, item: Mapping[str, Any], name: str = "chosen") -> str | SafeString:
+    """The box that chooses an object of a list; its `name` tells another button of the form what may be done."""
+    if not selection_actions(context):
+        return ""
+    return format_html(
+        '<td class="choose"><input type="checkbox" name="{}" value="{}" aria-label="Choose {}"></td>',
+        name,
+        item["id"],
+        item["name"],
+    )
+
+
+@register.simple_tag
+def nth(values: Sequence[str], place: int) -> str:
+    """The value at a place, empty where there are fewer."""
+    return values[place] if place < len(values) else ""
 
 
 _RESOURCES = {"users": "user", "groups": "group", "computers": "computer", "organization-units": "organizational unit"}

@@ -1,4 +1,4 @@
-"""What decides whether a user can sign in: the account, its password and hours, and what each domain controller says."""
+"""What decides whether a user can sign in: the account, its password, its hours, and what each server says of it."""
 
 from typing import Literal
 

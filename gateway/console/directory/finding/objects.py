@@ -1,0 +1,128 @@
+"""What a typed text finds in the directory, by operations alone: only what the person may see is found."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from directory.errors import ObjectNotFound
+from gateway.console.directory.finding.typed import PHONE_ATTRIBUTES, Reading, Typed
+from gateway.console.page_context import Visit
+from gateway.core.errors import GatewayError
+
+Record = Mapping[str, Any]
+
+COLUMNS = ("title", "department", "telephoneNumber", "mail")
+"""What tells one person from another of the same name."""
+_READ = ",".join(
+    dict.fromkeys((*COLUMNS, *PHONE_ATTRIBUTES, "employeeID", "employeeNumber", "description", "dNSHostName"))
+)
+_MOST = 25
+_FEW = 5
+"""With so many found or fewer, names are looked through for the text inside words, too."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Objects that were found, each once; what was searched, as the ends of sentences; what kept it from being done.
+
+    `is_cut` tells that there are more than are shown.
+    """
+
+    people: list[Record] = field(default_factory=list)
+    others: list[Record] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    problem: GatewayError | None = None
+    is_cut: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.people) + len(self.others)
+
+    @property
+    def only(self) -> Record | None:
+        """The one object, if there is exactly one."""
+        every = [*self.people, *self.others]
+        return every[0] if len(every) == 1 else None
+
+    def add(self, records: Iterable[Record]) -> None:
+        known = {record["id"] for record in (*self.people, *self.others)}
+        for record in records:
+            if record["id"] not in known:
+                known.add(record["id"])
+                (self.people if record["kind"] in ("user", "contact") else self.others).append(record)
+
+
+def find_objects(visit: Visit, typed: Typed) -> Found:
+    """What the directory's indexes lead to, the best first."""
+    found = Found()
+    if not visit.may("objects.search") or visit.call.directory is None:
+        return found
+    try:
+        if typed.names_one:
+            _find_one(visit, typed, found)
+        else:
+            _find_by_names(visit, typed, found)
+    except GatewayError as refusal:
+        found.problem = refusal
+    return found
+
+
+def _find_one(visit: Visit, typed: Typed, found: Found) -> None:
+    if typed.name is not None:
+        found.said.append("the object with this distinguished name")
+        try:
+            query = {"base": typed.name, "scope": "base", "attributes": _READ}
+            found.add(visit.perform("objects.search", query=query)["items"])
+        except ObjectNotFound:
+            pass
+    elif (reading := typed.exact()) is not None:
+        found.add(_search(visit, reading, found))
+
+
+def _find_by_names(visit: Visit, typed: Typed, found: Found) -> None:
+    if (reading := typed.numbered()) is not None:
+        found.add(record for record in _search(visit, reading, found) if typed.has_number(record["attributes"]))
+    for reading in (typed.people(), typed.others()):
+        found.add(_search(visit, reading, found))
+    found.people.sort(key=lambda record: not _is_called(record, typed.text))
+    found.others.sort(key=lambda record: not _is_called(record, typed.text))
+
+
+def find_inside_words(visit: Visit, typed: Typed, before: Found) -> Found:
+    """What is found besides when the text may stand anywhere in a name; what `before` holds is left out.
+
+    No index leads there: the search counts as an expensive one, so that it takes turns and ends after a second.
+    """
+    found = Found()
+    reading = typed.inside_words()
+    if reading is None:
+        return found
+    try:
+        records = _search(visit, reading, found)
+    except GatewayError as refusal:
+        found.problem = refusal
+        return found
+    known = {record["id"] for record in (*before.people, *before.others)}
+    found.add(record for record in records if record["id"] not in known)
+    return found
+
+
+def wants_more(found: Found, typed: Typed) -> bool:
+    """Whether the search inside words is worth a domain controller's time."""
+    return found.problem is None and found.count <= _FEW and typed.inside_words() is not None
+
+
+def _search(visit: Visit, reading: Reading, found: Found) -> list[Record]:
+    found.said.append(reading.said)
+    query = {"filter": str(reading.condition), "attributes": _READ, "sort": "name", "pageSize": str(_MOST)}
+    page = visit.perform("objects.search", query=query)
+    found.is_cut = found.is_cut or page["nextCursor"] is not None or page["truncated"]
+    records: list[Record] = page["items"]
+    return records
+
+
+def _is_called(record: Record, text: str) -> bool:
+    """Whether the whole text is one of its names, so that it comes first."""
+    account = record["account"] or {}
+    names = (record["name"], account.get("samAccountName"), account.get("userPrincipalName"))
+    return text.casefold() in {name.casefold() for name in (*names, *record["attributes"].get("mail", ())) if name}
