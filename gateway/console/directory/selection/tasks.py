@@ -93,6 +93,11 @@ class Task:
         return [step for step in self.steps if step.effect == "none"]
 
     @property
+    def omitted(self) -> int:
+        """How many of those chosen nothing is done with."""
+        return len(self.refused) + len(self.left_out)
+
+    @property
     def ended(self) -> list[Step]:
         return [step for step in self.steps if step.outcome]
 
