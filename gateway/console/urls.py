@@ -14,7 +14,7 @@ from gateway.console.directory import (
     tree,
 )
 from gateway.console.directory.finding import page as finding
-from gateway.console.directory.objects import access, actions, edit, memberships, new
+from gateway.console.directory.objects import access, actions, compare, edit, memberships, new
 from gateway.console.directory.objects import page as objects
 from gateway.console.directory.objects import sign_in as sign_in_card
 from gateway.console.directory.selection import pages as selection
@@ -52,5 +52,6 @@ urlpatterns = [
     *access.urls,
     *actions.urls,
     *memberships.urls,
+    *compare.urls,
     *sign_in_card.urls,
 ]

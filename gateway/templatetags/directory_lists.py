@@ -9,6 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from gateway.console.directory.evidence import in_words
+from gateway.console.directory.finding.typed import PHONE_ATTRIBUTES
 from gateway.console.directory.labels import label_of
 from gateway.console.directory.selection.actions import Action, actions_for
 from gateway.console.shared.names import common_name
@@ -34,12 +35,30 @@ def values_of(record: Mapping[str, Any], attribute: str) -> list[str]:
     return found or []
 
 
-@register.filter
-def shown_value(value: str) -> str | SafeString:
-    """A value as people read it: a moment, an object by its name, a long text by its beginning.
+_PHONES = frozenset(name.lower() for name in (*PHONE_ATTRIBUTES, "facsimileTelephoneNumber", "otherTelephone", "pager"))
 
-    An address may be broken after its `@`, where a column is narrow.
+
+@register.filter
+def reachable(value: str, attribute: str) -> str | SafeString:
+    """A telephone number or an address that can be called or written to; any other value as it is.
+
+    It stays on one line as long as there is room for it on one.
     """
+    if attribute.lower() == "mail" and _ADDRESS.fullmatch(value):
+        return format_html('<a class="whole" href="mailto:{}">{}</a>', value, value)
+    if attribute.lower() in _PHONES and (number := re.sub(r"(?!^)\+|[^\d+]", "", value.replace("(0)", ""))):
+        return format_html('<a class="whole" href="tel:{}">{}</a>', number, value)
+    return value
+
+
+@register.filter
+def shown_value(value: str, attribute: str = "") -> str | SafeString:
+    """A value as people read it: a moment, an object by its name, a long text by its beginning, an address as a link.
+
+    An address that is none to write to may be broken after its `@`, where a column is narrow.
+    """
+    if (linked := reachable(value, attribute or "")) is not value:
+        return linked
     if _TIME.fullmatch(value):
         return moment(value)
     if _NAME.fullmatch(value) and place(value):
@@ -59,7 +78,7 @@ def sorted_head(context: template.RequestContext, attribute: str, label: str, so
     wanted = f"-{attribute}" if is_sorted and not descending else attribute
     return {
         "label": label,
-        "attribute": attribute if attribute != label else "",
+        "attribute": "" if attribute == "name" else attribute,
         "address": address_with(context, sort=wanted, cursor=None),
         "direction": ("descending" if descending else "ascending") if is_sorted else "",
     }

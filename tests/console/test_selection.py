@@ -1,4 +1,4 @@
-"""Acting on several objects chosen in a list: previewed, done in steps, told of, taken back; each one a change of its own."""
+"""Acting on several objects chosen in a list: previewed, done in steps, told of, taken back."""
 
 from collections.abc import Callable
 from uuid import UUID
