@@ -106,6 +106,7 @@ from directory.ldap.inspection import (
     days_in_recycle_bin,
     is_recycle_bin_enabled,
     is_samba,
+    says_samba,
 )
 from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
@@ -278,6 +279,7 @@ __all__ = [
     "reanimate",
     "render_sddl",
     "right_names",
+    "says_samba",
     "sid_to_text",
     "swap",
     "text_to_sid",
