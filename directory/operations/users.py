@@ -16,6 +16,7 @@ from directory.queries.reading import read_by_name, read_record
 from directory.queries.searches.definitions import SEARCHES
 from directory.queries.searches.search import SearchQuery, run_search
 from directory.queries.sign_in_report import read_sign_in_report
+from directory.queries.sign_in_shapes import SignInReport
 from directory.shapes.inputs import (
     ByDnQuery,
     CreateUser,
@@ -29,7 +30,6 @@ from directory.shapes.kinds import KINDS_OF_RESOURCE
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
-from directory.queries.sign_in_shapes import SignInReport
 from gateway.core.call import Call, Surface
 from gateway.core.operation import Effect, RateCategory, Risk, operation
 from gateway.core.paging import Page

@@ -25,8 +25,6 @@ from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import may_see_confidential
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, policy_of
 from directory.queries.domain_controllers import ServerAnswer, ask_each
-from directory.shapes.kinds import KINDS_OF_RESOURCE
-from directory.shapes.record import COMPUTED_CONTROL
 from directory.queries.sign_in_shapes import (
     WEEKDAYS,
     AllowedHours,
@@ -37,6 +35,8 @@ from directory.queries.sign_in_shapes import (
     SeenBy,
     SignInReport,
 )
+from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.record import COMPUTED_CONTROL
 from gateway.core.call import Call
 from gateway.core.shapes import render_timestamp
 

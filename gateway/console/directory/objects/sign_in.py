@@ -7,8 +7,8 @@ from uuid import UUID
 from django.http import HttpResponseBase
 from django.urls import path, reverse
 
-from directory.shapes.kinds import permission_for
 from directory.queries.sign_in_shapes import WEEKDAYS
+from directory.shapes.kinds import permission_for
 from gateway.console.directory.objects.page import ObjectAction, Record, find, frame_of, may_change
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.names import common_name, parsed
