@@ -81,7 +81,7 @@ def test_a_caller_is_found_and_let_in_again(desk: Page, directory: Directory, ca
     desk.keyboard.press("/")
     desk.keyboard.type(name[6:])
     desk.keyboard.press("Enter")
-    expect(desk.get_by_role("region", name="People, inside words")).to_contain_text(name)
+    expect(desk.get_by_role("region", name="People, looked through")).to_contain_text(name)
     expect_good_looks(desk, "helpdesk-found-inside-words")
 
 

@@ -16,9 +16,10 @@ COLUMNS = ("title", "department", "telephoneNumber", "mail")
 _READ = ",".join(
     dict.fromkeys((*COLUMNS, *PHONE_ATTRIBUTES, "employeeID", "employeeNumber", "description", "dNSHostName"))
 )
-_MOST = 25
+_MOST = 100
+_SHOWN = 25
 _FEW = 5
-"""With so many found or fewer, names are looked through for the text inside words, too."""
+"""With so many found or fewer, all are looked through for what no index leads to."""
 
 
 @dataclass(slots=True)
@@ -80,21 +81,22 @@ def _find_one(visit: Visit, typed: Typed, found: Found) -> None:
 
 
 def _find_by_names(visit: Visit, typed: Typed, found: Found) -> None:
-    if (reading := typed.numbered()) is not None:
-        found.add(record for record in _search(visit, reading, found) if typed.has_number(record["attributes"]))
-    for reading in (typed.people(), typed.others()):
-        found.add(_search(visit, reading, found))
-    found.people.sort(key=lambda record: not _is_called(record, typed.text))
-    found.others.sort(key=lambda record: not _is_called(record, typed.text))
+    for reading in (typed.employee(), typed.names()):
+        if reading is not None:
+            found.add(_search(visit, reading, found))
+    for records in (found.people, found.others):
+        records.sort(key=lambda record: not _is_called(record, typed.text))
+        found.is_cut = found.is_cut or len(records) > _SHOWN
+        del records[_SHOWN:]
 
 
-def find_inside_words(visit: Visit, typed: Typed, before: Found) -> Found:
-    """What is found besides when the text may stand anywhere in a name; what `before` holds is left out.
+def look_through(visit: Visit, typed: Typed, before: Found) -> Found:
+    """What is found besides where no index leads; what `before` holds is left out.
 
-    No index leads there: the search counts as an expensive one, so that it takes turns and ends after a second.
+    The search counts as an expensive one, so that it takes turns with others and ends after a second.
     """
     found = Found()
-    reading = typed.inside_words()
+    reading = typed.looked_through()
     if reading is None:
         return found
     try:
@@ -103,13 +105,17 @@ def find_inside_words(visit: Visit, typed: Typed, before: Found) -> Found:
         found.problem = refusal
         return found
     known = {record["id"] for record in (*before.people, *before.others)}
-    found.add(record for record in records if record["id"] not in known)
+    found.add(
+        record
+        for record in records
+        if record["id"] not in known and (not typed.digits or typed.has_telephone(record["attributes"]))
+    )
     return found
 
 
 def wants_more(found: Found, typed: Typed) -> bool:
-    """Whether the search inside words is worth a domain controller's time."""
-    return found.problem is None and found.count <= _FEW and typed.inside_words() is not None
+    """Whether looking through all names or numbers is worth a domain controller's time."""
+    return found.problem is None and found.count <= _FEW and typed.looked_through() is not None
 
 
 def _search(visit: Visit, reading: Reading, found: Found) -> list[Record]:

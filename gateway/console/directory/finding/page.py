@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.directory.finding.objects import COLUMNS, find_inside_words, find_objects, wants_more
+from gateway.console.directory.finding.objects import COLUMNS, find_objects, look_through, wants_more
 from gateway.console.directory.finding.things import find_things
 from gateway.console.directory.finding.typed import Typed
 from gateway.console.page_context import Visit, page
@@ -21,12 +21,12 @@ def find(visit: Visit) -> HttpResponseBase:
     if not typed.text:
         return visit.render("directory/find.html", {"typed": typed, "sought": ""})
     found = find_objects(visit, typed)
-    is_part = visit.is_partial and visit.request.headers.get("HX-Target") == "inside-words"
+    is_part = visit.is_partial and visit.request.headers.get("HX-Target") == "looked-through"
     context: dict[str, Any] = {"typed": typed, "sought": typed.text, "found": found, "columns": COLUMNS}
-    if is_part or "inside" in visit.query:
-        context["more"] = find_inside_words(visit, typed, found)
+    if is_part or "all" in visit.query:
+        context["more"] = look_through(visit, typed, found)
     if is_part:
-        return visit.render("directory/_find_inside.html", context)
+        return visit.render("directory/_find_looked_through.html", context)
     things, said = find_things(visit, typed)
     if typed.names_one and not things and (only := found.only) is not None:
         return visit.redirect("object", object_id=only["id"])

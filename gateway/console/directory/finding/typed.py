@@ -1,10 +1,11 @@
 """What a typed text may be: a name, an address, a number, an identifier. Pure.
 
-Each reading becomes a filter that the directory can answer from an index, but for numbers: telephone numbers are kept
-in any writing, so that only their digits tell.
+Each reading becomes a filter that the directory can answer from an index, but for telephone numbers, which are kept in
+any writing so that only their digits tell, and parts of words.
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -16,7 +17,6 @@ from directory.ldap import (
     Equals,
     Filter,
     InvalidValue,
-    Not,
     Or,
     StartsWith,
     Substrings,
@@ -27,6 +27,8 @@ from gateway.core.shapes import parse_guid
 PHONE_ATTRIBUTES = ("telephoneNumber", "mobile", "homePhone", "ipPhone")
 PEOPLE = Equals("objectCategory", "person")
 """Users and contacts; the attribute is indexed ([MS-ADA3], attribute objectCategory)."""
+_INDEXED = ("mail", "userPrincipalName", "dNSHostName", "ou")
+"""What has an index besides the attributes that ambiguous name resolution looks at."""
 _INSIDE_WORDS = ("name", "displayName", "sAMAccountName", "userPrincipalName", "mail", "givenName", "sn")
 _SHORTEST_PART = 3
 _FEWEST_DIGITS = 4
@@ -93,49 +95,37 @@ class Typed:
             return Reading(names, f"the account {self.account} of this directory, whatever stands before it")
         return None
 
-    def people(self) -> Reading:
-        """People by names and addresses, as far as indexes lead to them."""
-        ways: list[Filter] = [Anr(self.text), StartsWith("mail", self.text), StartsWith("userPrincipalName", self.text)]
+    def names(self) -> Reading:
+        """Objects of any kind by names and addresses, as far as indexes lead to them."""
+        ways: list[Filter] = [Anr(self.text), *(StartsWith(name, self.text) for name in _INDEXED)]
         if self.address:
             ways.append(Equals("proxyAddresses", f"smtp:{self.address}"))
-        said = f"people of whom a name, the account or an address begins with “{self.text}”"
-        return Reading(And(PEOPLE, Or(*ways)), said)
+        said = f"people, groups, computers and places with a name, account or address that begins with “{self.text}”"
+        return Reading(Or(*ways), said)
 
-    def others(self) -> Reading:
-        """Groups, computers and all else, the same way."""
-        ways = Or(Anr(self.text), StartsWith("dNSHostName", self.text), StartsWith("ou", self.text))
-        return Reading(And(Not(PEOPLE), ways), f"groups, computers and places that begin with “{self.text}”")
+    def employee(self) -> Reading | None:
+        """People by their employee number."""
+        if self.number is None:
+            return None
+        ways = Or(Equals("employeeID", self.number), Equals("employeeNumber", self.number))
+        return Reading(And(PEOPLE, ways), f"people with the employee number {self.number}")
 
-    def numbered(self) -> Reading | None:
-        """People by their employee number, or a telephone number in any writing; see `has_number`."""
-        ways: list[Filter] = []
-        said = []
-        if self.number:
-            ways += [Equals("employeeID", self.number), Equals("employeeNumber", self.number)]
-            said.append(f"people with the employee number {self.number}")
+    def looked_through(self) -> Reading | None:
+        """What no index leads to, so that the gateway bounds its time: a telephone number, or a part of a word."""
         if self.digits:
             parts = tuple(self.digits)
-            ways += [Substrings(name, middle=parts[:-1], final=parts[-1]) for name in PHONE_ATTRIBUTES]
-            said.append(f"people whose telephone number ends with {self.digits}, however it is written")
-        return Reading(And(PEOPLE, Or(*ways)), " and ".join(said)) if ways else None
-
-    def has_number(self, attributes: dict[str, list[str]]) -> bool:
-        """Whether a person that `numbered` found has the number: digits may stand between those of the filter."""
-        if self.number and any(
-            value.casefold() == self.number.casefold()
-            for name in ("employeeID", "employeeNumber")
-            for value in attributes.get(name, ())
-        ):
-            return True
-        phones = (value for name in PHONE_ATTRIBUTES for value in attributes.get(name, ()))
-        return bool(self.digits) and any(re.sub(r"\D", "", phone).endswith(self.digits) for phone in phones)
-
-    def inside_words(self) -> Reading | None:
-        """Objects with the text anywhere in a name; no index leads to them, so the gateway bounds its time."""
+            ways = Or(*(Substrings(name, middle=parts[:-1], final=parts[-1]) for name in PHONE_ATTRIBUTES))
+            said = f"people whose telephone number ends with {self.digits}, however it is written"
+            return Reading(And(PEOPLE, ways), said)
         if self.names_one or len(self.text) < _SHORTEST_PART:
             return None
-        ways = Or(*(Contains(name, self.text) for name in _INSIDE_WORDS))
-        return Reading(ways, f"names, accounts and addresses with “{self.text}” anywhere in them")
+        anywhere = Or(*(Contains(name, self.text) for name in _INSIDE_WORDS))
+        return Reading(anywhere, f"names, accounts and addresses with “{self.text}” anywhere in them")
+
+    def has_telephone(self, attributes: Mapping[str, Sequence[str]]) -> bool:
+        """Whether somebody whom the digits found has the number: others may stand between those of the filter."""
+        phones = (value for name in PHONE_ATTRIBUTES for value in attributes.get(name, ()))
+        return any(re.sub(r"\D", "", phone).endswith(self.digits) for phone in phones)
 
 
 def _sid(text: str) -> bytes | None:

@@ -94,14 +94,20 @@ def _change_groups(visit: Visit, object_id: UUID, member: str, *, title: str, co
     if not chosen:
         raise InvalidRequest("Choose at least one group.")
     groups = find_chosen(visit, chosen)
+    name = record["name"]
     count = f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
     return start(
         visit,
         Task(
-            title=title.format(record["name"], count),
+            title=title.format(name, count),
             confirm=confirm,
             did=did,
-            steps=[step_for("groups.change-members", group, {member: [str(object_id)]}) for group in groups],
+            steps=[
+                step_for(
+                    "groups.change-members", group, {member: [str(object_id)]}, says=f"{member.capitalize()} {name}"
+                )
+                for group in groups
+            ],
             then=own_path(visit.request, form.get("back", ""))
             or reverse("console:object-groups", kwargs={"object_id": object_id}),
             is_dangerous=member == "remove",

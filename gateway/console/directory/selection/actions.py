@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from directory.ldap import Equals, Or
 from directory.shapes.kinds import Kind
+from gateway.console.directory.labels import label_of
 from gateway.console.directory.selection.tasks import Step, Task
 from gateway.console.page_context import Visit
+from gateway.console.shared.names import common_name
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.shapes import parse_guid
 
@@ -74,6 +76,8 @@ def find_chosen(visit: Visit, ids: Sequence[str]) -> list[Record]:
 
 def plan(visit: Visit, action: Action, records: Sequence[Record], given: Mapping[str, Any], *, then: str) -> Task:
     """The task of doing it; `given` is what its form asked for. Raises GatewayError naming what is wrong with that."""
+    if not records:
+        raise InvalidRequest("None of the chosen objects is there any more.")
     steps, left_out = [], []
     if action.name == "join":
         steps = list(_joining(visit, records, given["groups"]))
@@ -83,7 +87,7 @@ def plan(visit: Visit, action: Action, records: Sequence[Record], given: Mapping
         if operation is None:
             left_out.append((str(record["name"]), "it has no account that could be changed so"))
         else:
-            steps.append(step_for(operation, record, document))
+            steps.append(step_for(operation, record, document, says=_says(action, given)))
     count = _counted(len(steps), "group" if action.name == "join" else "object")
     return Task(
         title=_title(action, count, given, len(records)),
@@ -96,15 +100,34 @@ def plan(visit: Visit, action: Action, records: Sequence[Record], given: Mapping
     )
 
 
-def step_for(operation: str, record: Record, document: Mapping[str, Any]) -> Step:
-    """The change of one object by an operation with this body."""
+def step_for(operation: str, record: Record, document: Mapping[str, Any], *, says: str = "") -> Step:
+    """The change of one object by an operation with this body; `says` is what it does, in words."""
     return Step(
         operation=operation,
         document={"id": record["id"], **document},
         name=str(record["name"]),
         place=str(record["distinguishedName"]),
         object_id=str(record["id"]),
+        says=says,
     )
+
+
+_SAYS: Final = {
+    "enable": "Disabled → Enabled",
+    "disable": "Enabled → Disabled",
+    "unlock": "Locked out → Unlocked",
+}
+
+
+def _says(action: Action, given: Mapping[str, Any]) -> str:
+    match action.name:
+        case "move":
+            return f"→ {common_name(given['parent'])}"
+        case "set":
+            values = ", ".join(given["values"])
+            return f"{label_of(given['attribute'])} → {values or 'no value'}"
+        case _:
+            return _SAYS.get(action.name, "")
 
 
 def _counted(count: int, noun: str) -> str:
@@ -153,7 +176,8 @@ def _joining(visit: Visit, records: Sequence[Record], groups: Sequence[str]) -> 
         raise InvalidRequest(errors=[FieldError(InvalidRequest.code, "is needed", pointer="#/group")])
     members = [str(record["id"]) for record in records]
     for text in dict.fromkeys(named):
-        yield step_for("groups.change-members", _find_group(visit, text), {"add": members})
+        says = f"Add {records[0]['name']}" if len(records) == 1 else f"Add {len(records)} objects"
+        yield step_for("groups.change-members", _find_group(visit, text), {"add": members}, says=says)
 
 
 def _find_group(visit: Visit, text: str) -> Record:

@@ -122,6 +122,7 @@ def undo(visit: Visit, task_id: UUID) -> HttpResponseBase:
             name=_name_in(done, record["target"]),
             place=(record["target"] or {}).get("distinguishedName", ""),
             object_id=(record["target"] or {}).get("id"),
+            says="As it was before",
         )
         for record in records
         if record["reversible"] != "none"

@@ -34,7 +34,7 @@ _LOCKED_FOR: Final = timedelta(minutes=2)
 
 @dataclass(slots=True)
 class Step:
-    """One change: an operation with its whole input, and whose name it is told under.
+    """One change: an operation with its whole input, whose name it is told under, and what it does in words.
 
     `effect` is what the preview said: "change", "none" (it is so already) or "refused". `outcome` is "done", "waiting"
     (for approval) or "failed", empty before. `problem` says why it is refused or has failed.
@@ -45,6 +45,7 @@ class Step:
     name: str
     place: str = ""
     object_id: str | None = None
+    says: str = ""
     effect: str = ""
     risk: str = ""
     changes: list[dict[str, Any]] = field(default_factory=list)
@@ -91,6 +92,14 @@ class Task:
     @property
     def unchanged(self) -> list[Step]:
         return [step for step in self.steps if step.effect == "none"]
+
+    @property
+    def common_warnings(self) -> list[str]:
+        """What is to be known of every change, so that it need not be said of each."""
+        steps = self.changing
+        if len(steps) < 2:
+            return []
+        return [text for text in steps[0].warnings if all(text in step.warnings for step in steps)]
 
     @property
     def omitted(self) -> int:
