@@ -90,6 +90,8 @@ def test_groups_computers_keys_roles_requests_records_and_pages(
     assert "users.update, pending" in page.open(f"/console/find?q={request}").text
     page.open(f"/console/find?q={user}")  # whose pending request is worth a look before
     assert "users.update, pending" in page.text
+    assert "users.update, pending" in page.open(f"/console/find?q={directory.text(user, 'cn')}").text
+    assert "users.update, pending" in page.open(f"/console/find?q={key.key.owner.username}").text
 
 
 def test_only_what_the_person_may_see_is_found(

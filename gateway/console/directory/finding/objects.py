@@ -45,6 +45,10 @@ class Found:
         every = [*self.people, *self.others]
         return every[0] if len(every) == 1 else None
 
+    def first(self, count: int) -> list[Record]:
+        """The best of them."""
+        return [*self.people, *self.others][:count]
+
     def add(self, records: Iterable[Record]) -> None:
         known = {record["id"] for record in (*self.people, *self.others)}
         for record in records:

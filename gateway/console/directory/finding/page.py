@@ -27,7 +27,7 @@ def find(visit: Visit) -> HttpResponseBase:
         context["more"] = look_through(visit, typed, found)
     if is_part:
         return visit.render("directory/_find_looked_through.html", context)
-    things, said = find_things(visit, typed)
+    things, said = find_things(visit, typed, found)
     if typed.names_one and not things and (only := found.only) is not None:
         return visit.redirect("object", object_id=only["id"])
     return visit.render(

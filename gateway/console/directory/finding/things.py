@@ -1,6 +1,6 @@
 """What a typed text finds in the gateway itself: pages, keys, roles, people, requests, records. By operations alone."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,12 +9,15 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from gateway.console.directory.account_states import STATES
+from gateway.console.directory.finding.objects import Found
 from gateway.console.directory.finding.typed import Typed
 from gateway.console.page_context import Visit
 from gateway.console.shared.names import common_name
 from gateway.core.errors import Forbidden, NotFound
 
 _MOST: Final = "10"
+_ASKED_ABOUT: Final = 3
+"""So many of the objects found are looked for among the changes that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,12 @@ class Kind:
     things: list[Thing]
 
 
-def find_things(visit: Visit, typed: Typed) -> tuple[list[Kind], list[str]]:
-    """What was found, by kind, and what was searched."""
+def find_things(visit: Visit, typed: Typed, objects: Found) -> tuple[list[Kind], list[str]]:
+    """What was found, by kind, and what was searched; `objects` are those of the directory that were found before."""
     found: list[Kind] = [Kind("Pages", list(_pages(visit, typed.text)))]
     said = ["pages"]
     if typed.guid is not None:
-        found.append(Kind("Requests", list(_request(visit, typed))))
+        found.append(Kind("Requests", [*_request(visit, typed), *_waiting_for(visit, [str(typed.guid)])]))
         found.append(Kind("Records of the log", list(_record(visit, typed))))
         said.append("requests and records with this id")
     elif not typed.names_one:
@@ -47,7 +50,9 @@ def find_things(visit: Visit, typed: Typed) -> tuple[list[Kind], list[str]]:
             if visit.may(operation):
                 found.append(Kind(title, list(_named(visit, typed.text, operation, view, argument))))
                 said.append(title.lower())
+        found.append(Kind("Requests", list(_requests(visit, typed.text, objects))))
         found.append(Kind("In the log", list(_log(visit, typed.text))))
+        said.append("changes that wait for approval")
     return [kind for kind in found if kind.things], said
 
 
@@ -90,12 +95,24 @@ def _named(visit: Visit, text: str, operation: str, view: str, argument: str) ->
 
 
 def _request(visit: Visit, typed: Typed) -> Iterator[Thing]:
-    """The request with the id, and those that wait to change the object with the id."""
+    """The request with the id."""
     assert typed.guid is not None
     with suppress(NotFound, Forbidden):
         yield _request_as_thing(visit.perform("change-requests.read", id=typed.guid))
-    query = {"target": str(typed.guid), "status": "pending", "pageSize": _MOST}
-    yield from map(_request_as_thing, visit.perform("change-requests.search", query=query)["items"])
+
+
+def _requests(visit: Visit, text: str, objects: Found) -> Iterator[Thing]:
+    """What waits to change one of the first objects found, and what somebody of this user name has asked for."""
+    yield from _waiting_for(visit, [str(record["id"]) for record in objects.first(_ASKED_ABOUT)])
+    if " " not in text:
+        query = {"owner": text, "status": "pending", "pageSize": _MOST}
+        yield from map(_request_as_thing, visit.perform("change-requests.search", query=query)["items"])
+
+
+def _waiting_for(visit: Visit, targets: Iterable[str]) -> Iterator[Thing]:
+    for target in targets:
+        query = {"target": target, "status": "pending", "pageSize": _MOST}
+        yield from map(_request_as_thing, visit.perform("change-requests.search", query=query)["items"])
 
 
 def _request_as_thing(request: Mapping[str, Any]) -> Thing:
