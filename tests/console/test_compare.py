@@ -31,12 +31,12 @@ def test_it_works(
         assert text in page.text.replace("Job titleAnalystPoet", "Job title Analyst Poet"), text
     page.press("Give Ada Lovelace the chosen groups", group=[str(others[0])])
     assert "Add Ada Lovelace to 1 group?" in page.text
-    page.press("Add to groups").press("Go on")
+    page.press("Add to the group").press("Go on")
     assert "1 joined." in page.text
     name = directory.dn(ada)
     assert [name in directory.members(group) for group in (both, *others, own)] == [True, True, False, True]
     page.open(f"{OBJECTS}/{ada}/groups").press("Leave the chosen groups", group=[str(both), str(own)])
-    page.press("Leave all 2").press("Go on")
+    page.press("Leave 2 groups").press("Go on")
     assert [name in directory.members(group) for group in (both, *others, own)] == [False, True, False, False]
 
 

@@ -8,6 +8,7 @@ from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 
 from gateway.console.directory.objects.fields import fields_of
+from gateway.console.directory.objects.memberships import direct_groups
 from gateway.console.directory.objects.page import Record, find, frame_of, require, resource_of
 from gateway.console.directory.selection.actions import find_chosen, step_for
 from gateway.console.directory.selection.pages import start
@@ -18,8 +19,6 @@ from gateway.core.errors import InvalidRequest
 from gateway.core.shapes import parse_guid
 
 _FOUND_AT_ONCE: Final = "25"
-_MOST_GROUPS: Final = "1000"
-_HAVE_GROUPS: Final = frozenset({"users", "computers", "groups"})
 _NAMES: Final = frozenset({"givenName", "sn", "initials", "displayName", "sAMAccountName", "userPrincipalName"})
 """What two never have in common: their names are told by the head of the page."""
 
@@ -33,7 +32,7 @@ def compare(visit: Visit, object_id: UUID) -> HttpResponseBase:
             "directory/objects/compare.html", {**frame_of(visit, record), "found": _look(visit, record)}
         )
     other = find(visit, other_id)
-    own, others = ({str(group["id"]): group for group in _groups_of(visit, each)} for each in (record, other))
+    own, others = ({str(group["id"]): group for group in direct_groups(visit, each)} for each in (record, other))
     names = [field.attribute for field in fields_of(record["kind"]) if field.attribute not in _NAMES]
     compared = [(name, record["attributes"].get(name, []), other["attributes"].get(name, [])) for name in names]
     return visit.render(
@@ -62,31 +61,30 @@ def _look(visit: Visit, record: Record) -> Sequence[Record]:
     return [item for item in found if item["id"] != record["id"]]
 
 
-def _groups_of(visit: Visit, record: Record) -> list[Record]:
-    """The groups that an object is in directly; the primary one, which is no matter of membership, is left out."""
-    resource = resource_of(record)
-    if resource not in _HAVE_GROUPS:
-        return []
-    query = {"sort": "name", "pageSize": _MOST_GROUPS, "attributes": "objectSid,description", "nested": "false"}
-    found = visit.perform(f"{resource}.list-groups", id=record["id"], query=query)["items"]
-    primary = next(iter(record["attributes"]["primaryGroupID"]), None)
-    sids = {item["id"]: str(next(iter(item["attributes"]["objectSid"]), "")) for item in found}
-    return [item for item in found if primary is None or sids[item["id"]].rpartition("-")[2] != primary]
-
-
 @page("POST", post="groups.change-members")
 def take_groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
     """Become a member of the chosen groups (`group`), after a look at each."""
-    return _change_groups(visit, object_id, "add", title="Add {} to {}?", confirm="Add to groups", did="joined")
+    return _change_groups(
+        visit, object_id, "add", title="Add {} to {}?", confirm=("Add to the group", "Add to {} groups"), did="joined"
+    )
 
 
 @page("POST", post="groups.change-members")
 def leave(visit: Visit, object_id: UUID) -> HttpResponseBase:
     """Leave the chosen groups (`group`), after a look at each."""
-    return _change_groups(visit, object_id, "remove", title="Remove {} from {}?", confirm="Leave", did="left")
+    return _change_groups(
+        visit,
+        object_id,
+        "remove",
+        title="Remove {} from {}?",
+        confirm=("Leave the group", "Leave {} groups"),
+        did="left",
+    )
 
 
-def _change_groups(visit: Visit, object_id: UUID, member: str, *, title: str, confirm: str, did: str) -> HttpResponse:
+def _change_groups(
+    visit: Visit, object_id: UUID, member: str, *, title: str, confirm: tuple[str, str], did: str
+) -> HttpResponse:
     require(visit, "directory.manage_membership")
     record = find(visit, object_id)
     form = visit.request.POST
@@ -100,7 +98,8 @@ def _change_groups(visit: Visit, object_id: UUID, member: str, *, title: str, co
         visit,
         Task(
             title=title.format(name, count),
-            confirm=confirm,
+            confirm=confirm[0],
+            confirm_many=confirm[1],
             did=did,
             steps=[
                 step_for(

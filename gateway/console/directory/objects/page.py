@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
@@ -177,8 +178,11 @@ def _actions(visit: Visit, record: Record) -> Iterator[ObjectAction]:
         yield ObjectAction("Rename", _address("object-rename", record))
     if resource == "organization-units" and visit.may("organization-units.plan-accounts"):
         yield ObjectAction("Enable or disable the accounts here", f"{reverse('console:run-new')}?unit={record['id']}")
-    if resource == "users" and visit.may("objects.search"):
+    if resource == "users" and visit.may("groups.change-members"):
         yield ObjectAction("Compare", _address("object-compare", record))
+    if resource == "users" and any(map(visit.may, ("users.update", "users.disable", "groups.change-members"))):
+        chosen = urlencode({"chosen": record["id"], "from": _address("object", record)})
+        yield ObjectAction("Joiner, mover, leaver", f"{reverse('console:selection-recipes')}?{chosen}")
     if visit.call.may(permission_for("delete", kind)):
         yield ObjectAction("Delete", _address("object-delete", record), dangerous=True)
 

@@ -42,6 +42,9 @@ ACTIONS: Final = {
         Action("move", "Move", ("objects.move",), asks="place"),
         Action("join", "Add to groups", ("groups.change-members",), asks="groups"),
         Action("set", "Set an attribute", ("objects.update",), asks="attribute"),
+        Action("joiner", "Joiner…", ("users.update", "groups.change-members")),
+        Action("mover", "Mover…", ("users.update", "groups.change-members")),
+        Action("leaver", "Leaver…", ("users.disable",)),
         Action("export", "Export as CSV", ("objects.search",)),
     )
 }
@@ -69,7 +72,11 @@ def find_chosen(visit: Visit, ids: Sequence[str]) -> list[Record]:
     condition_on(ids)
     found: list[Record] = []
     for start in range(0, len(ids), _AT_ONCE):
-        query = {"filter": condition_on(ids[start : start + _AT_ONCE]), "attributes": "objectSid", "pageSize": "100"}
+        query = {
+            "filter": condition_on(ids[start : start + _AT_ONCE]),
+            "attributes": "objectSid,primaryGroupID",
+            "pageSize": "100",
+        }
         found += visit.perform("objects.search", query=query)["items"]
     return sorted(found, key=lambda record: str(record["name"]).casefold())
 
@@ -91,13 +98,18 @@ def plan(visit: Visit, action: Action, records: Sequence[Record], given: Mapping
     count = _counted(len(steps), "group" if action.name == "join" else "object")
     return Task(
         title=_title(action, count, given, len(records)),
-        confirm=action.label,
+        confirm=_CONFIRMS.get(action.name, (action.label, ""))[0],
+        confirm_many=_CONFIRMS.get(action.name, (action.label, ""))[1],
         did=f"{len(records)} added" if action.name == "join" else _DID[action.name],
         steps=steps,
         left_out=left_out,
         is_dangerous=action.is_dangerous,
         then=then,
     )
+
+
+_CONFIRMS: Final = {"join": ("Add to the group", "Add to {} groups"), "set": ("Change it", "Change all {}")}
+"""What the button says for one change and for many, where it is not the action's label."""
 
 
 def step_for(operation: str, record: Record, document: Mapping[str, Any], *, says: str = "") -> Step:

@@ -1,6 +1,7 @@
 """The pages of a selection: what to do with it, what that would mean, its progress, its results and the way back."""
 
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
@@ -8,11 +9,12 @@ from django.urls import path, reverse
 
 from gateway.console.directory.objects.fields import READ
 from gateway.console.directory.selection.actions import ACTIONS, actions_for, condition_on, find_chosen, plan
+from gateway.console.directory.selection.recipes import RECIPES, Choice, offered_blocks, plan_recipe, proposed, remember
 from gateway.console.directory.selection.tasks import Step, Task, advance, begin, find, keep, preview
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import download
 from gateway.console.shared.own_address import own_path
-from gateway.core.errors import Forbidden, GatewayError, InvalidRequest
+from gateway.core.errors import Forbidden, GatewayError, InvalidRequest, NotFound
 from keys.authentication import check_reason
 
 _PREVIEWED_AT_ONCE = 10
@@ -33,6 +35,9 @@ def selection(visit: Visit) -> HttpResponseBase:
     then = back or reverse("console:tree")
     if action.name == "export":
         return _export(visit, ids)
+    if action.name in RECIPES:
+        chosen = urlencode({"chosen": ids, "from": then}, doseq=True)
+        return visit.redirect_to(f"{reverse('console:selection-recipe', kwargs={'name': action.name})}?{chosen}")
     records = find_chosen(visit, ids)
     given = {
         "parent": form.get("parent", ""),
@@ -50,6 +55,37 @@ def selection(visit: Visit) -> HttpResponseBase:
         if not action.asks:
             raise
         return visit.render("directory/selection/form.html", {**context, "problem": refusal}, status=refusal.status)
+    return start(visit, task)
+
+
+@page(get="objects.search")
+def recipes(visit: Visit) -> HttpResponseBase:
+    """Which of them it is: somebody joins, moves or leaves."""
+    back = own_path(visit.request, visit.query.get("from", "")) or reverse("console:tree")
+    records = find_chosen(visit, visit.request.GET.getlist("chosen"))
+    offered = [each for each in RECIPES.values() if offered_blocks(visit, each)]
+    return visit.render("directory/selection/recipes.html", {"recipes": offered, "records": records, "back": back})
+
+
+@page("GET", "POST", get="objects.search", post="objects.search")
+def recipe(visit: Visit, name: str) -> HttpResponseBase:
+    """What is done when the chosen people join, move or leave: asked for, then previewed as every task."""
+    found = RECIPES.get(name)
+    if found is None:
+        raise NotFound
+    form = visit.request.POST if visit.request.method == "POST" else visit.request.GET
+    back = own_path(visit.request, form.get("from", "")) or reverse("console:tree")
+    records = find_chosen(visit, form.getlist("chosen"))
+    context = {"recipe": found, "records": records, "blocks": offered_blocks(visit, found), "back": back}
+    if visit.request.method != "POST":
+        return visit.render("directory/selection/recipe.html", {**context, "choice": proposed(visit, found)})
+    choice = Choice(frozenset(form.getlist("block")), form.get("colleague", "").strip(), form.get("place", ""))
+    try:
+        task = plan_recipe(visit, found, records, choice, then=back)
+    except InvalidRequest as refusal:
+        shown = {**context, "choice": choice, "problem": refusal}
+        return visit.render("directory/selection/recipe.html", shown, status=refusal.status)
+    remember(visit, found, choice)
     return start(visit, task)
 
 
@@ -149,6 +185,8 @@ def _name_in(task: Task, target: dict[str, Any] | None) -> str:
 
 urls = [
     path("directory/selection", selection, name="selection"),
+    path("directory/selection/recipes", recipes, name="selection-recipes"),
+    path("directory/selection/recipes/<slug:name>", recipe, name="selection-recipe"),
     path("directory/selection/<uuid:task_id>", task, name="selection-task"),
     path("directory/selection/<uuid:task_id>/go", go, name="selection-go"),
     path("directory/selection/<uuid:task_id>/undo", undo, name="selection-undo"),

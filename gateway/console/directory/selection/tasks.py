@@ -62,7 +62,8 @@ class Step:
 class Task:
     """Several changes with one name, one reason and one way back.
 
-    `title` is a question, `confirm` what its button says, `did` what is told when all are done. `left_out` are objects
+    `title` is a question, `confirm` what its button says for one change, `confirm_many` for several (`{}`), `did` what is
+    told when all are done. `left_out` are objects
     for which it makes no sense, each with why. `then` is the page that it was begun on.
     """
 
@@ -71,6 +72,7 @@ class Task:
     did: str
     steps: list[Step]
     then: str
+    confirm_many: str = ""
     left_out: list[tuple[str, str]] = field(default_factory=list)
     is_dangerous: bool = False
     is_undo: bool = False
@@ -80,6 +82,12 @@ class Task:
     id: str = ""
     person_id: int = 0
     directory_id: str = ""
+
+    @property
+    def button(self) -> str:
+        """What the button says that confirms it."""
+        count = len(self.changing)
+        return self.confirm if count == 1 else (self.confirm_many or f"{self.confirm} all {{}}").format(count)
 
     @property
     def changing(self) -> list[Step]:
