@@ -62,9 +62,9 @@ class Step:
 class Task:
     """Several changes with one name, one reason and one way back.
 
-    `title` is a question, `confirm` what its button says for one change, `confirm_many` for several (`{}`), `did` what is
-    told when all are done. `left_out` are objects
-    for which it makes no sense, each with why. `then` is the page that it was begun on.
+    `title` is a question, `confirm` what its button says for one change and `confirm_many` for several (`{}`). `did` is
+    what is told when all are done. `left_out` are objects for which it makes no sense, each with why. `then` is where it
+    was begun.
     """
 
     title: str
