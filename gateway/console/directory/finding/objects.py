@@ -1,11 +1,12 @@
 """What a typed text finds in the directory, by operations alone: only what the person may see is found."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from directory.errors import ObjectNotFound
-from gateway.console.directory.finding.typed import PHONE_ATTRIBUTES, Reading, Typed
+from directory.errors import AttributeNotReadable, ObjectNotFound
+from gateway.console.directory.finding.typed import NAMED, PHONE_ATTRIBUTES, Reading, Typed
+from gateway.console.directory.readable import readable_among
 from gateway.console.page_context import Visit
 from gateway.core.errors import GatewayError
 
@@ -13,9 +14,7 @@ Record = Mapping[str, Any]
 
 COLUMNS = ("title", "department", "telephoneNumber", "mail")
 """What tells one person from another of the same name."""
-_READ = ",".join(
-    dict.fromkeys((*COLUMNS, *PHONE_ATTRIBUTES, "employeeID", "employeeNumber", "description", "dNSHostName"))
-)
+_READ = tuple(dict.fromkeys((*COLUMNS, *PHONE_ATTRIBUTES)))
 _MOST = 100
 _SHOWN = 25
 _FEW = 5
@@ -59,14 +58,21 @@ class Found:
 
 def find_objects(visit: Visit, typed: Typed) -> Found:
     """What the directory's indexes lead to, the best first."""
-    found = Found()
     if not visit.may("objects.search") or visit.call.directory is None:
-        return found
+        return Found()
+    find = _find_one if typed.names_one else _find_by_names
+    return _found_with(visit, typed, find)
+
+
+def _found_with(visit: Visit, typed: Typed, find: Callable[[Visit, Typed, Found], None]) -> Found:
+    """What one way to search finds; without the attributes that the person may not read, if there are any."""
+    found = Found()
     try:
-        if typed.names_one:
-            _find_one(visit, typed, found)
-        else:
-            _find_by_names(visit, typed, found)
+        try:
+            find(visit, typed, found)
+        except AttributeNotReadable:
+            found, typed = Found(), typed.without(set(NAMED) - set(readable_among(visit, NAMED)))
+            find(visit, typed, found)
     except GatewayError as refusal:
         found.problem = refusal
     return found
@@ -76,18 +82,18 @@ def _find_one(visit: Visit, typed: Typed, found: Found) -> None:
     if typed.name is not None:
         found.said.append("the object with this distinguished name")
         try:
-            query = {"base": typed.name, "scope": "base", "attributes": _READ}
+            query = {"base": typed.name, "scope": "base", "attributes": _read(typed)}
             found.add(visit.perform("objects.search", query=query)["items"])
         except ObjectNotFound:
             pass
     elif (reading := typed.exact()) is not None:
-        found.add(_search(visit, reading, found))
+        found.add(_search(visit, typed, reading, found))
 
 
 def _find_by_names(visit: Visit, typed: Typed, found: Found) -> None:
     for reading in (typed.employee(), typed.names()):
         if reading is not None:
-            found.add(_search(visit, reading, found))
+            found.add(_search(visit, typed, reading, found))
     for records in (found.people, found.others):
         records.sort(key=lambda record: not _is_called(record, typed.text))
         found.is_cut = found.is_cut or len(records) > _SHOWN
@@ -99,22 +105,18 @@ def look_through(visit: Visit, typed: Typed, before: Found) -> Found:
 
     The search counts as an expensive one, so that it takes turns with others and ends after a second.
     """
-    found = Found()
-    reading = typed.looked_through()
-    if reading is None:
-        return found
-    try:
-        records = _search(visit, reading, found)
-    except GatewayError as refusal:
-        found.problem = refusal
-        return found
     known = {record["id"] for record in (*before.people, *before.others)}
-    found.add(
-        record
-        for record in records
-        if record["id"] not in known and (not typed.digits or typed.has_telephone(record["attributes"]))
-    )
-    return found
+
+    def find(visit: Visit, typed: Typed, found: Found) -> None:
+        reading = typed.looked_through()
+        records = [] if reading is None else _search(visit, typed, reading, found)
+        found.add(
+            record
+            for record in records
+            if record["id"] not in known and (not typed.digits or typed.has_telephone(record["attributes"]))
+        )
+
+    return _found_with(visit, typed, find)
 
 
 def wants_more(found: Found, typed: Typed) -> bool:
@@ -122,9 +124,13 @@ def wants_more(found: Found, typed: Typed) -> bool:
     return found.problem is None and found.count <= _FEW and typed.looked_through() is not None
 
 
-def _search(visit: Visit, reading: Reading, found: Found) -> list[Record]:
+def _read(typed: Typed) -> str:
+    return ",".join(name for name in _READ if name not in typed.unreadable)
+
+
+def _search(visit: Visit, typed: Typed, reading: Reading, found: Found) -> list[Record]:
     found.said.append(reading.said)
-    query = {"filter": str(reading.condition), "attributes": _READ, "sort": "name", "pageSize": str(_MOST)}
+    query = {"filter": str(reading.condition), "attributes": _read(typed), "sort": "name", "pageSize": str(_MOST)}
     page = visit.perform("objects.search", query=query)
     found.is_cut = found.is_cut or page["nextCursor"] is not None or page["truncated"]
     records: list[Record] = page["items"]

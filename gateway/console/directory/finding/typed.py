@@ -5,8 +5,8 @@ any writing so that only their digits tell, and parts of words.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from directory.ldap import (
@@ -30,6 +30,9 @@ PEOPLE = Equals("objectCategory", "person")
 _INDEXED = ("mail", "userPrincipalName", "dNSHostName", "ou")
 """What has an index besides the attributes that ambiguous name resolution looks at."""
 _INSIDE_WORDS = ("name", "displayName", "sAMAccountName", "userPrincipalName", "mail", "givenName", "sn")
+_NUMBERS = ("employeeID", "employeeNumber")
+NAMED = tuple(dict.fromkeys((*_INDEXED, *_NUMBERS, *_INSIDE_WORDS, *PHONE_ATTRIBUTES, "title", "department")))
+"""All attributes that a search may name or show."""
 _SHORTEST_PART = 3
 _FEWEST_DIGITS = 4
 _SHORTEST_NUMBER = 7
@@ -62,6 +65,8 @@ class Typed:
     address: str | None = None
     digits: str = ""
     number: str | None = None
+    unreadable: frozenset[str] = frozenset()
+    """Attributes that whoever typed it may not read, and so not search by."""
 
     @classmethod
     def of(cls, text: str) -> "Typed":
@@ -77,6 +82,13 @@ class Typed:
             digits=_digits(text),
             number=text if _NUMBER.fullmatch(text) else None,
         )
+
+    def without(self, names: Iterable[str]) -> "Typed":
+        """The same for somebody who may not read these attributes."""
+        return replace(self, unreadable=frozenset(names))
+
+    def _usable(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in self.unreadable]
 
     @property
     def names_one(self) -> bool:
@@ -97,7 +109,7 @@ class Typed:
 
     def names(self) -> Reading:
         """Objects of any kind by names and addresses, as far as indexes lead to them."""
-        ways: list[Filter] = [Anr(self.text), *(StartsWith(name, self.text) for name in _INDEXED)]
+        ways: list[Filter] = [Anr(self.text), *(StartsWith(name, self.text) for name in self._usable(_INDEXED))]
         if self.address:
             ways.append(Equals("proxyAddresses", f"smtp:{self.address}"))
         said = f"people, groups, computers and places with a name, account or address that begins with “{self.text}”"
@@ -105,21 +117,23 @@ class Typed:
 
     def employee(self) -> Reading | None:
         """People by their employee number."""
-        if self.number is None:
+        names = self._usable(_NUMBERS)
+        if self.number is None or not names:
             return None
-        ways = Or(Equals("employeeID", self.number), Equals("employeeNumber", self.number))
+        ways = Or(*(Equals(name, self.number) for name in names))
         return Reading(And(PEOPLE, ways), f"people with the employee number {self.number}")
 
     def looked_through(self) -> Reading | None:
         """What no index leads to, so that the gateway bounds its time: a telephone number, or a part of a word."""
         if self.digits:
             parts = tuple(self.digits)
-            ways = Or(*(Substrings(name, middle=parts[:-1], final=parts[-1]) for name in PHONE_ATTRIBUTES))
+            phones = self._usable(PHONE_ATTRIBUTES)
+            ways = Or(*(Substrings(name, middle=parts[:-1], final=parts[-1]) for name in phones))
             said = f"people whose telephone number ends with {self.digits}, however it is written"
             return Reading(And(PEOPLE, ways), said)
         if self.names_one or len(self.text) < _SHORTEST_PART:
             return None
-        anywhere = Or(*(Contains(name, self.text) for name in _INSIDE_WORDS))
+        anywhere = Or(*(Contains(name, self.text) for name in self._usable(_INSIDE_WORDS)))
         return Reading(anywhere, f"names, accounts and addresses with “{self.text}” anywhere in them")
 
     def has_telephone(self, attributes: Mapping[str, Sequence[str]]) -> bool:

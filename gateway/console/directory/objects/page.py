@@ -16,11 +16,12 @@ from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 from django.utils.dateparse import parse_datetime
 
-from directory.errors import ObjectNotFound
+from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.ldap import DistinguishedName, Equals
 from directory.shapes.explained import explained
 from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, permission_for
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
+from gateway.console.directory.readable import readable_among
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import Forbidden
 
@@ -41,8 +42,17 @@ def resource_of(record: Record) -> str:
 
 
 def find(visit: Visit, object_id: UUID, *further: str) -> Record:
-    """The object with what its pages show of it, and further attributes; raises as `objects.read`."""
-    record: Record = visit.perform("objects.read", id=object_id, query={"attributes": ",".join((READ, *further))})
+    """The object with what its pages show of it, and further attributes; raises as `objects.read`.
+
+    What the person may not read of it, because the schema marks it confidential, has no values.
+    """
+    names = (*READ.split(","), *further)
+    try:
+        record: Record = visit.perform("objects.read", id=object_id, query={"attributes": ",".join(names)})
+    except AttributeNotReadable:
+        attributes = ",".join(readable_among(visit, names))
+        record = visit.perform("objects.read", id=object_id, query={"attributes": attributes})
+        return {**record, "attributes": {**{name: [] for name in names}, **record["attributes"]}}
     return record
 
 

@@ -63,8 +63,8 @@ class Task:
     """Several changes with one name, one reason and one way back.
 
     `title` is a question, `confirm` what its button says for one change and `confirm_many` for several (`{}`). `did` is
-    what is told when all are done. `left_out` are objects for which it makes no sense, each with why. `then` is where it
-    was begun.
+    what is told when all are done. `left_out` are objects for which it makes no sense, each with why. `then` is where
+    it was begun.
     """
 
     title: str
