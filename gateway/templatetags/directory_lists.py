@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 from gateway.console.directory.evidence import in_words
 from gateway.console.directory.finding.typed import PHONE_ATTRIBUTES
 from gateway.console.directory.labels import label_of
-from gateway.console.directory.selection.actions import Action, actions_for
+from gateway.console.directory.selection.actions import ACTIONS, Action, actions_for
 from gateway.console.shared.names import common_name
 from gateway.core.errors import GatewayError
 from gateway.templatetags.console import address_with, moment, place
@@ -100,10 +100,16 @@ def selection_actions(context: template.RequestContext) -> list[Action]:
     return [] if visit is None else actions_for(visit)
 
 
+def _may_select(context: template.RequestContext) -> bool:
+    """Whether anything may be done with what is ticked; asked for every row of a table."""
+    visit = context.get("visit")
+    return visit is not None and any(visit.may(name) for action in ACTIONS.values() for name in action.operations)
+
+
 @register.simple_tag(takes_context=True)
 def selecting_head(context: template.RequestContext) -> str | SafeString:
     """The head of the column of boxes, with one that ticks all of them."""
-    if not selection_actions(context):
+    if not _may_select(context):
         return ""
     return format_html(
         '<th scope="col" class="choose"><input type="checkbox" data-ticks aria-label="{}"></th>', "Choose all"
@@ -113,7 +119,7 @@ def selecting_head(context: template.RequestContext) -> str | SafeString:
 @register.simple_tag(takes_context=True)
 def selecting_box(context: template.RequestContext, item: Mapping[str, Any], name: str = "chosen") -> str | SafeString:
     """The box that chooses an object of a list; its `name` tells another button of the form what may be done."""
-    if not selection_actions(context):
+    if not _may_select(context):
         return ""
     return format_html(
         '<td class="choose"><input type="checkbox" name="{}" value="{}" aria-label="Choose {}"></td>',
