@@ -35,7 +35,7 @@ from directory.queries.sign_in_shapes import (
     SeenBy,
     SignInReport,
 )
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from directory.shapes.record import COMPUTED_CONTROL
 from gateway.core.call import Call
 from gateway.core.shapes import render_timestamp
@@ -63,7 +63,7 @@ class _Seen:
 def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
     """The report on one user; raises as `find_object`. Servers that do not answer are in it as such."""
     client = client_of(call)
-    entry = _readable(call, client, find_object(call, id, kinds=KINDS_OF_RESOURCE["users"], attributes=_SHARED))
+    entry = _readable(call, client, find_object(call, id, kinds=RESOURCES["users"].kinds, attributes=_SHARED))
     policy = policy_of(client, entry)
     answers = ask_each(client, lambda server: _look_at(server, id))
     now = datetime.now(UTC)

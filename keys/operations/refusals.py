@@ -1,9 +1,8 @@
 """The refusal of one member of a body, as the operations of this app word it."""
 
-from gateway.core.errors import FieldError, InvalidRequest
+from gateway.core.errors import InvalidRequest
 
 
 def invalid_member(member: str, detail: str) -> InvalidRequest:
     """`member` is the JSON pointer's path, `role` or `scopes/0`."""
-    error = FieldError(InvalidRequest.code, detail, pointer=f"#/{member}")
-    return InvalidRequest(f"#/{member}: {detail}", errors=[error])
+    return InvalidRequest.naming(detail, pointer=f"#/{member}", sentence=f"#/{member}: {detail}")

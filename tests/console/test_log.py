@@ -15,6 +15,7 @@ from audit import log
 from audit.chain import sealing
 from audit.chain.verification import Finding, Progress, keep_verification
 from audit.models import OperationRecord
+from audit.read_buffer import reads
 from gateway.core.call import Call
 from tests.audit.calls import CALL, make_call
 from tests.audit.test_statistics import logged
@@ -45,7 +46,7 @@ def make_change(call: Call = CALL, operation: str = "users.update", **facts: Any
 
 
 def exported(console: Console, path: str) -> tuple[str, Any]:
-    response = console.client.get(path)
+    response: Any = console.client.get(path)
     assert response.status_code == 200
     return b"".join(response.streaming_content).decode(), response.headers
 
@@ -121,7 +122,7 @@ def test_page_by_page(console: Console) -> None:
 def test_changes_without_reads(console: Console) -> None:
     make_change()
     log.record_read(CALL, operation="users.search")
-    log.reads.flush()
+    reads.flush()
     assert "Search users" in text_of(console.get(PATH))
     page = text_of(console.get(f"{PATH}?onlyChanges=true"))
     assert ("Search users" in page, "Update Ada Lovelace" in page) == (False, True)

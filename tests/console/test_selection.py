@@ -1,6 +1,6 @@
 """Acting on several objects chosen in a list: previewed, done in steps, told of, taken back."""
 
-from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -12,8 +12,6 @@ from tests.console.plain_browser import PlainBrowser
 from tests.support.directory import Directory, random_name
 
 pytestmark = pytest.mark.django_db
-
-Choose = Callable[..., PlainBrowser]
 
 
 @pytest.fixture
@@ -102,7 +100,7 @@ def test_many_are_done_in_steps_and_exported(
     assert choose(page, directory.guid(organizational_unit), staff, "disable").status == 400
     token = next(value for form in page.forms for name, value in form.fields if name == "csrfmiddlewaretoken")
     sent = {"action": "export", "chosen": str(staff[0]), "csrfmiddlewaretoken": token}
-    response = page._client.post("/console/directory/selection", sent)
+    response: Any = page._client.post("/console/directory/selection", sent)
     assert b"Clerk 0" in b"".join(response.streaming_content)
 
 

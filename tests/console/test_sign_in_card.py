@@ -1,5 +1,6 @@
 """The card that says why somebody cannot sign in: in words, with what helps, for whom may do it."""
 
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -35,7 +36,9 @@ def test_it_works(visitor: Visitor, directory: Directory, bob: UUID) -> None:
 
 
 def test_hours_in_words() -> None:
-    week = [{"day": day, "from": 8, "to": 18} for day in ("monday", "tuesday", "wednesday", "thursday", "friday")]
+    week: list[dict[str, Any]] = [
+        {"day": day, "from": 8, "to": 18} for day in ("monday", "tuesday", "wednesday", "thursday", "friday")
+    ]
     assert hours_in_words(None) == "At any time"
     assert hours_in_words([]) == "Never"
     assert hours_in_words(week) == "Monday to Friday 08:00–18:00 (UTC)"
