@@ -81,28 +81,28 @@ def test_groups_computers_keys_roles_requests_records_and_pages(
     key = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
     key.key.name = f"{name} key"
     key.key.save()
-    page = administrator.open(f"/console/find?q={name}")
+    page = administrator.open(f"/console/find?q={name}&now=yes")
     for title in ("Groups, computers and places 1", "API keys", f"{name} key", "In the log"):
         assert title in page.text
-    assert "Locked out Accounts · Account" in page.open("/console/find?q=locked").text
+    assert "Locked out Accounts · Account" in page.open("/console/find?q=locked&now=yes").text
     user = directory.add_user(parent=organizational_unit)
     request = key.patch(f"/api/ad/users/{user}", {"replace": {"title": "Countess"}}).body["changeRequest"]["id"]
     assert "users.update, pending" in page.open(f"/console/find?q={request}").text
     page.open(f"/console/find?q={user}")  # whose pending request is worth a look before
     assert "users.update, pending" in page.text
-    assert "users.update, pending" in page.open(f"/console/find?q={directory.text(user, 'cn')}").text
-    assert "users.update, pending" in page.open(f"/console/find?q={key.key.owner.username}").text
+    assert "users.update, pending" in page.open(f"/console/find?q={directory.text(user, 'cn')}&now=yes").text
+    assert "users.update, pending" in page.open(f"/console/find?q={key.key.owner.username}&now=yes").text
 
 
 def test_only_what_the_person_may_see_is_found(
     visitor: Visitor, connection: DirectoryConnection, directory: Directory, organizational_unit: str
 ) -> None:
     key = make_integration(connection)
-    page = visitor().open(f"/console/find?q={key.key.name}")
+    page = visitor().open(f"/console/find?q={key.key.name}&now=yes")
     assert page.status == 200
     assert "API keys" not in page.text
     assert "In the log" not in page.text
-    assert "API keys" in visitor("keys.view_apikey").open(f"/console/find?q={key.key.name}").text
+    assert "API keys" in visitor("keys.view_apikey").open(f"/console/find?q={key.key.name}&now=yes").text
 
 
 def test_what_a_text_may_be() -> None:

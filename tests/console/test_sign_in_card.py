@@ -50,7 +50,10 @@ def test_hours_in_words() -> None:
 
 
 def test_a_policy_in_words() -> None:
-    policy = {"source": "CN=Admins,CN=Password Settings Container,CN=System,DC=corp", "maxAgeSeconds": None}
+    policy: dict[str, Any] = {
+        "source": "CN=Admins,CN=Password Settings Container,CN=System,DC=corp",
+        "maxAgeSeconds": None,
+    }
     policy |= {"lockoutThreshold": 5, "lockoutSeconds": None, "lockoutWindowSeconds": 1800}
     assert policy_in_words(policy) == [
         "Passwords do not expire.",

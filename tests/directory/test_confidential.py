@@ -197,5 +197,5 @@ def test_the_console_shows_the_rest(mark: Mark, stamped: UUID, directory: Direct
         page = desk.get(f"/console/directory/objects/{stamped}")
         assert page.status == 200
         assert (b"E-77" in page.body) is is_shown
-        assert str(stamped).encode() in desk.get(f"/console/find?q={name}").body
+        assert str(stamped).encode() in desk.get(f"/console/find?q={name}&now=yes").body
         assert (str(stamped).encode() in desk.get("/console/find?q=E-77&all=yes").body) is is_shown

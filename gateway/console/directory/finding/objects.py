@@ -1,6 +1,6 @@
 """What a typed text finds in the directory, by operations alone: only what the person may see is found."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,6 +37,10 @@ class Found:
     @property
     def count(self) -> int:
         return len(self.people) + len(self.others)
+
+    @property
+    def ids(self) -> list[str]:
+        return [str(record["id"]) for record in (*self.people, *self.others)]
 
     @property
     def only(self) -> Record | None:
@@ -91,7 +95,8 @@ def _find_one(visit: Visit, typed: Typed, found: Found) -> None:
 
 
 def _find_by_names(visit: Visit, typed: Typed, found: Found) -> None:
-    for reading in (typed.employee(), typed.names()):
+    is_telephone = bool(typed.digits) and typed.number is None
+    for reading in () if is_telephone else (typed.employee(), typed.names()):
         if reading is not None:
             found.add(_search(visit, typed, reading, found))
     for records in (found.people, found.others):
@@ -100,12 +105,11 @@ def _find_by_names(visit: Visit, typed: Typed, found: Found) -> None:
         del records[_SHOWN:]
 
 
-def look_through(visit: Visit, typed: Typed, before: Found) -> Found:
-    """What is found besides where no index leads; what `before` holds is left out.
+def look_through(visit: Visit, typed: Typed, known: Collection[str]) -> Found:
+    """What is found besides where no index leads; objects with the ids that are `known` are left out.
 
     The search counts as an expensive one, so that it takes turns with others and ends after a second.
     """
-    known = {record["id"] for record in (*before.people, *before.others)}
 
     def find(visit: Visit, typed: Typed, found: Found) -> None:
         reading = typed.looked_through()

@@ -1,4 +1,4 @@
-"""The page of the one search. An identifier that names one object leads straight to it."""
+"""The page of the one search. An identifier, which an index finds at once, leads straight to its object."""
 
 from typing import Any
 
@@ -15,25 +15,32 @@ _LONGEST = 256
 
 @page(get="objects.search")
 def find(visit: Visit) -> HttpResponseBase:
-    """What is found by indexes comes with the page; what they do not lead to follows it, where little was found."""
+    """The page, which comes at once, or what is found, which takes a large directory longer than a page may take."""
     text = visit.query.get("q", "").replace("\0", "")[:_LONGEST]
     typed = Typed.of(text)
-    if not typed.text:
-        return visit.render("directory/find.html", {"typed": typed, "sought": ""})
+    part = visit.request.headers.get("HX-Target") if visit.is_partial else None
+    context: dict[str, Any] = {"typed": typed, "sought": typed.text, "columns": COLUMNS}
+    if part == "looked-through":
+        known = visit.query.get("but", "").split(",")
+        more = look_through(visit, typed, known)
+        return visit.render("directory/_find_looked_through.html", {**context, "more": more, "known": any(known)})
+    is_now = part == "found" or not visit.query.keys().isdisjoint({"now", "all"})
+    if not typed.text or not (is_now or typed.names_one):
+        return visit.render("directory/find.html", context)
     found = find_objects(visit, typed)
-    is_part = visit.is_partial and visit.request.headers.get("HX-Target") == "looked-through"
-    context: dict[str, Any] = {"typed": typed, "sought": typed.text, "found": found, "columns": COLUMNS}
-    if is_part or "all" in visit.query:
-        context["more"] = look_through(visit, typed, found)
-    if is_part:
-        return visit.render("directory/_find_looked_through.html", context)
     things, said = find_things(visit, typed, found)
     if typed.names_one and not things and (only := found.only) is not None:
         return visit.redirect("object", object_id=only["id"])
-    return visit.render(
-        "directory/find.html",
-        {**context, "things": things, "said": [*found.said, *said], "wants_more": wants_more(found, typed)},
-    )
+    shown = {
+        **context,
+        "found": found,
+        "things": things,
+        "said": [*found.said, *said],
+        "known": bool(found.count or things),
+        "wants_more": wants_more(found, typed),
+        "more": look_through(visit, typed, found.ids) if "all" in visit.query else None,
+    }
+    return visit.render("directory/_find_found.html" if part else "directory/find.html", shown)
 
 
 urls = [path("find", find, name="find")]
