@@ -3,7 +3,7 @@
 from gateway.console import home
 from gateway.console.access import agents, connections, key_wizard, keys, people, roles
 from gateway.console.account import connect_agent, profile, sign_in
-from gateway.console.approvals import change_requests
+from gateway.console.approvals import change_requests, inbox, together
 from gateway.console.directory import (
     account_states,
     deleted,
@@ -28,6 +28,8 @@ urlpatterns = [
     *profile.urls,
     *connect_agent.urls,
     *home.urls,
+    *inbox.urls,
+    *together.urls,
     *change_requests.urls,
     *records.urls,
     *search.urls,

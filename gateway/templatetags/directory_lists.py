@@ -13,9 +13,9 @@ from gateway.console.directory.evidence import in_words
 from gateway.console.directory.finding.typed import PHONE_ATTRIBUTES
 from gateway.console.directory.labels import label_of
 from gateway.console.directory.selection.actions import ACTIONS, Action, actions_for
-from gateway.console.shared.names import common_name
+from gateway.console.shared.names import common_name, place
 from gateway.core.errors import GatewayError
-from gateway.templatetags.console import address_with, moment, place
+from gateway.templatetags.console import address_with, moment
 
 register = template.Library()
 

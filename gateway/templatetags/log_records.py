@@ -6,7 +6,9 @@ from urllib.parse import urlencode
 
 from django import template
 
+from directory.shapes.change_words import say
 from gateway.console.shared.names import common_name
+from gateway.console.shared.said import told_of_record
 from gateway.templatetags.console import operation_words, words
 
 register = template.Library()
@@ -20,6 +22,8 @@ _OF_MANY = ("search", "list", "plan-accounts")
 @register.filter
 def in_words(record: Mapping[str, Any]) -> str:
     """What a record tells of, as a command: "Reset the password of Ada Lovelace", "Delete a user", "Search users"."""
+    if record.get("changes") and (record["target"] or {}).get("distinguishedName"):
+        return str(say(told_of_record(record)))
     resource, _, action = record["operation"].partition(".")
     name = common_name((record["target"] or {}).get("distinguishedName"))
     text = f"{operation_words(record['operation'])} {name or _thing(resource, action)}"

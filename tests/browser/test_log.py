@@ -54,7 +54,7 @@ def test_from_the_list_to_a_record_and_on(
     auditor.wait_for_url("**outcome=succeeded**")
     row = auditor.get_by_role("row", name="Ada Lovelace")
     expect(row).to_contain_text(integration.key.name)
-    row.get_by_role("link", name="Update Ada Lovelace").click()
+    row.get_by_role("link", name="Change job title of Ada Lovelace").click()
 
     page = auditor.locator("main")
     expect(page.locator("del")).to_have_text("Clerk")
@@ -114,7 +114,7 @@ def test_a_change_is_reverted_once(
     user = directory.add_user("Ada Lovelace", parent=organizational_unit, title="Clerk")
     set_title(integration, user, "Countess")
     auditor.goto("/console/log/?operation=users.update")
-    auditor.get_by_role("link", name="Update Ada Lovelace").click()
+    auditor.get_by_role("link", name="Change job title of Ada Lovelace").click()
     auditor.get_by_role("link", name="Revert…").click()
     page = auditor.locator("main")
     expect(page.locator("del")).to_have_text("Countess")
@@ -132,7 +132,7 @@ def test_a_change_is_reverted_once(
     expect_good_looks(auditor, "log-not-revertible")
     auditor.get_by_role("link", name="Back to the record").click()
     auditor.get_by_role("link", name="all records of it").click()
-    auditor.locator("tbody tr").first.get_by_role("link", name="Update Ada Lovelace").click()
+    auditor.locator("tbody tr").first.get_by_role("link", name="Change job title of Ada Lovelace").click()
     expect(page).to_contain_text("Ticket 4712")
     expect(page).to_contain_text("Reverts ")
 

@@ -259,7 +259,7 @@ def test_what_waits_for_approval_is_told(administrator: Page, connection: Direct
     assert key.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}).status == 202
     administrator.goto(f"{OBJECTS}/{ada}")
     expect_good_looks(administrator, "object-waiting")
-    administrator.get_by_role("link", name="Update Ada Lovelace").click()
+    administrator.get_by_role("link", name="Change job title of Ada Lovelace").click()
     expect(administrator.locator("main ins")).to_have_text("Countess")
 
 

@@ -54,7 +54,14 @@ def exported(console: Console, path: str) -> tuple[str, Any]:
 def test_it_works(console: Console) -> None:
     record = make_change()
     page = text_of(console.get(PATH))
-    for shown in ("Update Ada Lovelace", "corp.example.test / Staff", "Succeeded", "ada", "crm", "just now"):
+    for shown in (
+        "Change job title of Ada Lovelace",
+        "corp.example.test / Staff",
+        "Succeeded",
+        "ada",
+        "crm",
+        "just now",
+    ):
         assert shown in page
     assert f'href="/console/log/{record.id}"' in page
     assert f"{record.at:%Y-%m-%d %H:%M:%S} UTC" in page
@@ -82,7 +89,7 @@ def test_it_works(console: Console) -> None:
 def test_every_filter_of_the_operation(console: Console, query: str, found: bool) -> None:
     make_change()
     page = text_of(console.get(f"{PATH}?{query}"))
-    assert ("Update Ada Lovelace" in page) is found
+    assert ("Change job title of Ada Lovelace" in page) is found
     assert ("Nothing in the log matches these filters." in page) is not found
 
 
@@ -95,7 +102,7 @@ def test_times_are_utc_and_a_minute_is_meant_to_its_end(console: Console) -> Non
         (f"to={minute}:00", False),
         (f"from={at:%Y-%m-%dT%H:%M:%S.%f}Z&to={at:%Y-%m-%dT%H:%M:%S.%f}%2B00:00", True),
     ):
-        assert ("Update Ada Lovelace" in text_of(console.get(f"{PATH}?{query}"))) is found, query
+        assert ("Change job title of Ada Lovelace" in text_of(console.get(f"{PATH}?{query}"))) is found, query
 
 
 def test_a_filter_that_makes_no_sense_is_told_beside_its_field(console: Console) -> None:
@@ -104,7 +111,7 @@ def test_a_filter_that_makes_no_sense_is_told_beside_its_field(console: Console)
     page = text_of(answer)
     assert 'id="target-error">must be a dashed UUID' in page
     assert 'id="from-error">must be an RFC 3339 timestamp' in page
-    assert "Update Ada Lovelace" not in page
+    assert "Change job title of Ada Lovelace" not in page
     assert console.get(f"{PATH}?nonsense=1").status == 400
 
 
@@ -125,7 +132,7 @@ def test_changes_without_reads(console: Console) -> None:
     reads.flush()
     assert "Search users" in text_of(console.get(PATH))
     page = text_of(console.get(f"{PATH}?onlyChanges=true"))
-    assert ("Search users" in page, "Update Ada Lovelace" in page) == (False, True)
+    assert ("Search users" in page, "Change job title of Ada Lovelace" in page) == (False, True)
 
 
 def test_a_record(console: Console) -> None:

@@ -58,12 +58,13 @@ document.addEventListener("keydown", (event) => {
   field.select();
 });
 
-// `data-key` on a link or button: the key that follows it, except while something is being typed.
+// `data-key` on a link or button: the keys that follow it, except while something is being typed. With
+// `data-key-focuses` the key only leads there, for what must not be done by a slip of the hand.
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
-  const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
+  const wanted = document.querySelector(`[data-key~="${CSS.escape(event.key)}"]`);
   if (!wanted) return;
   event.preventDefault();
-  if (wanted.matches("input, select, textarea")) wanted.focus();
+  if (wanted.matches("input, select, textarea, [data-key-focuses]")) wanted.focus();
   else wanted.click();
 });

@@ -115,6 +115,7 @@ def preview(
         }
     context = {
         "question": question,
+        "operation": change.operation,
         "kept": _sent(visit) if kept is None else kept,
         "has_form": form is not None,
         "reason": visit.form.get("reason", ""),
