@@ -104,7 +104,7 @@ def test_columns_are_chosen_and_kept_for_each_kind(console: Console, unit: str) 
     assert (answer.status, answer.headers["Location"]) == (302, there)
     objects = get_objects(console, PATH, base=unit, kind="users")
     assert heads_in(objects)[1:] == ["title", "mail", "whenCreated"]
-    for shown in ("Countess", "ada@<wbr>corp.example.test", "just now"):
+    for shown in ("Countess", 'href="mailto:ada@corp.example.test"', "just now"):
         assert shown in text_of(objects)
     assert heads_in(get_objects(console, PATH, base=unit, kind="groups"))[1:] == [
         "sAMAccountName",
