@@ -1,7 +1,7 @@
 """The addresses of the console, below `/console/`. Each part of it lists its own."""
 
 from gateway.console import home
-from gateway.console.access import agents, connections, key_wizard, keys, people, roles
+from gateway.console.access import agents, connections, key_wizard, keys, people, permission_groups, roles
 from gateway.console.account import connect_agent, profile, sign_in
 from gateway.console.approvals import change_requests, inbox, together
 from gateway.console.directory import (
@@ -13,8 +13,12 @@ from gateway.console.directory import (
     service_accounts,
     tree,
 )
-from gateway.console.directory.objects import access, actions, edit, memberships, new
+from gateway.console.directory.finding import page as finding
+from gateway.console.directory.objects import access, actions, compare, edit, memberships, new
 from gateway.console.directory.objects import page as objects
+from gateway.console.directory.objects import sign_in as sign_in_card
+from gateway.console.directory.selection import pages as selection
+from gateway.console.first_day import administrator, steps
 from gateway.console.log import records
 from gateway.console.runs import pages
 
@@ -25,11 +29,15 @@ urlpatterns = [
     *profile.urls,
     *connect_agent.urls,
     *home.urls,
+    *administrator.urls,
+    *steps.urls,
     *inbox.urls,
     *together.urls,
     *change_requests.urls,
     *records.urls,
     *search.urls,
+    *finding.urls,
+    *selection.urls,
     *filter_builder.urls,
     *pages.urls,
     *tree.urls,
@@ -42,6 +50,7 @@ urlpatterns = [
     *agents.urls,
     *roles.urls,
     *people.urls,
+    *permission_groups.urls,
     *connections.urls,
     *new.urls,
     *edit.urls,
@@ -49,4 +58,6 @@ urlpatterns = [
     *access.urls,
     *actions.urls,
     *memberships.urls,
+    *compare.urls,
+    *sign_in_card.urls,
 ]

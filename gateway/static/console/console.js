@@ -30,10 +30,50 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 
+// `data-checks` on a button ticks the boxes of its form whose values it lists, and no others of their name. Without
+// scripts the button sends the form, and the server ticks them.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-checks]");
+  if (!button) return;
+  event.preventDefault();
+  const wanted = new Set(button.dataset.checks.split(" "));
+  for (const box of button.form.querySelectorAll("input[type=checkbox][name=permissions]")) {
+    box.checked = wanted.has(box.value) && !box.disabled;
+  }
+  button.form.dispatchEvent(new Event("change", { bubbles: true }));
+});
+
+// `data-prints` on a button prints the page.
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-prints]")) window.print();
+});
+
 // `data-chooses` on a field: typing into it chooses the radio button of that id, which it belongs to.
 document.addEventListener("input", (event) => {
   const chooses = event.target.dataset.chooses;
   if (chooses) document.getElementById(chooses).checked = true;
+});
+
+// Boxes that choose rows of a table: `data-ticks` ticks them all, `data-counts` tells how many (`#`) are ticked.
+document.addEventListener("change", (event) => {
+  const box = event.target;
+  if (!box.matches("td.choose input, [data-ticks]")) return;
+  if (box.matches("[data-ticks]")) {
+    for (const each of box.closest("table").querySelectorAll("td.choose input")) each.checked = box.checked;
+  }
+  const told = box.form?.querySelector("[data-counts]");
+  const count = box.form?.querySelectorAll("td.choose input:checked").length;
+  if (told) told.textContent = count ? told.dataset.counts.replace("#", count) : "";
+});
+
+// Ctrl-K leads to the search of everything, from wherever somebody is.
+document.addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.key.toLowerCase() !== "k") return;
+  const field = document.querySelector("[data-finds]");
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
 });
 
 // `data-key` on a link or button: the keys that follow it, except while something is being typed. With
