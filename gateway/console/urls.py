@@ -1,7 +1,7 @@
 """The addresses of the console, below `/console/`. Each part of it lists its own."""
 
 from gateway.console import home
-from gateway.console.access import agents, connections, key_wizard, keys, people, roles
+from gateway.console.access import agents, connections, key_wizard, keys, people, permission_groups, roles
 from gateway.console.account import connect_agent, profile, sign_in
 from gateway.console.approvals import change_requests, inbox, together
 from gateway.console.directory import (
@@ -18,6 +18,7 @@ from gateway.console.directory.objects import access, actions, compare, edit, me
 from gateway.console.directory.objects import page as objects
 from gateway.console.directory.objects import sign_in as sign_in_card
 from gateway.console.directory.selection import pages as selection
+from gateway.console.first_day import administrator, steps
 from gateway.console.log import records
 from gateway.console.runs import pages
 
@@ -28,6 +29,8 @@ urlpatterns = [
     *profile.urls,
     *connect_agent.urls,
     *home.urls,
+    *administrator.urls,
+    *steps.urls,
     *inbox.urls,
     *together.urls,
     *change_requests.urls,
@@ -47,6 +50,7 @@ urlpatterns = [
     *agents.urls,
     *roles.urls,
     *people.urls,
+    *permission_groups.urls,
     *connections.urls,
     *new.urls,
     *edit.urls,

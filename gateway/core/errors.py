@@ -94,6 +94,11 @@ class InvalidRequest(GatewayError):
     status, code, title = 400, "Request.Invalid", "A value is missing, of the wrong type or out of range"
 
 
+def invalid_member(member: str, detail: str) -> InvalidRequest:
+    """The refusal of one member of a body; `member` is its JSON pointer's path, `role` or `scopes/0`."""
+    return InvalidRequest.naming(detail, pointer=f"#/{member}", sentence=f"#/{member}: {detail}")
+
+
 class AmbiguousCredential(GatewayError):
     status, code, title = 400, "Request.AmbiguousCredential", "Send either X-API-Key or Authorization, not both"
 

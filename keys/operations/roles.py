@@ -10,14 +10,13 @@ from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Conflict, NotFound
+from gateway.core.errors import Conflict, NotFound, invalid_member
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Role
 from keys.operations.granting import find_granted, require_held
-from keys.operations.refusals import invalid_member
 from keys.people.names import require_label
 from keys.permissions.scopes import ScopeNotFound, ScopeNow, look_up, resolve
 
@@ -210,6 +209,27 @@ def _save(role: Role) -> None:
             role.save()
     except IntegrityError:
         raise Conflict(f"There is a role called {role.name} already.") from None
+
+
+class FindScopes(Body):
+    """Names or ids of containers, as a role's body has them."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"scopes": ["OU=Staff,DC=corp,DC=example,DC=test"]}]})
+
+    scopes: Scopes = Field(default_factory=list)
+
+
+@operation(
+    "roles.find-scopes",
+    "POST roles/find-scopes",
+    permission=frozenset({"keys.add_role", "keys.change_role"}),
+    body=FindScopes,
+    output=RoleScopesRecord,
+    surfaces=_REST,
+)
+def find_scopes(call: Call, *, body: FindScopes) -> RoleScopesRecord:  # noqa: ARG001 - every operation takes its call
+    """Find what the scopes that a role is to have stand for. Nothing is changed."""
+    return {"items": look_up(_resolved(body.scopes))}
 
 
 def _resolved(scopes: list[str]) -> list[dict[str, str]]:

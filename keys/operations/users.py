@@ -1,39 +1,40 @@
 """People who may sign in: local accounts are made here, the people of a directory come by signing in."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
-from django.contrib.auth.password_validation import validate_password
-from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.contrib.auth.models import Group
 from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet
 from django.db.models.functions import Lower
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Conflict, Forbidden, NotFound
+from gateway.core.errors import Conflict, Forbidden, NotFound, invalid_member
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Flag, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
-from keys.models import Person, SecondFactor, find_lookalike
+from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
-from keys.operations.refusals import invalid_member
 from keys.people.ending import end_all
-from keys.people.names import refuse_username, require_label
+from keys.people.local_accounts import check_username, save, set_email, set_password
+from keys.people.names import require_label
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import MAX_PASSWORD
-from keys.sign_in.sessions import revoke_tokens
+from keys.sign_in.sessions import revoke_tokens, sessions_of
 
 _REST = frozenset({Surface.REST})
 
 Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
+Email = Annotated[str, Field(max_length=254, description="Where notices go; empty for none.")]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
+Groups = Annotated[list[str], Field(max_length=200, description="Names of groups of permissions, all they are in.")]
 
 
 class SearchPeople(PageQuery):
@@ -52,6 +53,7 @@ class CreatePerson(Body):
                 {
                     "username": "grace",
                     "displayName": "Grace Hopper",
+                    "email": "grace@example.com",
                     "password": "a long and unusual phrase",
                     "permissions": ["directory.read_object", "approvals.decide_change"],
                     "active": True,
@@ -62,6 +64,7 @@ class CreatePerson(Body):
 
     username: Username
     display_name: DisplayName = ""
+    email: Email = ""
     password: Password
     permissions: Permissions = Field(default_factory=list)
     active: bool = True
@@ -74,8 +77,10 @@ class UpdatePerson(Part):
 
     username: Username = ""
     display_name: DisplayName = ""
+    email: Email = ""
     password: Password = ""
     permissions: Permissions = Field(default_factory=list)
+    groups: Groups = Field(default_factory=list)
     active: bool = True
 
 
@@ -86,6 +91,7 @@ class UserRecord(TypedDict):
     version: str
     username: str
     displayName: str
+    email: str
     directory: str | None
     active: bool
     superuser: bool
@@ -136,9 +142,10 @@ def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
     person = Person(
         username=Person.normalize_username(body.username), display_name=body.display_name, is_active=body.active
     )
-    _check_username(person)
-    _set_password(person, body.password)
-    _save(person)
+    check_username(person)
+    set_email(person, body.email)
+    set_password(person, body.password)
+    save(person)
     person.user_permissions.set(permissions)
     return _record(find_person(person.public_id))
 
@@ -162,21 +169,26 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
             raise invalid_member(member, "is the directory's to change")
     if "username" in given:
         person.username = Person.normalize_username(body.username)
-        _check_username(person)
+        check_username(person)
     if "display_name" in given:
         person.display_name = body.display_name
+    if "email" in given:
+        set_email(person, body.email)
     if "active" in given:
         if person.pk == call.person.id and not body.active:
             raise Conflict("Nobody can deactivate themselves.")
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided: signing in does not take it back
     if "password" in given:
-        _set_password(person, body.password)
+        set_password(person, body.password)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
-    _save(person)
+    groups = _find_groups(call, body.groups) if "groups" in given else None
+    save(person)
     if permissions is not None:
         others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
         person.user_permissions.set([*permissions, *others])
+    if groups is not None:
+        person.groups.set(groups)
     if not person.is_active:
         end_all(person.pk)
     elif "password" in given:
@@ -217,6 +229,76 @@ def reset_second_factor(call: Call, *, id: UUID) -> None:
     second_factor.reset(person, by=call.person)
 
 
+class ForeignSessionRecord(TypedDict):
+    """Where somebody is signed in: `address` and `userAgent` are those last seen."""
+
+    id: Id
+    startedAt: Moment | None
+    lastSeenAt: Moment | None
+    address: str
+    userAgent: str
+
+
+@operation(
+    "people.list-sessions",
+    "GET users/{id}/sessions",
+    permission="keys.change_person",
+    query=PageQuery,
+    output=Page[ForeignSessionRecord],
+    surfaces=_REST,
+)
+def list_user_sessions(call: Call, *, id: UUID, query: PageQuery) -> Page[ForeignSessionRecord]:
+    """List where a person is signed in, the most recently used first."""
+    person = find_person(id)
+    _require_not_above(call, person)
+
+    def render(session: Any) -> ForeignSessionRecord:
+        return {
+            "id": str(session.id),
+            "startedAt": render_timestamp(session.started_at),
+            "lastSeenAt": render_timestamp(session.last_seen_at),
+            "address": session.address,
+            "userAgent": session.user_agent,
+        }
+
+    living = sessions_of(person.pk)
+    return page_of(call, living, query=query, order=("-last_seen_at", "id"), render=render, bound_to=f"of {id}")
+
+
+@operation(
+    "people.end-sessions",
+    "POST users/{id}/end-sessions",
+    permission="keys.change_person",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def end_user_sessions(call: Call, *, id: UUID) -> None:
+    """Sign somebody out everywhere: all of their sessions and access tokens end. They can sign in again."""
+    person = find_person(id)
+    _require_not_above(call, person)
+    person.session_epoch += 1
+    person.save(update_fields=["session_epoch"])
+    end_all(person.pk)
+
+
+def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
+    """The groups of these names; raises InvalidRequest for an unknown one, Forbidden for who is no superuser.
+
+    Whoever joins a group gets what it is given later, too: so it is not enough to hold what it gives now.
+    """
+    if not _is_superuser(call):
+        raise Forbidden
+    found = {group.name: group for group in Group.objects.filter(name__in=names)}
+    for index, name in enumerate(names):
+        if name not in found:
+            raise invalid_member(f"groups/{index}", "There is no such group of permissions.")
+    return list(found.values())
+
+
+def _is_superuser(call: Call) -> bool:
+    return Person.objects.filter(pk=call.person.id, is_superuser=True).exists()
+
+
 def _people() -> QuerySet[Person]:
     confirmed = SecondFactor.objects.filter(person=OuterRef("pk"), confirmed_at__isnull=False)
     people = Person.objects.annotate(has_second_factor=Exists(confirmed)).select_related("connection")
@@ -236,36 +318,8 @@ def _require_not_above(call: Call, person: Person) -> None:
     if person.pk == call.person.id:
         return
     held = permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser)
-    caller_is_superuser = Person.objects.filter(pk=call.person.id, is_superuser=True).exists()
-    if not held <= call.permissions or (person.is_superuser and not caller_is_superuser):
+    if not held <= call.permissions or (person.is_superuser and not _is_superuser(call)):
         raise Forbidden
-
-
-def _check_username(person: Person) -> None:
-    try:
-        person.clean_fields(exclude=[field.name for field in Person._meta.fields if field.name != "username"])
-    except ValidationError as refusal:
-        raise invalid_member("username", " ".join(refusal.message_dict["username"])) from None
-    if complaint := refuse_username(person.username):
-        raise invalid_member("username", complaint)
-    if (other := find_lookalike(person)) is not None and other.username != person.username:
-        raise Conflict(f"There is a person called {other.username} already, whose name looks like this one.")
-
-
-def _set_password(person: Person, password: str) -> None:
-    try:
-        validate_password(password, person)
-    except ValidationError as refusal:
-        raise invalid_member("password", " ".join(refusal.messages)) from None
-    person.set_password(password)
-
-
-def _save(person: Person) -> None:
-    try:
-        with transaction.atomic():
-            person.save()
-    except IntegrityError:
-        raise Conflict(f"There is a person called {person.username} already.") from None
 
 
 def _record(person: Any) -> UserRecord:
@@ -274,6 +328,7 @@ def _record(person: Any) -> UserRecord:
         "version": "",
         "username": person.username,
         "displayName": person.display_name,
+        "email": person.email,
         "directory": person.connection.name if person.connection else None,
         "active": person.is_active,
         "superuser": person.is_superuser,

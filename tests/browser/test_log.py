@@ -74,10 +74,10 @@ def test_from_the_list_to_a_record_and_on(
 
 
 def test_a_filter_that_makes_no_sense(auditor: Page) -> None:
-    auditor.get_by_text("Object, request or run").click()
+    auditor.get_by_text("Person, key, operation").click()
     auditor.get_by_label("Run", exact=True).fill("the one of yesterday")
     auditor.get_by_role("button", name="Filter").click()
-    expect(auditor.locator("#runId-error")).to_contain_text("must be a dashed UUID")
+    expect(auditor.locator("#runId-error")).to_contain_text("This is no id.")
     expect_good_looks(auditor, "log-refused")
 
 
@@ -126,13 +126,16 @@ def test_a_change_is_reverted_once(
 
     expect(page).to_contain_text("Reverted.")
     assert directory.text(user, "title") == "Clerk"
-    auditor.get_by_role("link", name="Revert…").click()
+    expect(page).to_contain_text("This change was reverted since.")
+    expect(auditor.get_by_role("link", name="Revert…")).to_have_count(0)
+    auditor.goto(f"{auditor.url}/revert")
     expect(page).to_contain_text("This change cannot be reverted")
     expect(page.get_by_role("row", name="title")).to_contain_text("Clerk")
     expect_good_looks(auditor, "log-not-revertible")
     auditor.get_by_role("link", name="Back to the record").click()
     auditor.get_by_role("link", name="all records of it").click()
-    auditor.locator("tbody tr").first.get_by_role("link", name="Change job title of Ada Lovelace").click()
+    auditor.locator("tbody tr").first.get_by_role("link", name="Revert: Change job title of Ada Lovelace").click()
+    expect(page).to_contain_text("This took an earlier change back.")
     expect(page).to_contain_text("Ticket 4712")
     expect(page).to_contain_text("Reverts ")
 
@@ -143,7 +146,7 @@ def test_who_may_only_read_is_offered_no_revert(
     user = directory.add_user(parent=organizational_unit, title="Clerk")
     set_title(integration, user, "Countess")
     reader = sign_in(make_person(may=["audit.read_log"]), "/console/log/?operation=users.update")
-    reader.locator("tbody tr").get_by_role("link", name="Update").click()
+    reader.locator("tbody tr").get_by_role("link", name="Change job title").click()
     expect(reader.locator("ins")).to_have_text("Countess")
     expect(reader.get_by_role("link", name="Revert…")).to_have_count(0)
     assert reader.request.get(f"{reader.url}/revert").status == 403

@@ -145,7 +145,7 @@ def test_a_malformed_filter_is_marked_where_it_stops(console: Console, text: str
         ({"filter": "(unicodePwd=*)"}, "unicodePwd is never shown"),
         ({"sort": "nonsense"}, "Sort 'nonsense' is no attribute"),
         ({"pageSize": "5000"}, "Page size Input should be less than or equal to 1000"),
-        ({"kind": "robots"}, "Kind is no kind that can be sought"),
+        ({"kind": "robots"}, "Kind is no kind that can be searched for"),
         ({"base": "OU=gone,DC=nowhere"}, "There is no such object in the directory"),
         ({"base": "nonsense"}, "Base "),
     ],
