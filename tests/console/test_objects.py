@@ -178,7 +178,7 @@ def test_what_is_gone_is_told_with_what_the_log_knows(administrator: PlainBrowse
     page = administrator.open(f"{OBJECTS}/{ada}")
     assert page.status == 404
     assert "not in the directory any more" in page.text
-    assert "Delete Ada Lovelace" in page.text
+    assert "Delete the user Ada Lovelace" in page.text
     page = visitor().open(f"{OBJECTS}/{ada}")
     assert page.status == 404
     assert "Ada" not in page.text
