@@ -146,7 +146,7 @@ def test_who_may_only_read_is_offered_no_revert(
     user = directory.add_user(parent=organizational_unit, title="Clerk")
     set_title(integration, user, "Countess")
     reader = sign_in(make_person(may=["audit.read_log"]), "/console/log/?operation=users.update")
-    reader.locator("tbody tr").get_by_role("link", name="Update").click()
+    reader.locator("tbody tr").get_by_role("link", name="Change job title").click()
     expect(reader.locator("ins")).to_have_text("Countess")
     expect(reader.get_by_role("link", name="Revert…")).to_have_count(0)
     assert reader.request.get(f"{reader.url}/revert").status == 403
