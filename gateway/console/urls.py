@@ -13,8 +13,11 @@ from gateway.console.directory import (
     service_accounts,
     tree,
 )
-from gateway.console.directory.objects import access, actions, edit, memberships, new
+from gateway.console.directory.finding import page as finding
+from gateway.console.directory.objects import access, actions, compare, edit, memberships, new
 from gateway.console.directory.objects import page as objects
+from gateway.console.directory.objects import sign_in as sign_in_card
+from gateway.console.directory.selection import pages as selection
 from gateway.console.first_day import administrator, steps
 from gateway.console.log import records
 from gateway.console.runs import pages
@@ -33,6 +36,8 @@ urlpatterns = [
     *change_requests.urls,
     *records.urls,
     *search.urls,
+    *finding.urls,
+    *selection.urls,
     *filter_builder.urls,
     *pages.urls,
     *tree.urls,
@@ -53,4 +58,6 @@ urlpatterns = [
     *access.urls,
     *actions.urls,
     *memberships.urls,
+    *compare.urls,
+    *sign_in_card.urls,
 ]

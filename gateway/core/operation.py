@@ -110,11 +110,8 @@ class Operation:
 
     @property
     def is_creation(self) -> bool:
-        """Whether it makes what has no version yet: only the `*` of If-Match holds (RFC 9110 section 13.1.1).
-
-        What is made as a part of something else is under the version of the whole.
-        """
-        return self.creates and "{id}" not in self.path
+        """Whether nothing that it names has a version: only the `*` of If-Match holds (RFC 9110 section 13.1.1)."""
+        return self.effect is not Effect.READ and "{id}" not in self.path
 
     @property
     def status(self) -> int:

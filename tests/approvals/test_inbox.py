@@ -104,8 +104,8 @@ def test_the_filters() -> None:
     assert lines(attribute="TITLE") == [["Ada"]]
     assert lines(attribute="sn") == [], "a value is no attribute"
     assert lines(olderThanHours="24") == [["Ada"]]
-    for nothing in ({"kind": "group"}, {"operation": "users.delete"}, {"key": "other"}, {"q": "%"}):
-        assert lines(**nothing) == []
+    for name, value in {"kind": "group", "operation": "users.delete", "key": "other", "q": "%"}.items():
+        assert lines(IN_CONSOLE, **{name: value}) == []
 
 
 def test_what_is_decided_or_overdue_does_not_wait() -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from directory.shapes.change_words import ChangeWords, Named, say, say_many, told
-from directory.shapes.value_words import plain
+from directory.shapes.change_words import ChangeWords, say, say_many, told
+from directory.shapes.value_words import Named, plain
 
 BASE = "DC=corp,DC=example,DC=test"
 ADA = f"CN=Ada Lovelace,OU=Sales,{BASE}"

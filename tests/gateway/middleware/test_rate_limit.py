@@ -191,7 +191,7 @@ def test_redis_started_anew_is_noticed_at_once(client_with: Callable[..., Client
     assert left(client, "/api/echo", "Global") == 998
 
 
-def test_a_page_of_the_console_waits_and_goes_on(client_with) -> None:
+def test_a_page_of_the_console_waits_and_goes_on(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(Global=1))
     client.get("/page")
     page = client.get("/console/changes/?risk=security")
@@ -205,7 +205,7 @@ def test_a_page_of_the_console_waits_and_goes_on(client_with) -> None:
     assert "<html" not in part
 
 
-def test_a_form_of_the_console_is_kept_to_be_sent_again(client_with) -> None:
+def test_a_form_of_the_console_is_kept_to_be_sent_again(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(Global=1))
     client.get("/page")
     sent = "change=1%3Aa&change=2%3Ab&comment=%3Cb%3EAgreed%3C%2Fb%3E&csrfmiddlewaretoken=t"
