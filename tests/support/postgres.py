@@ -28,7 +28,7 @@ class Postgres:
         self._options = options
         self._binaries = _newest_binaries()
         # PostgreSQL refuses to run as root.
-        self._user = _unprivileged_user() if os.geteuid() == 0 else None
+        self._user = unprivileged_user() if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -108,7 +108,8 @@ def _newest_binaries() -> Path:
     return found[-1].parent
 
 
-def _unprivileged_user() -> pwd.struct_passwd:
+def unprivileged_user() -> pwd.struct_passwd:
+    """Whom a server runs as that refuses to be root: any account will do."""
     try:
         return pwd.getpwnam("postgres")
     except KeyError:
