@@ -106,7 +106,6 @@ def require_promises(gateway: LiveGateway, world: World, surface: str, headers: 
         outcome = CliRunner().invoke(schemathesis, command)
     assert outcome.exit_code == 0, outcome.output
     never = sorted({operation.name for operation in document.operations} - world.carried_out)
-    print("NEVER", len(never), never)
     assert len(never) < len(document.operations) / 4, f"never carried out: {never}"
 
 
