@@ -9,6 +9,7 @@ from gateway.wsgi import application as django  # sets Django up
 from directory.lookup.connection import load_schemas_soon  # isort: skip
 from gateway.monitoring.access_lines import access_lines  # isort: skip
 from gateway.server.front import Front  # isort: skip
+from keys.first_administrator import announce_soon  # isort: skip
 
 # A connection is a file descriptor, and many systems allow 1024 of them until more are asked for.
 _, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -21,5 +22,6 @@ with suppress(AttributeError, OSError):
     ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
 
 load_schemas_soon()
+announce_soon()
 application = Front(django)
 access_lines.start()

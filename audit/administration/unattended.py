@@ -1,5 +1,7 @@
 """Who changes the gateway's own tables when nobody who signed in does: a command, or the gateway by itself."""
 
+from dataclasses import replace
+
 from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 
 
@@ -11,6 +13,11 @@ def call_of_command(name: str) -> Call:
 def call_of_gateway(reason: str) -> Call:
     """The call of what the gateway does by itself, and why."""
     return _call("(gateway)", "gateway", reason)
+
+
+def call_of_set_up(*, client_address: str, request_id: str) -> Call:
+    """The call of whoever makes the first administrator on the set-up page, with the code from the server's log."""
+    return replace(_call("(set-up)", "set-up"), client_address=client_address or None, request_id=request_id)
 
 
 def _call(owner: str, credential: str, reason: str | None = None) -> Call:

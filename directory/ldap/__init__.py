@@ -27,6 +27,8 @@ from directory.ldap.codecs import (
 )
 from directory.ldap.comparison import comparable, fold, pattern_of
 from directory.ldap.connections.authentication import BindResult
+from directory.ldap.connections.connection import bind_sub_code_of
+from directory.ldap.connections.reachability import Obstacle, address_of, find_obstacle, read_certificate
 from directory.ldap.connections.settings import ServerSettings
 from directory.ldap.dn import MANGLED, DistinguishedName, escape_rdn_value, guid_reference, make_rdn
 from directory.ldap.entry import NO_IDENTITIES, Entry
@@ -212,6 +214,7 @@ __all__ = [
     "ObjectClass",
     "ObjectType",
     "ObjectTypes",
+    "Obstacle",
     "Or",
     "OutcomeUnknown",
     "PasswordPolicy",
@@ -239,6 +242,8 @@ __all__ = [
     "VersionConflict",
     "Write",
     "Written",
+    "address_of",
+    "bind_sub_code_of",
     "by_identity",
     "check_server",
     "comparable",
@@ -250,6 +255,7 @@ __all__ = [
     "error_from",
     "escape_rdn_value",
     "filetime_to_datetime",
+    "find_obstacle",
     "flag_names",
     "fold",
     "guid_reference",
@@ -268,6 +274,7 @@ __all__ = [
     "parse_sddl",
     "pattern_of",
     "quoted_password",
+    "read_certificate",
     "reanimate",
     "render_sddl",
     "right_names",

@@ -196,6 +196,10 @@ class DirectoryConnection(models.Model):
         """Whether the password was given for the servers and the name that the connection has now."""
         return self.bind_seal == self._seal()
 
+    def seal_bind_password(self) -> None:
+        """Bind the password to the servers and the name that it was given for; saving a new connection does so."""
+        self.bind_seal = self._seal()
+
     def _seal(self) -> str:
         destination: dict[str, Any] = {name: getattr(self, name) for name in DESTINATION_FIELDS}
         return seal_of(**destination, password=self.bind_password)

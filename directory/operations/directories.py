@@ -105,8 +105,22 @@ def _find(id: UUID) -> DirectoryConnection:
         raise NotFound from None
 
 
+def new_connection(body: CreateDirectory) -> DirectoryConnection:
+    """A connection that is not saved, to be tried or saved; raises Conflict or InvalidRequest naming the members."""
+    row = DirectoryConnection()
+    _set(row, body.model_dump())
+    row.seal_bind_password()
+    return row
+
+
 def _save(row: DirectoryConnection, given: dict[str, Any]) -> DirectoryRecord:
-    """Set the given members, check the whole, save; raises Conflict or InvalidRequest naming the members."""
+    _set(row, given)
+    row.save()
+    return render(row)
+
+
+def _set(row: DirectoryConnection, given: dict[str, Any]) -> None:
+    """Set the given members and check the whole; raises Conflict or InvalidRequest naming the members."""
     for name, value in given.items():
         setattr(row, name, "" if value is None else value)
     row.bind_password_given = "bind_password" in given
@@ -124,8 +138,6 @@ def _save(row: DirectoryConnection, given: dict[str, Any]) -> DirectoryRecord:
             for message in messages
         ]
         raise InvalidRequest("; ".join(error.detail for error in errors), errors=errors) from None
-    row.save()
-    return render(row)
 
 
 @operation(
@@ -210,6 +222,19 @@ def delete_directory(_: Call, *, id: UUID) -> None:
 def try_directory(_: Call, *, id: UUID) -> ConnectionReport:
     """Try a directory connection: servers, TLS, sign-in, schema and rights."""
     return try_connection(_find(id))
+
+
+@operation(
+    "directories.test-new",
+    "POST directories/test",
+    permission="directory.add_directoryconnection",
+    body=CreateDirectory,
+    output=ConnectionReport,
+    surfaces=REST_ONLY,
+)
+def try_new_directory(_: Call, *, body: CreateDirectory) -> ConnectionReport:
+    """Try a directory connection before it is made. Nothing is saved."""
+    return try_connection(new_connection(body))
 
 
 @operation(

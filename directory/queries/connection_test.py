@@ -8,16 +8,22 @@ from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, S
 from directory.lookup.connection import server_settings
 from directory.models import DirectoryConnection
 from directory.protection.domain_control import unreadable_lists
+from directory.queries.connection_faults import Fault, FaultKind, base_fault, fault_of
 
 
 class ServerReport(TypedDict):
-    """What came of trying one server. `problem` is null when all went well."""
+    """What came of trying one server. `problem` is null when all went well.
+
+    `fault` is which part of the connection it is about, `advice` what to do; both are null where nothing was tried.
+    """
 
     url: str
     ok: bool
     server: str | None
     tls: str | None
     problem: str | None
+    fault: FaultKind | None
+    advice: str | None
 
 
 class SchemaReport(TypedDict):
@@ -72,10 +78,9 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
             warnings = warnings or _warnings(client)
         except LdapError as error:
             refused = isinstance(error, BadCredentials)
-            servers.append(_report(url, problem=error.message or type(error).__name__))
+            servers.append(_report(url, fault=fault_of(error, url, everything)))
         else:
-            problem = None if found.base_readable else f"{found.base_dn} does not exist or cannot be read"
-            servers.append(_report(url, found, problem=problem))
+            servers.append(_report(url, found, fault=None if found.base_readable else base_fault(found)))
             reached = reached or found
         finally:
             client.close()
@@ -100,14 +105,18 @@ def _warnings(client: Client) -> list[str]:
     ]
 
 
-def _report(url: str, found: ServerCheck | None = None, *, problem: str | None = None) -> ServerReport:
+def _report(
+    url: str, found: ServerCheck | None = None, *, problem: str | None = None, fault: Fault | None = None
+) -> ServerReport:
     tls = f"{found.tls_version}, {found.tls_cipher}" if found else None
     return {
         "url": url,
-        "ok": problem is None,
+        "ok": problem is None and fault is None,
         "server": found.server if found else None,
         "tls": tls,
-        "problem": problem,
+        "problem": fault.says if fault else problem,
+        "fault": fault.kind if fault else None,
+        "advice": f"{fault.advice.rstrip('.')}." if fault else None,
     }
 
 

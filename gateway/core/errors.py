@@ -80,6 +80,12 @@ class InvalidRequest(GatewayError):
     status, code, title = 400, "Request.Invalid", "A value is missing, of the wrong type or out of range"
 
 
+def invalid_member(member: str, detail: str) -> InvalidRequest:
+    """The refusal of one member of a body; `member` is its JSON pointer's path, `role` or `scopes/0`."""
+    error = FieldError(InvalidRequest.code, detail, pointer=f"#/{member}")
+    return InvalidRequest(f"#/{member}: {detail}", errors=[error])
+
+
 class AmbiguousCredential(GatewayError):
     status, code, title = 400, "Request.AmbiguousCredential", "Send either X-API-Key or Authorization, not both"
 

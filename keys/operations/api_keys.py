@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from directory.models import DirectoryConnection
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Conflict, Forbidden, NotFound
+from gateway.core.errors import Conflict, Forbidden, NotFound, invalid_member
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, page_of
 from gateway.core.shapes import render_timestamp
@@ -28,7 +28,6 @@ from keys.api_keys.shapes import (
     link_as_json,
 )
 from keys.models import ApiKey, Link, Person, Role
-from keys.operations.refusals import invalid_member
 
 _REST = frozenset({Surface.REST})
 

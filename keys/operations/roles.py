@@ -10,14 +10,13 @@ from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Conflict, NotFound
+from gateway.core.errors import Conflict, NotFound, invalid_member
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Role
 from keys.operations.granting import find_granted, require_held
-from keys.operations.refusals import invalid_member
 from keys.people.names import require_label
 from keys.permissions.scopes import ScopeNotFound, ScopeNow, look_up, resolve
 

@@ -3,25 +3,22 @@
 from typing import Annotated, Any
 from uuid import UUID
 
-from django.contrib.auth.password_validation import validate_password
-from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet
 from django.db.models.functions import Lower
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Conflict, Forbidden, NotFound
+from gateway.core.errors import Conflict, Forbidden, NotFound, invalid_member
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Flag, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
-from keys.models import Person, SecondFactor, find_lookalike
+from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
-from keys.operations.refusals import invalid_member
 from keys.people.ending import end_all
-from keys.people.names import refuse_username, require_label
+from keys.people.local_accounts import check_username, save, set_password
+from keys.people.names import require_label
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person
 from keys.sign_in import second_factor
@@ -135,9 +132,9 @@ def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
     person = Person(
         username=Person.normalize_username(body.username), display_name=body.display_name, is_active=body.active
     )
-    _check_username(person)
-    _set_password(person, body.password)
-    _save(person)
+    check_username(person)
+    set_password(person, body.password)
+    save(person)
     person.user_permissions.set(permissions)
     return _record(find_person(person.public_id))
 
@@ -161,7 +158,7 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
             raise invalid_member(member, "is the directory's to change")
     if "username" in given:
         person.username = Person.normalize_username(body.username)
-        _check_username(person)
+        check_username(person)
     if "display_name" in given:
         person.display_name = body.display_name
     if "active" in given:
@@ -170,9 +167,9 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided: signing in does not take it back
     if "password" in given:
-        _set_password(person, body.password)
+        set_password(person, body.password)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
-    _save(person)
+    save(person)
     if permissions is not None:
         others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
         person.user_permissions.set([*permissions, *others])
@@ -238,33 +235,6 @@ def _require_not_above(call: Call, person: Person) -> None:
     caller_is_superuser = Person.objects.filter(pk=call.person.id, is_superuser=True).exists()
     if not held <= call.permissions or (person.is_superuser and not caller_is_superuser):
         raise Forbidden
-
-
-def _check_username(person: Person) -> None:
-    try:
-        person.clean_fields(exclude=[field.name for field in Person._meta.fields if field.name != "username"])
-    except ValidationError as refusal:
-        raise invalid_member("username", " ".join(refusal.message_dict["username"])) from None
-    if complaint := refuse_username(person.username):
-        raise invalid_member("username", complaint)
-    if (other := find_lookalike(person)) is not None and other.username != person.username:
-        raise Conflict(f"There is a person called {other.username} already, whose name looks like this one.")
-
-
-def _set_password(person: Person, password: str) -> None:
-    try:
-        validate_password(password, person)
-    except ValidationError as refusal:
-        raise invalid_member("password", " ".join(refusal.messages)) from None
-    person.set_password(password)
-
-
-def _save(person: Person) -> None:
-    try:
-        with transaction.atomic():
-            person.save()
-    except IntegrityError:
-        raise Conflict(f"There is a person called {person.username} already.") from None
 
 
 def _record(person: Any) -> UserRecord:

@@ -1,0 +1,154 @@
+"""The first administrator of a gateway: made on a page with a code that only the server's own log shows, or by whoever
+sits at its command line.
+
+Set-up is open while there has never been a local account or a superuser. Then it is closed for good: deleting them
+does not open it again (the log remembers them), and further administrators are made by the first, or at the command
+line.
+"""
+
+import base64
+import threading
+from contextlib import closing, suppress
+
+import structlog
+from django.db import DatabaseError, connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Q
+from django.utils.crypto import constant_time_compare, salted_hmac
+
+from audit import security
+from audit.administration.recording import recorded
+from audit.models import OperationRecord
+from gateway.core.call import Call
+from gateway.core.errors import Conflict, invalid_member
+from gateway.core.versions import lock_record
+from keys.models import Person
+from keys.people.local_accounts import check_username, save, set_email, set_password
+from keys.people.names import refuse_label
+from keys.sign_in import limits
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+CODES_FROM_AN_ADDRESS = 5
+"""Wrong codes after which an address has to wait for a quarter of an hour."""
+
+_BYTES = 15  # 120 bits, 24 characters of base32
+
+
+class SetUpClosed(Conflict):
+    """There is, or was, an administrator already."""
+
+    code, title = "SetUp.Closed", "This gateway is set up already"
+
+
+class WrongCode(Exception):
+    """The code is not the one that the server shows; `too_often` when it was not even looked at."""
+
+    def __init__(self, *, too_often: bool) -> None:
+        super().__init__("the set-up code was tried too often" if too_often else "the set-up code is wrong")
+        self.too_often = too_often
+
+
+def is_open() -> bool:
+    """Whether this gateway has never had an administrator.
+
+    People of a directory may have signed in: they hold no permissions until somebody gives them some.
+    """
+    if Person.objects.filter(Q(connection__isnull=True) | Q(is_superuser=True)).exists():
+        return False
+    return not OperationRecord.objects.filter(operation="people.create", outcome="succeeded").exists()
+
+
+def code() -> str:
+    """What proves that somebody reads this gateway's log: `ABCD-EFGH-…`, the same in all of its processes.
+
+    It is made of the secret key and the moment at which the database was made, so that it is stored nowhere, and
+    another one holds for another database.
+    """
+    migrations = MigrationRecorder(connection).migration_qs.filter(app="keys")
+    made_at = migrations.order_by("applied").values_list("applied", flat=True)[0]
+    digest = salted_hmac("keys.first_administrator", made_at.isoformat(), algorithm="sha256").digest()[:_BYTES]
+    text = base64.b32encode(digest).decode()
+    return "-".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+def require_code(given: str, *, client_address: str, request_id: str = "") -> None:
+    """Compare a code as people type it, in any case and with or without dashes; raises WrongCode.
+
+    Attempts are counted for each address: the code is too long to be guessed, this keeps the log from being filled.
+    """
+    attempt = limits.begin(f"set-up\0{client_address}", client_address, at_most=CODES_FROM_AN_ADDRESS)
+    is_right = attempt is not None and constant_time_compare(_plain(given), _plain(code()))
+    if is_right and attempt is not None:
+        limits.take_back(attempt)
+        return
+    if attempt is not None:
+        limits.fail(attempt)
+    refusal = WrongCode(too_often=attempt is None)
+    security.refused(str(refusal), client_address=client_address or None, request_id=request_id)
+    raise refusal
+
+
+def _plain(given: str) -> str:
+    return "".join(given.replace("-", " ").split()).upper()
+
+
+def make_first_administrator(call: Call, *, username: str, password: str, display_name: str, email: str = "") -> Person:
+    """Make the superuser who makes everything else, with a record in the log. Two attempts at once make one.
+
+    `call` is one of `audit.administration.unattended`. Raises SetUpClosed, InvalidRequest at `username`,
+    `displayName`, `email` or `password`, or Conflict for a name that cannot be told from another one.
+    """
+    with recorded(call, operation="people.create") as administration:
+        lock_record("people", "first administrator")  # whoever comes second waits here, and finds the first one's
+        if not is_open():
+            raise SetUpClosed("This gateway has, or had, an administrator: sign in.")
+        if complaint := refuse_label(display_name):
+            raise invalid_member("displayName", complaint)
+        person = Person(
+            username=Person.normalize_username(username.strip()),
+            display_name=display_name.strip(),
+            is_staff=True,
+            is_superuser=True,
+        )
+        check_username(person)
+        set_email(person, email)
+        set_password(person, password)
+        save(person)
+        administration.note_new_row(person)
+    security.noted("first administrator made", person=person.username, client_address=call.client_address)
+    return person
+
+
+class _Announcement:
+    """Says the code in the log, once in each process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_made = False
+
+    def make(self) -> None:
+        with self._lock:
+            if not self._is_made and is_open():
+                _logger.warning(
+                    "Nobody administers this gateway yet: open /console/setup and type the code", code=code()
+                )
+                self._is_made = True
+
+
+_announcement = _Announcement()
+
+
+def announce() -> None:
+    """Say in the server's log how the first administrator is made, if there is none; once in each process."""
+    _announcement.make()
+
+
+def announce_soon() -> None:
+    """The same for a process that starts, which does not wait for its database."""
+    threading.Thread(target=_announce, name="set-up", daemon=True).start()
+
+
+def _announce() -> None:
+    with closing(connection), suppress(DatabaseError):  # not reachable or not migrated: the page says it, once opened
+        announce()

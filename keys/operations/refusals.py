@@ -1,9 +1,0 @@
-"""The refusal of one member of a body, as the operations of this app word it."""
-
-from gateway.core.errors import FieldError, InvalidRequest
-
-
-def invalid_member(member: str, detail: str) -> InvalidRequest:
-    """`member` is the JSON pointer's path, `role` or `scopes/0`."""
-    error = FieldError(InvalidRequest.code, detail, pointer=f"#/{member}")
-    return InvalidRequest(f"#/{member}: {detail}", errors=[error])

@@ -1,0 +1,51 @@
+"""What holds of every local account, whoever makes or changes it: its name, its e-mail address and its password."""
+
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import IntegrityError, transaction
+
+from gateway.core.errors import Conflict, invalid_member
+from keys.models import Person, find_lookalike
+from keys.people.names import refuse_username
+
+
+def check_username(person: Person) -> None:
+    """Refuse a name that is no user name (InvalidRequest at `username`), or that another person has (Conflict)."""
+    try:
+        person.clean_fields(exclude=[field.name for field in Person._meta.fields if field.name != "username"])
+    except ValidationError as refusal:
+        raise invalid_member("username", " ".join(refusal.message_dict["username"])) from None
+    if complaint := refuse_username(person.username):
+        raise invalid_member("username", complaint)
+    if (other := find_lookalike(person)) is not None and other.username != person.username:
+        raise Conflict(f"There is a person called {other.username} already, whose name looks like this one.")
+
+
+def set_email(person: Person, address: str) -> None:
+    """Set the address that notices go to, or none; raises InvalidRequest at `email`."""
+    address = address.strip()
+    if address:
+        try:
+            validate_email(address)
+        except ValidationError:
+            raise invalid_member("email", "This is not an e-mail address.") from None
+    person.email = address
+
+
+def set_password(person: Person, password: str) -> None:
+    """Set a password that the rules for local accounts admit; raises InvalidRequest at `password`."""
+    try:
+        validate_password(password, person)
+    except ValidationError as refusal:
+        raise invalid_member("password", " ".join(refusal.messages)) from None
+    person.set_password(password)
+
+
+def save(person: Person) -> None:
+    """Save the person; raises Conflict when another one got the name first."""
+    try:
+        with transaction.atomic():
+            person.save()
+    except IntegrityError:
+        raise Conflict(f"There is a person called {person.username} already.") from None
