@@ -62,7 +62,11 @@ class Postgres:
                 raise RuntimeError(f"PostgreSQL did not start:\n{log_tail(self.log_file)}")
             time.sleep(0.05)
         if is_new:
-            self._run("createdb", "-h", str(self.directory), "-U", "gateway", "gateway")
+            self.create_database("gateway")
+
+    def create_database(self, name: str) -> None:
+        """One more database, empty."""
+        self._run("createdb", "-h", str(self.directory), "-U", "gateway", name)
 
     @property
     def process_id(self) -> int:

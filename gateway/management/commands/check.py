@@ -2,7 +2,8 @@
 
 import socket
 from argparse import ArgumentParser
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 from django.core.management import CommandError
 from django.core.management.commands import check
@@ -12,6 +13,9 @@ from redis import RedisError
 
 from gateway.monitoring.heartbeats import find_workers
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
+
+
+_SHOWN: Final = 5
 
 
 class Command(check.Command):
@@ -48,19 +52,18 @@ class Command(check.Command):
         self.stdout.write(f"alive: {', '.join(alive)}")
 
     def _check_services(self) -> None:
+        if waiting := self._find_migrations():
+            more = f" and {len(waiting) - _SHOWN} more" if len(waiting) > _SHOWN else ""
+            self._tell("tables", f"to be migrated: {', '.join(waiting[:_SHOWN])}{more}")
+            raise CommandError("Run `gateway migrate`.")
+        self._tell("tables", None)
         checks = readiness.checks()
         for each in checks:
             self._tell(each.name, each.detail)
-        out = {each.name for each in checks if each.detail is not None}
-        waiting = [] if "database" in out else self._find_migrations()
-        self._tell("tables", f"{len(waiting)} migrations to apply ({', '.join(waiting)})" if waiting else None)
-        try:
-            workers = [] if "broker" in out else [worker.name for worker in find_workers()]
-        except RedisError as error:
-            raise CommandError(f"Redis does not answer: {error}") from None
+        workers: list[str] = []
+        with suppress(RedisError):
+            workers = [worker.name for worker in find_workers()]
         self._tell("workers", None if workers else "none has given a sign of life", ", ".join(workers))
-        if waiting:
-            raise CommandError("Run `gateway migrate`.")
         if status_of(checks) is HealthStatus.UNAVAILABLE:
             raise CommandError("The gateway cannot work: see above.")
 
@@ -73,5 +76,6 @@ class Command(check.Command):
             executor = MigrationExecutor(connection)
             plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         except DatabaseError as error:
-            raise CommandError(f"The database does not answer: {error}") from None
+            self._tell("database", str(error).strip())
+            raise CommandError("The gateway cannot work: see above.") from None
         return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]

@@ -1,0 +1,122 @@
+"""What `docs/operations.md` tells, done: from the wheel to an administrator who is signed in behind nginx, and on."""
+
+import json
+import stat
+from importlib.metadata import Distribution
+
+from tests.deploy.conftest import HOST, Deployment
+from tests.support.domain import Domain
+from tests.support.installed import WHEEL, Installation
+
+PASSWORD = "correct horse battery staple"
+
+
+def test_installation(installation: Installation, deployment: Deployment, domain: Domain) -> None:
+    """In one test, since one installation is made of all these steps and takes most of the time."""
+    _collides_with_nothing(installation)
+    _has_keys_of_its_own(deployment)
+    _is_set_up(deployment, domain)
+    deployment.start_worker()
+    deployment.start_web()
+    deployment.start_nginx()
+    _serves_behind_nginx(deployment, domain)
+    _says_how_it_is(deployment)
+
+
+def _collides_with_nothing(installation: Installation) -> None:
+    """Of all the files that the wheel brings, the first folders."""
+    site = next(installation.folder.glob("lib/python3*/site-packages"))
+    brought = Distribution.at(next(site.glob(f"{WHEEL}-*.dist-info"))).files or ()
+    places = {file.parts[0] for file in brought if ".." not in file.parts}
+    assert {place.partition("-")[0] for place in places} == {WHEEL}
+    assert not [file for file in brought if "tests" in file.parts]
+
+
+def _has_keys_of_its_own(deployment: Deployment) -> None:
+    made = deployment.succeeds("keys", "new", "--directory", deployment.secrets).split()
+    assert len(made) == 3
+    for file in deployment.secrets.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    before = [(deployment.secrets / name).read_text() for name in ("secret-key", "encryption-keys", "log-keys")]
+    assert deployment.run("keys", "new", "--directory", deployment.secrets).returncode == 1
+    assert [(deployment.secrets / name).read_text() for name in ("secret-key", "encryption-keys", "log-keys")] == before
+
+
+def _is_set_up(deployment: Deployment, domain: Domain) -> None:
+    told = deployment.run("check", "--services")
+    assert told.returncode == 1
+    assert "tables: to be migrated" in told.stdout
+    deployment.succeeds("migrate", "-v0")
+    certificate = deployment.secrets / "authority.pem"
+    certificate.write_text(domain.ca_pem)
+    certificate.chmod(0o644)
+    bind_password = deployment.secret("bind-password", domain.bind_password)
+    options = [
+        *("--no-input", "--username", "grace", "--display-name", "Grace Hopper", "--password-file", "-"),
+        *("--directory-name", "Corp", "--url", domain.url, "--base-dn", domain.base_dn, "--ca-file", certificate),
+        *("--bind-dn", domain.bind_dn),
+    ]
+    wrong = deployment.secret("wrong", "not its password")
+    refused = deployment.run("setup", *options, "--bind-password-file", wrong, answers=f"{PASSWORD}\n")
+    assert refused.returncode == 1
+    assert "the name or the password is wrong" in refused.stdout
+    told_now = deployment.succeeds("setup", *options, "--bind-password-file", bind_password)
+    assert "there is one already" in told_now
+    assert f"{domain.url}: works" in told_now
+    assert "CA;Reset Password;user" in told_now
+    assert domain.bind_password not in told_now
+    assert "connected already" in deployment.succeeds("setup", "--no-input")
+
+
+def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
+    page = deployment.curl(f"https://{HOST}/console/sign-in", "--fail", "--include")
+    assert "strict-transport-security: max-age=31536000" in page.stdout.lower()
+    assert "Sign in" in page.stdout
+    assert deployment.curl(f"https://{HOST}/static/console/console.css", "--fail").returncode == 0
+    for hidden in ("/api/openapi.json", "/rest/docs", "/metrics"):
+        assert _status(deployment, hidden) == 404
+    signed_in = _answer(
+        deployment, "/rest/session", "--json", json.dumps({"username": "grace", "password": PASSWORD})
+    )
+    cookie = next(
+        line for line in (deployment.folder / "cookies").read_text().splitlines() if line.endswith("sessionid") or "\tsessionid\t" in line
+    )
+    assert cookie.split("\t")[3] == "TRUE", "the session's cookie is for TLS alone"
+    found = _answer(deployment, "/rest/ad/users?q=Administrator&attributes=cn")
+    assert [item["attributes"]["cn"] for item in found["items"]]
+    # The client's own word on its address is nothing, and a header with an underscore is no header.
+    unit = _answer(
+        deployment,
+        "/rest/ad/organization-units",
+        *("--header", f"X-CSRFToken: {signed_in['csrfToken']}", "--header", f"Referer: https://{HOST}/"),
+        *("--header", "X-Forwarded-For: 192.0.2.7", "--header", "X_Forwarded_For: 192.0.2.8"),
+        *("--json", json.dumps({"name": "Made by the installation's test", "parent": domain.base_dn})),
+    )
+    (record,) = _answer(deployment, f"/rest/operations?targetId={unit['id']}")["items"]
+    assert record["clientAddress"] == "127.0.0.1"
+    assert _status(deployment, f"/rest/ad/organization-units/{unit['id']}", "--request", "DELETE") == 403
+    too_large = deployment.folder / "too-large"
+    too_large.write_bytes(b" " * 1_100_000)
+    answered = _answer(deployment, "/rest/roles", "--header", "Content-Type: application/json", "--data-binary", f"@{too_large}")
+    assert answered["code"] == "Request.BodyTooLarge"
+
+
+def _says_how_it_is(deployment: Deployment) -> None:
+    told = deployment.succeeds("check", "--services")
+    assert {line.partition(":")[0] for line in told.splitlines() if ": ok" in line} >= {
+        *("database", "broker", "directory Corp", "tables", "workers")
+    }
+    assert "alive: celery@" in deployment.succeeds("check", "--worker")
+    assert "is as it was written" in deployment.succeeds("log", "verify")
+
+
+def _status(deployment: Deployment, path: str, *options: str) -> int:
+    done = deployment.curl(f"https://{HOST}{path}", "--output", "/dev/null", "--write-out", "%{http_code}", *options)
+    return int(done.stdout)
+
+
+def _answer(deployment: Deployment, path: str, *options: str) -> dict:
+    done = deployment.curl(f"https://{HOST}{path}", *options)
+    assert done.returncode == 0, done.stderr
+    answered: dict = json.loads(done.stdout)
+    return answered
