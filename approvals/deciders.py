@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.administration.descriptions import find_thing
@@ -41,11 +43,27 @@ def why_barred(person_id: int | None, request: ChangeRequest) -> str | None:
 
 def find_deciders(request: ChangeRequest) -> list[str]:
     """The user names of the active people who may decide a request, some of them at most, by name."""
+    others = _active_deciders().exclude(pk=request.requester_id)
+    return [person.username for person in others[:50] if why_barred(person.pk, request) is None]
+
+
+def find_people_who_decide(*, besides: int) -> list[str]:
+    """The user names of active people other than one who may decide on changes at all, some of them at most."""
+    return [person.username for person in _active_deciders().exclude(pk=besides)[:5]]
+
+
+def find_deciders_for(owner: int, *, besides: int) -> list[str]:
+    """Who could decide what a key of this owner asks for, were it issued now by the person `besides`."""
+    asked = ChangeRequest(requester_id=owner, created_at=timezone.now(), key_id="")
+    others = _active_deciders().exclude(pk__in=(owner, besides))
+    return [person.username for person in others[:50] if why_barred(person.pk, asked) is None]
+
+
+def _active_deciders() -> QuerySet[Person]:
     may_decide = Person.objects.with_perm(
         "approvals.decide_change", backend="django.contrib.auth.backends.ModelBackend"
     )
-    others = may_decide.filter(is_active=True).exclude(pk=request.requester_id).order_by("username")
-    return [person.username for person in others[:50] if why_barred(person.pk, request) is None]
+    return may_decide.filter(is_active=True).order_by("username")
 
 
 def _behind_the_key(request: ChangeRequest, since: datetime) -> set[int]:

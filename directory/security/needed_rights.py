@@ -86,6 +86,19 @@ NEEDED_RIGHTS: Final = (
 )
 
 
+def account_name(bind_name: str) -> str:
+    """The account as `dsacls` takes it: `name@domain` or `DOMAIN\\name`. Of a distinguished name it is a guess, for
+    an account need not be called in its domain as its object is.
+    """
+    if "=" not in bind_name:
+        return bind_name
+    try:
+        name = DistinguishedName.parse(bind_name).rdn_value
+    except InvalidValue:
+        return bind_name
+    return f"{name}@{'.'.join(part.partition('=')[2] for part in domain_of(bind_name).split(','))}"
+
+
 def domain_of(dn: str) -> str:
     """The domain that a distinguished name is in: its DC parts, or the name itself where it has none."""
     try:

@@ -9,6 +9,7 @@ from django.http import HttpResponseBase
 from django.urls import path
 
 from approvals.models import Status
+from gateway.console.first_day.checklist import remaining
 from gateway.console.log.chain import chain_state
 from gateway.console.page_context import CHOSEN_DIRECTORY, Visit, page
 from gateway.console.shared.charts import chart_of_days, chart_of_keys
@@ -38,6 +39,7 @@ def home(visit: Visit) -> HttpResponseBase:
                 else None
             ),
             "keys": visit.perform("api-keys.list-due") if visit.may("api-keys.list-due") else None,
+            "first_day": remaining(visit),
         },
     )
 

@@ -15,6 +15,7 @@ from gateway.console.directory import (
 )
 from gateway.console.directory.objects import access, actions, edit, memberships, new
 from gateway.console.directory.objects import page as objects
+from gateway.console.first_day import administrator, steps
 from gateway.console.log import records
 from gateway.console.runs import pages
 
@@ -25,6 +26,8 @@ urlpatterns = [
     *profile.urls,
     *connect_agent.urls,
     *home.urls,
+    *administrator.urls,
+    *steps.urls,
     *change_requests.urls,
     *records.urls,
     *search.urls,

@@ -17,7 +17,7 @@ from gateway.core.versions import version_of
 from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
 from keys.people.ending import end_all
-from keys.people.local_accounts import check_username, save, set_password
+from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.people.names import require_label
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person
@@ -29,6 +29,7 @@ _REST = frozenset({Surface.REST})
 
 Username = Annotated[str, Field(min_length=1, max_length=150)]
 DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label)]
+Email = Annotated[str, Field(max_length=254, description="Where notices go; empty for none.")]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
 
@@ -49,6 +50,7 @@ class CreatePerson(Body):
                 {
                     "username": "grace",
                     "displayName": "Grace Hopper",
+                    "email": "grace@example.com",
                     "password": "a long and unusual phrase",
                     "permissions": ["directory.read_object", "approvals.decide_change"],
                     "active": True,
@@ -59,6 +61,7 @@ class CreatePerson(Body):
 
     username: Username
     display_name: DisplayName = ""
+    email: Email = ""
     password: Password
     permissions: Permissions = Field(default_factory=list)
     active: bool = True
@@ -71,6 +74,7 @@ class UpdatePerson(Part):
 
     username: Username = ""
     display_name: DisplayName = ""
+    email: Email = ""
     password: Password = ""
     permissions: Permissions = Field(default_factory=list)
     active: bool = True
@@ -83,6 +87,7 @@ class UserRecord(TypedDict):
     version: str
     username: str
     displayName: str
+    email: str
     directory: str | None
     active: bool
     superuser: bool
@@ -133,6 +138,7 @@ def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
         username=Person.normalize_username(body.username), display_name=body.display_name, is_active=body.active
     )
     check_username(person)
+    set_email(person, body.email)
     set_password(person, body.password)
     save(person)
     person.user_permissions.set(permissions)
@@ -161,6 +167,8 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
         check_username(person)
     if "display_name" in given:
         person.display_name = body.display_name
+    if "email" in given:
+        set_email(person, body.email)
     if "active" in given:
         if person.pk == call.person.id and not body.active:
             raise Conflict("Nobody can deactivate themselves.")
@@ -243,6 +251,7 @@ def _record(person: Any) -> UserRecord:
         "version": "",
         "username": person.username,
         "displayName": person.display_name,
+        "email": person.email,
         "directory": person.connection.name if person.connection else None,
         "active": person.is_active,
         "superuser": person.is_superuser,

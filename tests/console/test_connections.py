@@ -47,7 +47,10 @@ def test_a_connection_is_made_and_changed_and_its_password_never_shown(console: 
         wrong = console.submit("/console/connections/new", **{**FIELDS, field: value})
         assert (wrong.status, f'id="{field}-error"' in fields_of(wrong)) == (400, True), field
         assert ">ldaps://127.0.0.1:1" in fields_of(wrong) or field == "urls"
-    told = followed(console, console.submit("/console/connections/new", **FIELDS))
+    untested = console.submit("/console/connections/new", **FIELDS)
+    assert (untested.status, "nothing listens on port 1" in text_of(untested)) == (400, True)
+    assert not DirectoryConnection.objects.exists()
+    told = followed(console, console.submit("/console/connections/new", **FIELDS, anyway="on"))
     assert "The connection is made." in told
     made = DirectoryConnection.objects.get()
     assert (made.urls, made.enabled, made.bind_password) == (

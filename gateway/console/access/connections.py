@@ -9,9 +9,10 @@ from django.http import HttpResponseBase
 from django.urls import path
 
 from directory.queries.connection_test import functional_level_name
+from directory.security.needed_rights import NEEDED_RIGHTS, NeededRights, account_name
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.fields import lines_of
-from gateway.core.errors import GatewayError
+from gateway.core.errors import GatewayError, InvalidRequest
 
 _KEYS_SHOWN = 50
 _TEXTS = ("name", "baseDn", "bindDn")
@@ -35,8 +36,20 @@ def _page(visit: Visit, connection_id: UUID, **context: Any) -> HttpResponseBase
         query = {"directory": found["id"], "state": "active", "pageSize": str(_KEYS_SHOWN)}
         linked = visit.perform("api-keys.search", query=query)
     problem = context.get("problem")
-    shown = {"connection": found, "keys": linked["items"], "key_count": linked["total"], **context}
+    shown = {
+        "connection": found,
+        "keys": linked["items"],
+        "key_count": linked["total"],
+        "needed": needed_rights(found["bindDn"], found["baseDn"]),
+        **context,
+    }
     return visit.render("access/connection.html", shown, status=problem.status if problem else 200)
+
+
+def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list[str]]]:
+    """What the account needs for each task, with the commands that give it."""
+    account = account_name(bind_name)
+    return [(needed, needed.commands(account=account, base_dn=base_dn)) for needed in NEEDED_RIGHTS]
 
 
 @page(post="directories.create")
@@ -45,11 +58,46 @@ def new(visit: Visit) -> HttpResponseBase:
         visit.perform("directories.list", query={"pageSize": "1"})  # or refuse it to whom they are not shown
         return _form(visit, None, {"enabled": True})
     try:
-        made = visit.perform("directories.create", body=_body(visit))
+        made, report = make_tested(visit)
     except GatewayError as refusal:
-        return _form(visit, None, _sent(visit), problem=refusal)
-    messages.success(visit.request, "The connection is made. Test it before keys are linked to it.")
+        return _form(visit, None, sent(visit), problem=refusal)
+    if made is None:
+        return _form(visit, None, sent(visit), status=InvalidRequest.status, **told_of(report))
+    messages.success(visit.request, "The connection is made.")
     return visit.redirect("connection", connection_id=made["id"])
+
+
+def make_tested(visit: Visit) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Try the connection that the form describes, and make it if it works, or if it is wanted `anyway`.
+
+    What was made, None when the test failed, and the test's report, empty when there was none. Raises GatewayError.
+    """
+    body, report = _body(visit), {}
+    if "anyway" not in visit.form:
+        report = visit.perform("directories.test-new", body=body)
+        if not report["ok"]:
+            return None, report
+    made: dict[str, Any] = visit.perform("directories.create", body=body)
+    return made, report
+
+
+def told_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    """What templates say of the report of a test."""
+    return {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
+
+
+@page("POST")
+def test_new(visit: Visit) -> HttpResponseBase:
+    """What a test of the fields reaches; the form stays as it is, the password in it too."""
+    try:
+        report = visit.perform("directories.test-new", body=_body(visit))
+    except GatewayError as refusal:
+        if visit.is_partial:
+            raise
+        return _form(visit, None, sent(visit), problem=refusal)
+    if visit.is_partial:
+        return visit.render("access/_connection_test.html", told_of(report))
+    return _form(visit, None, sent(visit), **told_of(report))
 
 
 @page(post="directories.update")
@@ -60,7 +108,7 @@ def edit(visit: Visit, connection_id: UUID) -> HttpResponseBase:
     try:
         visit.answer("directories.update", body=_body(visit), if_match=visit.form.get("version"), id=connection_id)
     except GatewayError as refusal:
-        return _form(visit, found, _sent(visit), problem=refusal)
+        return _form(visit, found, sent(visit), problem=refusal)
     messages.success(visit.request, "Saved. Every process uses the new settings from its next request on. Test them.")
     return visit.redirect("connection", connection_id=connection_id)
 
@@ -80,26 +128,30 @@ def _body(visit: Visit) -> dict[str, Any]:
     return body
 
 
-def _sent(visit: Visit) -> dict[str, Any]:
+def sent(visit: Visit) -> dict[str, Any]:
     """The fields as they were sent, to be shown again; never the password."""
     return {name: value for name, value in visit.form.items() if name != "bindPassword"}
 
 
 def _form(
-    visit: Visit, connection: Mapping[str, Any] | None, typed: Mapping[str, Any], problem: GatewayError | None = None
+    visit: Visit,
+    connection: Mapping[str, Any] | None,
+    typed: Mapping[str, Any],
+    problem: GatewayError | None = None,
+    status: int = 200,
+    **context: Any,
 ) -> HttpResponseBase:
-    context = {"connection": connection, "typed": typed, "problem": problem}
-    return visit.render("access/connection_edit.html", context, status=problem.status if problem else 200)
+    shown = {"connection": connection, "typed": typed, "problem": problem, **context}
+    return visit.render("access/connection_edit.html", shown, status=problem.status if problem else status)
 
 
 @page("POST")
 def test(visit: Visit, connection_id: UUID) -> HttpResponseBase:
     """What a test of the connection reaches."""
     report = visit.perform("directories.test", id=connection_id)
-    context = {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
     if visit.is_partial:
-        return visit.render("access/_connection_test.html", context)
-    return _page(visit, connection_id, **context)
+        return visit.render("access/_connection_test.html", told_of(report))
+    return _page(visit, connection_id, **told_of(report))
 
 
 @page("POST")
@@ -136,6 +188,7 @@ def delete(visit: Visit, connection_id: UUID) -> HttpResponseBase:
 urls = [
     path("connections/", connections, name="connections"),
     path("connections/new", new, name="connection-new"),
+    path("connections/new/test", test_new, name="connection-new-test"),
     path("connections/<uuid:connection_id>", connection, name="connection"),
     path("connections/<uuid:connection_id>/edit", edit, name="connection-edit"),
     path("connections/<uuid:connection_id>/test", test, name="connection-test"),

@@ -86,6 +86,7 @@ def new(visit: Visit) -> HttpResponseBase:
     body = {
         "username": typed.get("username", ""),
         "displayName": typed.get("displayName", ""),
+        "email": typed.get("email", ""),
         "password": typed.get("password", ""),
         "permissions": visit.request.POST.getlist("permissions"),
     }
@@ -133,9 +134,9 @@ def _permissions_page(
 
 @page("POST")
 def change(visit: Visit, person_id: UUID) -> HttpResponseBase:
-    """The names of a person."""
+    """The names of a person, and where notices to them go."""
     typed = visit.form
-    body = {name: typed[name] for name in ("username", "displayName") if name in typed}
+    body = {name: typed[name] for name in ("username", "displayName", "email") if name in typed}
     try:
         visit.answer("people.update", body=body, if_match=typed.get("version"), id=person_id)
     except GatewayError as refusal:

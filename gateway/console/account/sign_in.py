@@ -17,6 +17,7 @@ from directory.models import DirectoryConnection
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import Forbidden, GatewayError
+from keys import first_administrator
 from keys.models import Person
 from keys.sign_in import second_factor, sessions
 from keys.sign_in.credentials import Reason, SignInRefused, verify
@@ -53,13 +54,12 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         return HttpResponseRedirect(there)
     chosen = request.POST.get("directory", request.COOKIES.get(_LAST_CHOICE, ""))
     username = request.POST.get("username", "").strip()
-    context = {
-        "next": there,
-        "directories": DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"),
-        "chosen": chosen,
-        "username": username,
-    }
+    directories = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"))
+    context = {"next": there, "directories": directories, "chosen": chosen, "username": username}
     if request.method == "GET":
+        context["lacks_administrator"] = first_administrator.is_open()
+        if context["lacks_administrator"] and not directories:
+            return HttpResponseRedirect(reverse("console:set-up"))
         return render(request, "console/account/sign_in.html", context)
     try:
         person = verify(

@@ -1,0 +1,65 @@
+"""What a new gateway still lacks, found out anew each time: nothing is ticked off by having been looked at."""
+
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from approvals.deciders import find_people_who_decide
+from gateway.console.page_context import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One step of the first day. `view` is its page; `says` what is there, or why it is wanted."""
+
+    name: str
+    title: str
+    view: str
+    is_done: bool
+    says: str
+
+
+def checklist(visit: Visit) -> list[Item]:
+    """The steps in their order, for a superuser: everybody else could not take them."""
+    base_url = settings.CONFIGURATION.Approvals.BaseUrl
+    directories = visit.perform("directories.list", query={"pageSize": "1"})["items"]
+    approvers = find_people_who_decide(besides=visit.call.person.id)
+    keys = visit.perform("api-keys.search", query={"pageSize": "1", "state": "active"})["items"]
+    return [
+        Item(
+            "address",
+            "Address",
+            "first-day-address",
+            bool(base_url),
+            base_url or "E-mails can link to what waits only if the gateway knows its own address.",
+        ),
+        Item(
+            "directory",
+            "Directory",
+            "first-day-directory",
+            bool(directories),
+            directories[0]["name"] if directories else "The domain that the gateway is to manage, tested first.",
+        ),
+        Item(
+            "approver",
+            "Approver",
+            "first-day-approver",
+            bool(approvers),
+            ", ".join(approvers) or "Nobody decides on their own changes: somebody besides you has to.",
+        ),
+        Item(
+            "key",
+            "First key",
+            "first-day-key",
+            bool(keys),
+            keys[0]["name"] if keys else "What the first integration signs in with, with a role that gives it little.",
+        ),
+    ]
+
+
+def remaining(visit: Visit) -> list[Item]:
+    """The checklist for Home, as long as something is left; nothing for whoever is no superuser."""
+    if not visit.is_superuser:
+        return []
+    items = checklist(visit)
+    return [] if all(item.is_done for item in items) else items
