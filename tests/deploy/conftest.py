@@ -143,6 +143,19 @@ class Deployment:
         self.start("nginx", ["/usr/sbin/nginx", "-c", str(file), "-g", "user root;"])
         self.wait("nginx", f"https://{HOST}/health")
 
+    def start_caddy(self) -> None:
+        """Caddy with deploy/caddy/Caddyfile, but for ports and a certificate that it does not have to ask for."""
+        text = (PROJECT / "deploy" / "caddy" / "Caddyfile").read_text()
+        place = f"{HOST}:{self.tls_port} {{\n\ttls {self.folder}/tls.pem {self.folder}/tls.key\n"
+        for there, here in {f"{HOST} {{\n": place, "127.0.0.1:8000": f"127.0.0.1:{self.web_port}"}.items():
+            assert there in text
+            text = text.replace(there, here)
+        file = self.folder / "Caddyfile"
+        file.write_text(f"{{\n\tadmin off\n\tauto_https off\n}}\n{text}")
+        command = ["caddy", "run", "--config", str(file), "--adapter", "caddyfile"]
+        self.start("caddy", command, HOME=str(self.folder), XDG_DATA_HOME=str(self.folder))
+        self.wait("caddy", f"https://{HOST}/health")
+
     def wait(self, name: str, url: str) -> None:
         """Until the address answers with a success."""
         deadline = time.monotonic() + 300

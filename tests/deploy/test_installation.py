@@ -20,6 +20,9 @@ def test_installation(installation: Installation, deployment: Deployment, domain
     deployment.start_web()
     deployment.start_nginx()
     _serves_behind_nginx(deployment, domain)
+    deployment.stop("nginx")
+    deployment.start_caddy()
+    _serves_behind_caddy(deployment)
     _says_how_it_is(deployment)
 
 
@@ -92,13 +95,22 @@ def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
         *("--header", "X-Forwarded-For: 192.0.2.7", "--header", "X_Forwarded_For: 192.0.2.8"),
         *("--json", json.dumps({"name": "Made by the installation's test", "parent": domain.base_dn})),
     )
-    (record,) = _answer(deployment, f"/rest/operations?targetId={unit['id']}")["items"]
+    (record,) = _answer(deployment, f"/rest/operations?target={unit['id']}")["items"]
     assert record["clientAddress"] == "127.0.0.1"
     assert _status(deployment, f"/rest/ad/organization-units/{unit['id']}", "--request", "DELETE") == 403
     too_large = deployment.folder / "too-large"
     too_large.write_bytes(b" " * 1_100_000)
     answered = _answer(deployment, "/rest/roles", "--header", "Content-Type: application/json", "--data-binary", f"@{too_large}")
     assert answered["code"] == "Request.BodyTooLarge"
+
+
+def _serves_behind_caddy(deployment: Deployment) -> None:
+    """With the session that was begun behind nginx."""
+    assert _answer(deployment, "/rest/me")["username"] == "grace"
+    assert _status(deployment, "/metrics") == 404
+    _answer(deployment, "/rest/ad/users?q=Administrator", "--header", "X-Forwarded-For: 192.0.2.7")
+    own = _answer(deployment, "/rest/sessions")["items"]
+    assert {session["clientAddress"] for session in own} == {"127.0.0.1"}
 
 
 def _says_how_it_is(deployment: Deployment) -> None:

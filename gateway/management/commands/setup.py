@@ -18,7 +18,7 @@ from audit.administration.unattended import call_of_command
 from directory.models import DirectoryConnection
 from directory.operations.directories import CreateDirectory, new_connection
 from directory.queries.connection_test import ConnectionReport, try_connection
-from directory.security.needed_rights import NEEDED_RIGHTS
+from directory.security.needed_rights import NEEDED_RIGHTS, account_name
 from gateway.core.errors import GatewayError
 from keys import first_administrator
 
@@ -110,7 +110,7 @@ class Command(BaseCommand):
 
     def _tell_rights(self, row: DirectoryConnection) -> None:
         """What the account has to be given, task by task: whoever reads it takes the tasks that they want."""
-        account = row.bind_dn
+        account = account_name(row.bind_dn)
         self.stdout.write(
             f"\nWhat {account} needs in the directory, task by task. It need not and should not be an administrator; "
             "reading needs nothing. Once there are roles, the connection's page in the console compares.\n"
