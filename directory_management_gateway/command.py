@@ -34,14 +34,14 @@ def main() -> None:
         _make_keys(sys.argv[3:])
         return
 
-    from django.core.management import execute_from_command_line  # noqa: PLC0415 - the path is complete only now
+    from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)
 
 
 def _make_keys(arguments: list[str]) -> None:
     """`gateway keys new`, without settings: these do not load before there are keys."""
-    from gateway.management import new_keys  # noqa: PLC0415 - as above
+    from gateway.management import new_keys
 
     parser = ArgumentParser(prog="gateway keys new", description=new_keys.HELP)
     new_keys.add_arguments(parser)

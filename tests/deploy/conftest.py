@@ -132,7 +132,8 @@ class Deployment:
             assert there in text
             text = text.replace(there, here)
         places = "".join(
-            f"{kind}_temp_path {self.folder}/nginx-{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+            f"{kind}_temp_path {self.folder}/nginx-{kind};"
+            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         )
         file = self.folder / "nginx.conf"
         file.write_text(
@@ -201,5 +202,5 @@ def _readable(folder: Path) -> Path:
     """For the account too, whatever the tests' own umask."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    os.chmod(folder, 0o755)  # noqa: PTH101, S103 - a folder of the tests
+    os.chmod(folder, 0o755)  # noqa: S103 - a folder of the tests
     return folder

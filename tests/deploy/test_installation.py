@@ -78,11 +78,11 @@ def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
     assert deployment.curl(f"https://{HOST}/static/console/console.css", "--fail").returncode == 0
     for hidden in ("/api/openapi.json", "/rest/docs", "/metrics"):
         assert _status(deployment, hidden) == 404
-    signed_in = _answer(
-        deployment, "/rest/session", "--json", json.dumps({"username": "grace", "password": PASSWORD})
-    )
+    signed_in = _answer(deployment, "/rest/session", "--json", json.dumps({"username": "grace", "password": PASSWORD}))
     cookie = next(
-        line for line in (deployment.folder / "cookies").read_text().splitlines() if line.endswith("sessionid") or "\tsessionid\t" in line
+        line
+        for line in (deployment.folder / "cookies").read_text().splitlines()
+        if line.endswith("sessionid") or "\tsessionid\t" in line
     )
     assert cookie.split("\t")[3] == "TRUE", "the session's cookie is for TLS alone"
     found = _answer(deployment, "/rest/ad/users?q=Administrator&attributes=cn")
@@ -100,17 +100,19 @@ def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
     assert _status(deployment, f"/rest/ad/organization-units/{unit['id']}", "--request", "DELETE") == 403
     too_large = deployment.folder / "too-large"
     too_large.write_bytes(b" " * 1_100_000)
-    answered = _answer(deployment, "/rest/roles", "--header", "Content-Type: application/json", "--data-binary", f"@{too_large}")
+    answered = _answer(
+        deployment, "/rest/roles", "--header", "Content-Type: application/json", "--data-binary", f"@{too_large}"
+    )
     assert answered["code"] == "Request.BodyTooLarge"
 
 
 def _serves_behind_caddy(deployment: Deployment) -> None:
     """With the session that was begun behind nginx."""
-    assert _answer(deployment, "/rest/me")["username"] == "grace"
+    assert _answer(deployment, "/rest/me")["subject"]["username"] == "grace"
     assert _status(deployment, "/metrics") == 404
-    _answer(deployment, "/rest/ad/users?q=Administrator", "--header", "X-Forwarded-For: 192.0.2.7")
-    own = _answer(deployment, "/rest/sessions")["items"]
-    assert {session["clientAddress"] for session in own} == {"127.0.0.1"}
+    again = json.dumps({"username": "grace", "password": PASSWORD})
+    _answer(deployment, "/rest/session", "--header", "X-Forwarded-For: 192.0.2.7", "--json", again)
+    assert {session["address"] for session in _answer(deployment, "/rest/sessions")["items"]} == {"127.0.0.1"}
 
 
 def _says_how_it_is(deployment: Deployment) -> None:

@@ -14,7 +14,6 @@ from redis import RedisError
 from gateway.monitoring.heartbeats import find_workers
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
 
-
 _SHOWN: Final = 5
 
 
@@ -23,7 +22,7 @@ class Command(check.Command):
 
     help = "Check the settings; with --services also the database, its tables, the broker, directories and workers."
 
-    def add_arguments(self, parser: ArgumentParser) -> None:  # type: ignore[override]  # Django's is a subclass of it
+    def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)  # type: ignore[arg-type]
         parser.add_argument(
             "--services", action="store_true", help="ask database, broker, directories and workers, a line for each"

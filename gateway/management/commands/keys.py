@@ -5,7 +5,7 @@ from gateway.management.group import CommandGroup
 
 class Command(CommandGroup):
     help = "Make keys, say which are needed, and put stored secrets under the first encryption key."
-    commands = {  # noqa: RUF012 - as Django's own
+    commands = {
         "new": "new_keys",
         "needed": "needed_keys",
         "rotate": "rotate_encryption_keys",

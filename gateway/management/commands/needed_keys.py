@@ -23,7 +23,9 @@ class Command(BaseCommand):
         seals = find_seals_by_key()
         for number, key in enumerate(settings.LOG_KEYS, 1):
             made = seals.get(name_of_key(key))
-            self._tell("Log", number, f"made seals {made[0]} to {made[1]}: keep it as long as the log" if made else None)
+            self._tell(
+                "Log", number, f"made seals {made[0]} to {made[1]}: keep it as long as the log" if made else None
+            )
         missing = [str(finding) for finding in find_missing_keys()]
         if secrets[None]:
             missing.append(f"No key of GATEWAY_ENCRYPTION_KEYS opens {secrets[None]} secrets")
