@@ -103,6 +103,7 @@ from directory.ldap.flags import (
     UserAccountControl,
 )
 from directory.ldap.inspection import ServerCheck, check_server, is_recycle_bin_enabled, is_samba
+from directory.ldap.measurements import Listener, listen
 from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from directory.ldap.security.descriptor import (
@@ -203,6 +204,7 @@ __all__ = [
     "LdapError",
     "LessOrEqual",
     "LimitExceeded",
+    "Listener",
     "MalformedDescriptor",
     "MalformedSddl",
     "Modification",
@@ -265,6 +267,7 @@ __all__ = [
     "is_recycle_bin_enabled",
     "is_samba",
     "is_text",
+    "listen",
     "make_rdn",
     "map_generic",
     "may_refer",

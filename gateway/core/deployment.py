@@ -70,7 +70,7 @@ def redis_from(url: str, password: str = "") -> str:
     if parts.password or "password" in dict(parse_qsl(parts.query)):
         raise BadConfiguration("REDIS_PASSWORD: REDIS_URL has a password too; give one of them")
     if parts.scheme == "unix":
-        return parts._replace(query=urlencode({**dict(parse_qsl(parts.query)), "password": password})).geturl()
+        return f"unix://{parts.netloc}{parts.path}?{urlencode({**dict(parse_qsl(parts.query)), 'password': password})}"
     user, _, host = parts.netloc.rpartition("@")
     return parts._replace(netloc=f"{user.rstrip(':')}:{quote(password, safe='')}@{host}").geturl()
 

@@ -80,7 +80,8 @@ def new_log_key() -> str:
 
 def _listed(text: str) -> list[str]:
     """Keys are separated by commas, or stand in a line each, as it is easier to edit in a file."""
-    return [key.strip() for line in text.strip().splitlines() for key in line.split(",")]
+    lines = [line for line in text.splitlines() if line.strip()] or [""]
+    return [key.strip() for line in lines for key in line.split(",")]
 
 
 def _secret(

@@ -72,6 +72,14 @@ class Deployment:
         file.write_text(f"{value}\n")
         return own(file, self.installed.user)
 
+    def all_keys(self) -> list[str]:
+        """All that are configured now, as they are."""
+        return [
+            key
+            for name in ("secret-key", "encryption-keys", "log-keys")
+            for key in (self.secrets / name).read_text().split()
+        ]
+
     def run(self, *arguments: str | Path, answers: str = "") -> subprocess.CompletedProcess[str]:
         """A command with the settings of the services."""
         return self.installed.run("--env-file", self.env_file, *arguments, at=self.empty, answers=answers)
@@ -181,6 +189,24 @@ class Deployment:
             text=True,
             check=False,
         )
+
+    def reload_web(self) -> None:
+        """What `systemctl reload gateway-web` does; returns when every process is a new one."""
+        before = self._web_processes()
+        self._running["web"].send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 300
+        while not self._web_processes().isdisjoint(before) or len(self._web_processes()) != len(before):
+            assert time.monotonic() < deadline, log_tail(self.log("web"), 60)
+            time.sleep(0.05)
+
+    def _web_processes(self) -> set[str]:
+        parent = self._running["web"].pid
+        return set(Path(f"/proc/{parent}/task/{parent}/children").read_text().split())
+
+    def restart(self, name: str) -> None:
+        """End a process and start it again."""
+        self.stop(name)
+        getattr(self, f"start_{name}")()
 
     def stop(self, *names: str) -> None:
         """End processes as systemd does, or all of them."""

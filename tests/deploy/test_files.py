@@ -116,3 +116,30 @@ def test_logs_are_rotated(tmp_path: Path) -> None:
     ran("/usr/sbin/logrotate", "--force", "--state", tmp_path / "state", file)
     assert log.read_text() == ""
     assert (tmp_path / "web.log.1").read_text() == "a line\n"
+
+
+def wanted_metrics() -> set[str]:
+    """What the alerts and the dashboard ask for. Whether it is there, a running gateway tells."""
+    texts = ((DEPLOY / "prometheus" / "alerts.yaml").read_text(), (DEPLOY / "grafana" / "gateway.json").read_text())
+    return {name for text in texts for name in re.findall(r"\bgateway_\w+", text)}
+
+
+def test_alerts() -> None:
+    """Prometheus reads them, and they fire for what they are for and for nothing else."""
+    rules = DEPLOY / "prometheus" / "alerts.yaml"
+    ran("promtool", "check", "rules", rules)
+    tested = DEPLOY / "prometheus" / "alerts.test.yaml"
+    ran("promtool", "test", "rules", tested)
+    names = {rule["alert"] for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]}
+    tests = yaml.safe_load(tested.read_text())["tests"]
+    fired = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case.get("exp_alerts")}
+    assert fired == names, "each alert has a test in which it fires"
+
+
+def test_dashboard() -> None:
+    dashboard = json.loads((DEPLOY / "grafana" / "gateway.json").read_text())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in panels:
+        assert panel["title"]
+        assert all(target["expr"] for target in panel["targets"])

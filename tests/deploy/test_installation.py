@@ -1,10 +1,15 @@
 """What `docs/operations.md` tells, done: from the wheel to an administrator who is signed in behind nginx, and on."""
 
 import json
+import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import Distribution
+from threading import Event, Thread
 
 from tests.deploy.conftest import HOST, Deployment
+from tests.deploy.test_files import wanted_metrics
 from tests.support.domain import Domain
 from tests.support.installed import WHEEL, Installation
 
@@ -24,6 +29,11 @@ def test_installation(installation: Installation, deployment: Deployment, domain
     deployment.start_caddy()
     _serves_behind_caddy(deployment)
     _says_how_it_is(deployment)
+    with _steady_client(deployment) as answered:
+        _rotates_its_keys(deployment)
+    assert len(answered) > 10
+    assert set(answered) == {200}
+    _is_restored(deployment, domain)
 
 
 def _collides_with_nothing(installation: Installation) -> None:
@@ -68,7 +78,6 @@ def _is_set_up(deployment: Deployment, domain: Domain) -> None:
     assert f"{domain.url}: works" in told_now
     assert "CA;Reset Password;user" in told_now
     assert domain.bind_password not in told_now
-    assert "connected already" in deployment.succeeds("setup", "--no-input")
 
 
 def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
@@ -122,6 +131,11 @@ def _says_how_it_is(deployment: Deployment) -> None:
     }
     assert "alive: celery@" in deployment.succeeds("check", "--worker")
     assert "is as it was written" in deployment.succeeds("log", "verify")
+    _answer(deployment, "/rest/session", "--json", json.dumps({"username": "grace", "password": "wrong"}))
+    told = deployment.curl(f"http://127.0.0.1:{deployment.web_port}/metrics", "--fail").stdout
+    measured = set(re.findall(r"^gateway_\w+", told, re.MULTILINE))
+    # No directory has failed, and nobody has asked too often.
+    assert wanted_metrics() - measured == {"gateway_directory_failures_total", "gateway_rate_limited_total"}
 
 
 def _status(deployment: Deployment, path: str, *options: str) -> int:
@@ -134,3 +148,67 @@ def _answer(deployment: Deployment, path: str, *options: str) -> dict:
     assert done.returncode == 0, done.stderr
     answered: dict = json.loads(done.stdout)
     return answered
+
+
+@contextmanager
+def _steady_client(deployment: Deployment) -> Iterator[list[int]]:
+    """Somebody who reads the directory all the while, with what the gateway keeps encrypted: the status of each."""
+    answered: list[int] = []
+    is_over = Event()
+    someone = _answer(deployment, "/rest/ad/users?q=Administrator")["items"][0]["id"]
+
+    def read_on() -> None:
+        while not is_over.wait(0.25):  # within the limit for each address
+            answered.append(_status(deployment, f"/rest/ad/users/{someone}"))
+
+    reader = Thread(target=read_on)
+    reader.start()
+    try:
+        yield answered
+    finally:
+        is_over.set()
+        reader.join()
+
+
+def _rotates_its_keys(deployment: Deployment) -> None:
+    """As `docs/operations.md` tells: known everywhere first, then used, then the old one is dropped."""
+    files = {kind: deployment.secrets / name for kind, name in (("encryption", "encryption-keys"), ("log", "log-keys"))}
+    for kind, file in files.items():
+        file.write_text(file.read_text() + deployment.succeeds("keys", "new", kind))
+    deployment.reload_web()
+    deployment.restart("worker")
+    for file in files.values():
+        old, new = file.read_text().split()
+        file.write_text(f"{new}\n{old}\n")
+    deployment.reload_web()
+    deployment.restart("worker")
+    told = deployment.succeeds("keys", "rotate")
+    assert re.search(r"^[1-9]\d* secrets were encrypted anew, 0 were", told, re.MULTILINE)
+    needed = deployment.succeeds("keys", "needed")
+    assert "Encryption key 1 opens" in needed
+    assert "Encryption key 2 is not needed now." in needed
+    assert "Log key 2 made seals 1 to" in needed
+    files["encryption"].write_text(files["encryption"].read_text().split()[0])
+    deployment.reload_web()
+
+
+def _is_restored(deployment: Deployment, domain: Domain) -> None:
+    folder = deployment.data / "backups"
+    told = deployment.succeeds("backup", folder)
+    (made,) = folder.glob("*.dump")
+    assert str(made) in told
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert not any(key in made.with_suffix(".json").read_text() for key in deployment.all_keys())
+    token = _answer(deployment, "/rest/session")["csrfToken"]
+    headers = ("--header", f"X-CSRFToken: {token}", "--header", f"Referer: https://{HOST}/")
+    body = json.dumps({"name": "Made after the backup", "parent": domain.base_dn})
+    assert "id" in _answer(deployment, "/rest/ad/organization-units", *headers, "--json", body)
+    refused = deployment.run("restore", "--replace", made)
+    assert (refused.returncode, "Stop web processes and workers first" in refused.stderr) == (1, True)
+    deployment.stop("web", "worker")
+    restored = deployment.succeeds("restore", "--replace", made)
+    assert "Accepted: " in restored  # and what of the log is missing
+    assert "The operations log is as it was written" in restored
+    deployment.start_web()
+    records = _answer(deployment, "/rest/operations?operation=organization-units.create")["items"]
+    assert len(records) == 1
