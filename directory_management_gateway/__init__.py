@@ -2,5 +2,5 @@
 
 The apps have short names (`keys`, `audit`), which would collide with others' among the installed packages. So the wheel
 puts them into a folder of their own (`pyproject.toml` says which), and the command makes that folder the first place
-where Python looks. Nothing of the gateway itself lives here.
+where Python looks. Nothing of the gateway's work lives here, but how its web processes follow one another does.
 """

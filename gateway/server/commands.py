@@ -7,10 +7,11 @@ def web_command(*, host: str, port: int, application: str = "gateway.asgi:applic
     """Granian: processes that are replaced when lost, each with connections for 1024 clients, who may be slow.
 
     Beyond them it holds back. The head of a request may have 64 KB. HTTP/2, which no proxy in front has to speak to us,
-    would let one client have many slow requests.
+    would let one client have many slow requests. SIGHUP replaces the processes without a pause.
     """
     return [
-        *(sys.executable, "-m", "granian", application, "--interface", "asginl", "--loop", "uvloop"),
+        *(sys.executable, "-m", "directory_management_gateway.web_server", application),
+        *("--interface", "asginl", "--loop", "uvloop"),
         *("--host", host, "--port", str(port), "--workers", str(workers)),
         *("--backpressure", "1024", "--http", "1", "--no-ws"),
         *("--http1-buffer-size", "65536"),

@@ -199,6 +199,17 @@ class Deployment:
             assert time.monotonic() < deadline, log_tail(self.log("web"), 60)
             time.sleep(0.05)
 
+    def reload_in_vain(self) -> None:
+        """The same with settings that no process can start with; returns when the server has said so."""
+        before = self._web_processes()
+        self._running["web"].send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 300
+        while "does not get ready" not in self.log("web").read_text():
+            assert time.monotonic() < deadline, log_tail(self.log("web"), 60)
+            time.sleep(0.05)
+        assert "GATEWAY_ENCRYPTION_KEYS: key 1" in self.log("web").read_text()
+        assert before <= self._web_processes()
+
     def _web_processes(self) -> set[str]:
         parent = self._running["web"].pid
         return set(Path(f"/proc/{parent}/task/{parent}/children").read_text().split())

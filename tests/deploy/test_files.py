@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,17 @@ def test_dashboard() -> None:
     for panel in panels:
         assert panel["title"]
         assert all(target["expr"] for target in panel["targets"])
+
+
+def test_list_of_parts() -> None:
+    """What the lock has is what the list of parts has, hashes included."""
+    lock = (PROJECT / "requirements.txt").read_text()
+    listed = json.loads(ran(sys.executable, PROJECT / "scripts" / "make_sbom.py", PROJECT / "requirements.txt"))
+    pinned = {
+        tuple(line.split(" ")[0].partition(";")[0].split("==")) for line in lock.splitlines() if "==" in line[:60]
+    }
+    assert {(re.sub(r"\[.*", "", name), version) for name, version in pinned if not name.startswith(" ")} == {
+        (part["name"], part["version"]) for part in listed["components"]
+    }
+    hashes = [each for part in listed["components"] for each in part["externalReferences"][0]["hashes"]]
+    assert len(hashes) == lock.count("--hash=sha256:")
