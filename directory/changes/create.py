@@ -51,7 +51,7 @@ from gateway.core.operation import Risk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewAccount:
-    """What a new user or computer has besides its bags."""
+    """What a new user or computer has besides its attributes."""
 
     sam_account_name: str | None = None
     user_principal_name: str | None = None
@@ -62,7 +62,7 @@ class NewAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewGroup:
-    """What a new group has besides its bags. `sent` are those members that the caller gave, and not their defaults."""
+    """What a new group has besides its attributes. `sent` are the members that the caller gave."""
 
     sam_account_name: str | None = None
     scope: GroupScope = "global"
@@ -79,7 +79,7 @@ class _Attributes:
 
     @classmethod
     def from_steps(cls, steps: Sequence[Step], kind: Kind) -> "_Attributes":
-        """Those of the bags; an empty list gives a new object nothing, so that its name counts as not given."""
+        """Those of the updates; an empty list gives a new object nothing: its name counts as not given."""
         return cls(
             {attribute.name: encoded for attribute, encoded in values_of_new(steps, kind=kind)},
             {step.name: step.where for step in steps if step.values},
@@ -89,16 +89,16 @@ class _Attributes:
         return attribute.lower() in self.where
 
     def set(self, attribute: str, value: bytes, *member: str) -> None:
-        """Give it what a member of the body stands for. Raises AttributesConflict when a bag gives it a value too."""
+        """Give it what a member of the body stands for. Raises AttributesConflict when the updates give it one too."""
         where = pointer(*member)
         if attribute in self:
-            raise refusal(errors.AttributesConflict, where, f"{attribute} is also in a bag")
+            raise refusal(errors.AttributesConflict, where, f"{attribute} is also among the attributes")
         self.values[attribute] = (value,)
         self.where[attribute.lower()] = where
 
 
 # What the parts of a creation write: it needs no more than the permission to create, and is no change of anything. The
-# same in a bag is what a change of it would be.
+# same in an update is what a change of it would be.
 _OF_CREATIONS = frozenset(
     {"sAMAccountName", "userPrincipalName", "userAccountControl", "unicodePwd", "groupType"}
     | {"pwdLastSet", "accountExpires"}

@@ -73,9 +73,11 @@ def _renamed(schema: Schema, document: Any, renamed: Callable[[str], str]) -> An
     parent = document.get(PARENT)
     if isinstance(parent, str) and parse_guid(parent) is None:
         copy[PARENT] = renamed(parent)
-    for bag in UPDATES:
-        if isinstance(document.get(bag), dict):  # the lists of a change of members hold identities
-            copy[bag] = {name: _renamed_values(schema, name, values, renamed) for name, values in document[bag].items()}
+    for update in UPDATES:
+        if isinstance(document.get(update), dict):  # the lists of a change of members hold identities
+            copy[update] = {
+                name: _renamed_values(schema, name, values, renamed) for name, values in document[update].items()
+            }
     return copy
 
 

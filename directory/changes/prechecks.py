@@ -47,14 +47,14 @@ def require_free(
 
 
 def require_update_possible(client: Client, entry: Entry, steps: Sequence[Step], delta: Delta) -> None:
-    """Refuse what bags do to an entry, read with PROTECTION_ATTRIBUTES and the attributes they name.
+    """Refuse what updates do to an entry, read with PROTECTION_ATTRIBUTES and the attributes they name.
 
     Raises AlreadyExists for an identifier in use; DirectoryRejected for an attribute that its classes do not have, and
     for a primary group that it does not belong to. Each names the member of the body.
     """
     require_attributes_of(client.schema, entry.object_classes, [step for step in steps if step.name not in entry])
     added = {step.attribute: step.values for step in delta.modifications if step.op != "delete"}
-    where = {step.name: step.where for step in steps if step.bag != "remove"}
+    where = {step.name: step.where for step in steps if step.update != "remove"}
     require_free(client, added, where, besides=entry.guid)
     for relative_id in added.get("primaryGroupID", ()):
         _require_primary_group(client, entry, int(relative_id), where["primarygroupid"])
@@ -66,7 +66,7 @@ def require_attributes_of(schema: Schema, classes: Collection[str], steps: Seque
         return  # a class that the gateway's account may not read
     allowed = schema.allowed_attributes(classes)
     for step in steps:
-        if step.bag != "remove" and step.values and step.name not in allowed:
+        if step.update != "remove" and step.values and step.name not in allowed:
             name = step.attribute.name
             raise rejection(f"{name} is not an attribute of the class {[*classes][-1]}", step.where, attribute=name)
 

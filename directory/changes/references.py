@@ -1,4 +1,4 @@
-"""What bags refer to: the objects must exist, and of a group's members the same holds as for its members' operation."""
+"""What attribute updates refer to: the objects must exist, and the members of a group suit it."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Proposals to change the attributes of an object: by bags, and by the parts of an account or a group."""
+"""Proposals to change the attributes of an object: by attribute updates, and by the parts of an account or a group."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -48,7 +48,7 @@ from gateway.core.call import Call
 from gateway.core.errors import Forbidden, InvalidRequest
 from gateway.core.operation import Risk
 
-# What a bag may not do under the permission to update alone (docs/api.md#effective-permissions).
+# What an update may not do under the permission to update alone (docs/api.md#effective-permissions).
 _PERMISSIONS_OF_ATTRIBUTE = {
     "useraccountcontrol": {"directory.enable_account", "directory.disable_account"},
     "lockouttime": {"directory.unlock_account"},
@@ -117,8 +117,8 @@ def propose_update(
     require_type_fits(client, entry, delta, tell=lambda name: sight_of(call).tell(name))
 
     written = {change.attribute for change in delta.changes}
-    # What a part writes counts as if a bag had named it. But of userAccountControl it changes only whether the password
-    # expires, which enables and disables nobody; that is a security change.
+    # What a part writes counts as if an update had named it. But of userAccountControl it changes only whether the
+    # password expires, which enables and disables nobody; that is a security change.
     needing = names | {name.lower() for name in written - {"userAccountControl"}}
     effects = sign_in_effects(delta.values)
     requires = {permission_for("update", kind), *(effect.permission for effect in effects)}
@@ -177,7 +177,7 @@ def _require_part(fits: bool, member: str) -> None:
 
 
 def _require_separate(updates: AttributeUpdates, account: AccountPart | None, group: GroupPart | None) -> None:
-    """What a part writes is in no bag too. Raises AttributesConflict."""
+    """What a part writes is named by no update too. Raises AttributesConflict."""
     names = attribute_names(updates)
     written = {
         "accountexpires": account is not None and "expires_at" in account.model_fields_set,
@@ -188,7 +188,7 @@ def _require_separate(updates: AttributeUpdates, account: AccountPart | None, gr
     for name, is_written in written.items():
         if is_written and name in names:
             where = pointer("group" if name == "grouptype" else "account")
-            raise refusal(errors.AttributesConflict, where, f"{name} is also in a bag")
+            raise refusal(errors.AttributesConflict, where, f"{name} is also among the attributes")
 
 
 def _change_account(delta: Delta, schema: Schema, entry: Entry, account: AccountPart) -> str | None:

@@ -102,7 +102,7 @@ from directory.ldap.flags import (
     SystemFlags,
     UserAccountControl,
 )
-from directory.ldap.inspection import ServerCheck, check_server, is_recycle_bin_enabled, is_samba
+from directory.ldap.inspection import ServerCheck, check_server, is_recycle_bin_enabled, is_samba, says_samba
 from directory.ldap.measurements import Listener, listen
 from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
@@ -281,6 +281,7 @@ __all__ = [
     "reanimate",
     "render_sddl",
     "right_names",
+    "says_samba",
     "sid_to_text",
     "swap",
     "text_to_sid",

@@ -7,6 +7,7 @@ import ldap
 
 from directory.ldap.client import Client
 from directory.ldap.connections.connection import Connection, open_connection
+from directory.ldap.entry import Entry
 from directory.ldap.errors import NotFound, ProtocolError, Unavailable
 from directory.ldap.flags import RECYCLE_BIN_FEATURE_GUID
 
@@ -79,7 +80,12 @@ def is_recycle_bin_enabled(client: Client) -> bool:
 
 def is_samba(client: Client) -> bool:
     """Whether the server says that it is Samba (vendorName, RFC 3045), which in a few things does not do as AD does."""
-    return "samba" in (client.read("", ("vendorName",)).text("vendorName") or "").lower()
+    return says_samba(client.read("", ("vendorName",)))
+
+
+def says_samba(root: Entry) -> bool:
+    """The same of a rootDSE that was read with its vendorName."""
+    return "samba" in (root.text("vendorName") or "").lower()
 
 
 def _open_any(client: Client) -> Connection:

@@ -27,7 +27,7 @@ class SchemaQuery(Query):
 
 
 class AttributeDescription(TypedDict):
-    """An attribute of the schema. `writable` tells whether the bags of a change may name it.
+    """An attribute of the schema. `writable` tells whether the updates of a change may name it.
 
     `type` is what the text of its values stands for: `text`, `integer`, `boolean`, `time`, `binary` (base64),
     `distinguishedName`, `sid` or `guid`.

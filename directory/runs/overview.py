@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from directory.models.runs import AccountResult, AccountStatus, Run, RunLease, RunState
 from directory.runs.requests import AccountResultJson, result
+from gateway.core.call import CredentialKind
 from gateway.core.shapes import Id, Moment, render_timestamp
 
 
@@ -30,7 +31,10 @@ class RunRequesterJson(TypedDict):
 
 
 class RunOverview(TypedDict):
-    """A run without its results. `startedAt` is when a worker took it up first, null while it waits for one."""
+    """A run without its results. `startedAt` is when a worker took it up first, null while it waits for one.
+
+    `agent` tells that an AI agent asked for it, by the name in `requestedBy.keyName`.
+    """
 
     runId: Id
     action: Literal["enable", "disable"]
@@ -41,6 +45,7 @@ class RunOverview(TypedDict):
     unchanged: int
     failed: int
     requestedBy: RunRequesterJson
+    agent: bool
     reason: str | None
     changeRequestId: Id | None
     approvedBy: str | None
@@ -89,6 +94,7 @@ def overview(run: Run) -> RunOverview:
         "unchanged": counts[AccountStatus.UNCHANGED],
         "failed": counts[AccountStatus.FAILED],
         "requestedBy": {"owner": run.requester, "keyName": run.credential_name},
+        "agent": run.credential_kind == CredentialKind.AGENT_TOKEN,
         "reason": run.reason,
         "changeRequestId": str(run.change_request_id) if run.change_request_id else None,
         "approvedBy": run.approved_by,

@@ -1,4 +1,4 @@
-"""The four bags of a write (replace, add, remove, clear): their shape, limits and consistency.
+"""The four kinds of attribute updates of a write (replace, add, remove, clear): their shape, limits and consistency.
 
 What they mean for an entry, and whether the schema allows it, is in `modifications`.
 """
@@ -45,7 +45,7 @@ AttributeUpdate = dict[str, Values]
 
 
 class AttributeUpdates(Part):
-    """The bags of a write. An attribute in `replace` or `clear` may be in no other."""
+    """The attribute updates of a write. An attribute in `replace` or `clear` may be in no other."""
 
     replace: Annotated[AttributeUpdate, Field(description="Attributes that shall have exactly these values.")] = {}
     add: Annotated[AttributeUpdate, Field(description="Values to add; one that is present already is no change.")] = {}
@@ -66,20 +66,20 @@ class RequestedUpdates(AttributeUpdates):
 
 
 class CreateAttributes(RequestedUpdates):
-    """The bags of a new object: `replace` and `add` mean the same, the others have no meaning."""
+    """The attribute updates of a new object: `replace` and `add` mean the same, the others have no meaning."""
 
     remove: Annotated[AttributeUpdate, BeforeValidator(_refuse_on_create), _must_be_empty("maxProperties")] = {}
     clear: Annotated[list[str], BeforeValidator(_refuse_on_create), _must_be_empty("maxItems")] = []
 
 
 def named_updates(updates: AttributeUpdates) -> Iterator[tuple[str, AttributeUpdate]]:
-    """The bags that hold values, each with its name."""
+    """The updates that hold values, each with its name."""
     yield from (("replace", updates.replace), ("add", updates.add), ("remove", updates.remove))
 
 
 def attribute_names(updates: AttributeUpdates) -> frozenset[str]:
-    """All attribute names of all bags, in lower case: a name counts once however it is written."""
-    return frozenset(name.lower() for _, bag in named_updates(updates) for name in bag) | {
+    """All attribute names of all updates, in lower case: a name counts once however it is written."""
+    return frozenset(name.lower() for _, update in named_updates(updates) for name in update) | {
         name.lower() for name in updates.clear
     }
 
@@ -100,9 +100,9 @@ def check_limits(updates: AttributeUpdates) -> None:
         raise errors.AttributesTooMany(
             f"{len(names)} different attributes are named; at most {MAX_NAMES} may be.", maxAttributes=MAX_NAMES
         )
-    for update_name, bag in named_updates(updates):
+    for update_name, update in named_updates(updates):
         counts: dict[str, int] = {}
-        for name, values in bag.items():
+        for name, values in update.items():
             where = pointer(update_name, name)
             counts[name.lower()] = counts.get(name.lower(), 0) + len(values)
             if counts[name.lower()] > MAX_VALUES:
@@ -122,17 +122,17 @@ def check_limits(updates: AttributeUpdates) -> None:
 
 
 def require_consistency(updates: AttributeUpdates) -> None:
-    """Refuse bags that contradict each other. Raises AttributesConflict.
+    """Refuse updates that contradict each other. Raises AttributesConflict.
 
-    An attribute that is replaced or cleared is in no other bag and written in one way only; a value is not both added
+    An attribute that is replaced or cleared is in no other update and written in one way only; no value is both added
     and removed.
     """
     seen: dict[str, str] = {}
-    for update_name, bag in (
+    for update_name, update in (
         ("replace", list(updates.replace)),
         ("clear", sorted({name.lower() for name in updates.clear})),
     ):
-        for name in bag:
+        for name in update:
             if name.lower() in seen:
                 raise _conflict(update_name, name, f"is also in {seen[name.lower()]}")
             seen[name.lower()] = update_name

@@ -1,4 +1,4 @@
-"""What bags mean for an entry: checked against the schema, and as the steps of one LDAP modify with its changes.
+"""What updates mean for an entry: checked against the schema, as steps of one LDAP modify with its changes.
 
 Nothing here asks a directory: whether the objects that values refer to exist, and who may do it, is decided by those
 who call.
@@ -46,9 +46,9 @@ _MAINTAINED = "is maintained by the directory"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One attribute of one bag, checked against the schema and encoded; `where` is its JSON pointer."""
+    """One attribute of one update, checked against the schema and encoded; `where` is its JSON pointer."""
 
-    bag: str
+    update: str
     attribute: AttributeType
     values: tuple[bytes, ...]
     where: str
@@ -71,15 +71,15 @@ class Delta:
 
 
 def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: Collection[str] = ()) -> list[Step]:
-    """Check bags against the schema and encode their values; no object needs to be read for it.
+    """Check updates against the schema and encode their values; no object needs to be read for it.
 
     `new` are the classes of an object that is to be made with them. Raises AttributesConflict, AttributeUnknown,
     AttributeNotWritable, AttributeSingleValued or InvalidValue, each naming the member of the body.
     """
     require_consistency(updates)
     steps = []
-    for update_name, bag in named_updates(updates):
-        for name, values in bag.items():
+    for update_name, update in named_updates(updates):
+        for name, values in update.items():
             where = pointer(update_name, name)
             attribute = _writable(schema, name, where, kind, new)
             encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
@@ -101,7 +101,7 @@ def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> 
     for step in steps:
         if step.name == named_by:
             raise refusal(errors.AttributeNotWritable, step.where, f"{step.attribute.name} {_NOT_SET}")
-        if step.bag == "remove":
+        if step.update == "remove":
             continue
         current = None if entry is None else entry.text(step.attribute.name)
         for value in step.values:
@@ -195,7 +195,7 @@ def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
     """The objects that values being set or added refer to. Raises InvalidValue for a reference that is no name."""
     found = {}
     for step in steps:
-        if step.attribute.syntax is Syntax.DN and step.bag != "remove":
+        if step.attribute.syntax is Syntax.DN and step.update != "remove":
             for value in step.values:
                 text = value.decode()
                 if text.startswith("<"):
@@ -214,13 +214,16 @@ def _resulting(steps: Sequence[Step], before: Sequence[bytes]) -> list[bytes]:
     attribute = steps[0].attribute
     values = _grouped(attribute, before)
     present = dict(values)
-    named = {bag: [value for step in steps if step.bag == bag for value in step.values] for bag in ("remove", "add")}
+    named = {
+        update: [value for step in steps if step.update == update for value in step.values]
+        for update in ("remove", "add")
+    }
     for value in named["remove"]:
         key = comparison_key(attribute, value)
         held = values.get(key, [])
         values[key] = [other for other in held if other != value] if value in held else []
     for step in steps:
-        if step.bag == "replace":
+        if step.update == "replace":
             # An exact replacement: what differs in case only is a change.
             values = _grouped(attribute, step.values)
     remaining = {key for key, held in values.items() if held}
@@ -258,7 +261,7 @@ def _writable(schema: Schema, name: str, where: str, kind: Kind, new: Collection
 
 
 def refuse_writing(attribute: AttributeType, kind: Kind) -> str | None:
-    """Why no bag may write an attribute of an object of this kind, or None."""
+    """Why no update may write an attribute of an object of this kind, or None."""
     name = attribute.name.lower()
     if name in _NOT_WRITABLE or name == NAMED_BY.get(kind):
         return _NOT_SET

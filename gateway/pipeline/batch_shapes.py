@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -64,12 +64,12 @@ class ItemInputs:
     """An item of a batch, whatever was sent as one, as the input of a call of its operation."""
 
     document: Any
+    id: UUID | None = field(init=False)
+    """The object that it names, if it names one."""
 
-    @property
-    def id(self) -> UUID | None:
-        """The object that it names, if it names one."""
+    def __post_init__(self) -> None:
         named = self.document.get("id") if isinstance(self.document, dict) else None
-        return parse_guid(named) if isinstance(named, str) else None
+        object.__setattr__(self, "id", parse_guid(named) if isinstance(named, str) else None)
 
     @property
     def arguments(self) -> dict[str, str]:
@@ -83,7 +83,9 @@ class ItemInputs:
         item = load_body(item_shape(operation), self.document)
         given: dict[str, Any] = {name: getattr(item, name) for name in _arguments(operation)}
         arguments = {name: str(value) for name, value in given.items()}
-        parameters = {field.alias or name for name, field in _parameters(operation).items()} & self.document.keys()
+        parameters = {
+            parameter.alias or name for name, parameter in _parameters(operation).items()
+        } & self.document.keys()
         if operation.query is not None:
             given["query"] = load_query(operation.query, {name: self.document[name] for name in parameters})
         document = None
@@ -138,6 +140,7 @@ def _examples(shape: type[Body]) -> list[dict[str, Any]]:
     return list(extra.get("examples", [{}]))
 
 
+@cache
 def _arguments(operation: Operation) -> list[str]:
     return re.findall(r"\{(\w+)\}", operation.path)
 

@@ -121,7 +121,7 @@ TABLE: dict[str, list[Row]] = {
         _row(SECURITY, "group", {"group": {"scope": "universal"}}),
         _row(SECURITY, "group", {"group": {"type": "distribution"}}),
         _row(SECURITY, "group", {"add": {"member": ["{user_dn}"]}}),
-        _row(SECURITY, "group", {"remove": {"member": ["{active_dn}"]}}),  # the bag names it
+        _row(SECURITY, "group", {"remove": {"member": ["{active_dn}"]}}),  # the update names it
         _row(SECURITY, "group", {"clear": ["member"]}),
         _row(SECURITY, "group", {"replace": {"managedBy": "{user_dn}"}}),
         _row(SECURITY, "boss_group", {"replace": {"description": "x"}}),

@@ -77,6 +77,23 @@ def test_what_could_do_harm_waits_and_is_marked(agent: Agent, ada: UUID, approve
     assert (record.surface, record.key_name) == ("agent", agent.grant.client.name)
 
 
+def test_runs_are_marked(
+    agent: Agent, ada: UUID, organizational_unit: str, directory: Directory, configure: Configure
+) -> None:
+    configure("Runs", WaitSeconds=0)
+    AgentGrant.objects.update(supervision_level="act")
+    started = ask(
+        agent, "organization-units.disable-accounts", directory.guid(organizational_unit), {"scope": "subtree"}
+    )
+    assert started.status == 202, started.body
+    person = Console(make_person(superuser=True))
+    [run] = person.get("/rest/ad/runs").body["items"]
+    assert (run["runId"], run["agent"]) == (started.body["runId"], True)
+    for page in ("/console/runs/", f"/console/runs/{run['runId']}"):
+        content = person.client.get(page).content.decode()
+        assert f'<span class="badge accent">Agent</span> {agent.grant.client.name}' in content, page
+
+
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_nobody_decides_what_their_own_agent_asks_for(decision: str, agent: Agent, ada: UUID) -> None:
     request, person = held(agent, ada), Console(agent.person)

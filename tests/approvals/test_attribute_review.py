@@ -118,8 +118,8 @@ def test_held_at_the_default_level(
     careful: Integration, ada: UUID, directory: Directory, attribute: str, value: str
 ) -> None:
     before = directory.read(ada)
-    for bag in ("replace", "add"):
-        answer = careful.patch(f"/api/ad/users/{ada}", {bag: {attribute: value}})
+    for update in ("replace", "add"):
+        answer = careful.patch(f"/api/ad/users/{ada}", {update: {attribute: value}})
         assert (answer.status, answer.body["changeRequest"]["risk"]) == (202, "security"), answer
     item = {"id": str(ada), "replace": {attribute: value}}
     results = careful.post("/api/ad/users/batch/update", {"items": [item]}).body["results"]

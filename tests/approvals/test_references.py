@@ -65,7 +65,7 @@ def forecast(held: Answer) -> dict[str, Any]:
 
 
 class TestMembers:
-    @pytest.mark.parametrize("way", ["bag", "members", "batch", "creation"])
+    @pytest.mark.parametrize("way", ["update", "members", "batch", "creation"])
     def test_whoever_has_the_name_by_then_is_nobody(
         self,
         careful: Integration,
@@ -94,7 +94,7 @@ class TestMembers:
         if way == "creation":
             return careful.post("/api/ad/groups", {"name": "New", "parent": unit, "add": {"member": [name.lower()]}})
         updates = {"add": {"member": [name]}}
-        if way == "bag":
+        if way == "update":
             return careful.patch(f"/api/ad/groups/{group}", updates)
         answer = careful.post("/api/ad/groups/batch/update", {"items": [{"id": str(group), **updates}]})
         (item,) = answer.body["results"]

@@ -61,10 +61,10 @@ WAYS = [
     ends("expiry-from-the-other-never", {"accountExpires": NEVER}, {"account": {"expiresAt": FAR}}),
     ends("expiry-already-past", {}, {"account": {"expiresAt": "2001-01-01T00:00:00Z"}}),
     ends("expiry-earlier", {"accountExpires": filetime(90 * 365 * DAY)}, {"account": {"expiresAt": FAR}}),
-    ends("expiry-in-a-bag", {}, {"replace": {"accountExpires": FAR}}),
+    ends("expiry-in-a-update", {}, {"replace": {"accountExpires": FAR}}),
     restores("expiry-never", {"accountExpires": filetime(-DAY)}, {"account": {"expiresAt": None}}),
     restores("expiry-later", {"accountExpires": filetime(DAY)}, {"account": {"expiresAt": FAR}}),
-    restores("expiry-in-a-bag", {"accountExpires": filetime(-DAY)}, {"replace": {"accountExpires": "never"}}),
+    restores("expiry-in-a-update", {"accountExpires": filetime(-DAY)}, {"replace": {"accountExpires": "never"}}),
     ends("no-hours", {}, {"replace": {"logonHours": octets(NO_HOURS)}}, risk="security"),
     ends("fewer-hours", {"logonHours": ALL_HOURS}, {"replace": {"logonHours": octets(OFFICE_HOURS)}}, risk="security"),
     restores("more-hours", {"logonHours": NO_HOURS}, {"replace": {"logonHours": octets(OFFICE_HOURS)}}),
@@ -82,7 +82,7 @@ WAYS = [
     restores("dial-in", {"msNPAllowDialin": "FALSE"}, {"clear": ["msNPAllowDialin"]}),
     named("must-change", {"pwdLastSet": "-1"}, {"account": {"mustChangePassword": True}}),
     named("need-not-change", {"pwdLastSet": "0"}, {"account": {"mustChangePassword": False}}),
-    named("must-change-in-a-bag", {"pwdLastSet": "-1"}, {"replace": {"pwdLastSet": "0"}}),
+    named("must-change-in-a-update", {"pwdLastSet": "-1"}, {"replace": {"pwdLastSet": "0"}}),
     named(
         "a-password-due-never-expires",
         {"pwdLastSet": "0", "userAccountControl": "{enabled}"},
@@ -285,9 +285,11 @@ def test_what_no_domain_controller_of_the_tests_does(
 
 
 def test_every_judged_attribute_has_a_way_or_is_of_another_schema() -> None:
-    said = {name.lower() for way in WAYS for bag in ("replace", "add", "remove") for name in way.body.get(bag, {})}
+    said = {
+        name.lower() for way in WAYS for update in ("replace", "add", "remove") for name in way.body.get(update, {})
+    }
     elsewhere = {
-        *("useraccountcontrol",),  # a bag that names it needs both permissions (tests of updates)
+        *("useraccountcontrol",),  # an update that names it needs both permissions (tests of updates)
         *("otherloginworkstations", "logonworkstation", "mstsallowlogon"),  # alike
         *("msds-assignedauthnpolicy", "msds-assignedauthnpolicysilo"),  # below
     }

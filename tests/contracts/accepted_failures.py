@@ -55,7 +55,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "a name of spaces is none", "must have 1 to 64 characters"),
     Accepted(REFUSED, "Request.Invalid", "some characters are none of account names", "must not contain"),
     # Members that depend on each other: unions of all their combinations make clients that nobody can read.
-    Accepted(REFUSED, "AD.Attributes.Conflict", "an attribute may be in one of two bags"),
+    Accepted(REFUSED, "AD.Attributes.Conflict", "an attribute may be in one of two updates"),
     Accepted(REFUSED, "Request.Invalid", "each server once, whatever its case", "The same server is listed twice."),
     Accepted(REFUSED, "Request.Invalid", "nobody is added and removed at once", "is also in the list to add"),
     Accepted(REFUSED, "Request.Invalid", "one of two members", "#: give exactly one of accounts"),

@@ -1,4 +1,4 @@
-"""Names and values that differ to the directory are never taken for one: not by a scope, a move or a bag."""
+"""Names and values that differ to the directory are never taken for one: not by a scope, a move or an update."""
 
 from typing import Any
 from uuid import UUID
@@ -94,7 +94,7 @@ def test_no_value_is_lost(
     after: list[str],
 ) -> None:
     directory.add_values(ada, otherTelephone=before)
-    path, body = f"/api/ad/users/{ada}", {bag: {"otherTelephone": values} for bag, values in updates.items()}
+    path, body = f"/api/ad/users/{ada}", {update: {"otherTelephone": values} for update, values in updates.items()}
     promised = integration.patch(f"{path}?dryRun=true", body).body["changes"]
     answer = integration.patch(path, body)
     assert answer.status == 200, answer.body
@@ -118,7 +118,7 @@ def test_links_to_one_are_none_to_the_other(
 
     def members(**updates: list[str]) -> set[str]:
         answer = integration.patch(
-            f"/api/ad/groups/{group}", {bag: {"member": names} for bag, names in updates.items()}
+            f"/api/ad/groups/{group}", {update: {"member": names} for update, names in updates.items()}
         )
         assert answer.status == 200, answer.body
         return directory.members(group)

@@ -183,14 +183,14 @@ def test_permission_follows_the_class(connection: Any, parent: str) -> None:
     assert allowed.post("/api/ad/objects", body).status == 201
 
 
-@pytest.mark.parametrize("bag", ["replace", "add"])
+@pytest.mark.parametrize("update", ["replace", "add"])
 @pytest.mark.parametrize("resource", ["users", "computers"])
 def test_an_empty_list_gives_nothing(
-    integration: Integration, parent: str, directory: Directory, resource: str, bag: str
+    integration: Integration, parent: str, directory: Directory, resource: str, update: str
 ) -> None:
     name = random_name("e")
     empty = {"userAccountControl": [], "sAMAccountName": [], "title": []}
-    body = {"name": name, "parent": parent, bag: empty}
+    body = {"name": name, "parent": parent, update: empty}
     assert integration.post(f"/api/ad/{resource}?dryRun=true", body).status == 200
     guid = UUID(integration.post(f"/api/ad/{resource}", body).body["id"])
     assert directory.text(guid, "sAMAccountName") == name + ("$" if resource == "computers" else "")

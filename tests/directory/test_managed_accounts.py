@@ -17,12 +17,12 @@ _SERVICE = "CN=Group Key Distribution Service"
 INTERVAL = "msDS-ManagedPasswordInterval"
 
 
-def body_of(parent: str, **bag: Any) -> dict[str, Any]:
+def body_of(parent: str, **update: Any) -> dict[str, Any]:
     return {
         "objectClass": "msDS-GroupManagedServiceAccount",
         "name": random_name("gmsa"),
         "parent": parent,
-        "add": {"sAMAccountName": f"{random_name('g')}$", "dNSHostName": "web.corp.example.test", **bag},
+        "add": {"sAMAccountName": f"{random_name('g')}$", "dNSHostName": "web.corp.example.test", **update},
     }
 
 

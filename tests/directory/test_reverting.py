@@ -279,12 +279,12 @@ class TestMembers:
         succeeded(revert(integration, made))
         assert directory.members(group) == {directory.dn(people[0])}
 
-    @pytest.mark.parametrize("bag", ["add", "replace"])
+    @pytest.mark.parametrize("update", ["add", "replace"])
     def test_by_bags(
-        self, integration: Integration, directory: Directory, group: UUID, people: list[UUID], bag: str
+        self, integration: Integration, directory: Directory, group: UUID, people: list[UUID], update: str
     ) -> None:
         names = [directory.dn(guid) for guid in people]
-        succeeded(integration.patch(f"/api/ad/groups/{group}", {bag: {"member": names[1:3], "description": "x"}}))
+        succeeded(integration.patch(f"/api/ad/groups/{group}", {update: {"member": names[1:3], "description": "x"}}))
         made = latest(integration, target=group)
         directory.add_values(group, member=names[3])
         succeeded(revert(integration, made))

@@ -44,7 +44,7 @@ def group(directory: Directory, organizational_unit: str, alice: UUID) -> UUID:
     return directory.add_group(parent=organizational_unit, members=[alice])
 
 
-@pytest.fixture(params=["members", "bag"])
+@pytest.fixture(params=["members", "update"])
 def removed(
     request: pytest.FixtureRequest, integration: Integration, directory: Directory, group: UUID, alice: UUID
 ) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def updates(choose: random.Random) -> dict[str, object]:
     """One update of one or two attributes."""
     body: dict[str, dict[str, list[str]]] = {}
     for name in choose.sample(ATTRIBUTES, choose.choice((1, 1, 2))):
-        bag = choose.choice(("add", "remove", "replace")) if name == "otherTelephone" else "replace"
-        body.setdefault(bag, {})[name] = [choose.choice(VALUES)]
+        update = choose.choice(("add", "remove", "replace")) if name == "otherTelephone" else "replace"
+        body.setdefault(update, {})[name] = [choose.choice(VALUES)]
     return body
 
 

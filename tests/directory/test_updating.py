@@ -1,4 +1,4 @@
-"""Updates: what the four bags mean, what is refused before anything is written, the parts of accounts and groups."""
+"""Updates: what the four updates mean, what is refused before anything is written, the parts of accounts and groups."""
 
 import base64
 from typing import Any
@@ -163,7 +163,7 @@ def test_a_hundred_names_pass_and_one_more_does_not(
     integration: Integration, ada: UUID, updates: tuple[str, ...]
 ) -> None:
     def body(count: int) -> dict[str, dict[str, str]]:
-        made: dict[str, dict[str, str]] = {bag: {} for bag in updates}
+        made: dict[str, dict[str, str]] = {update: {} for update in updates}
         for index in range(count):
             made[updates[index % len(updates)]][f"x{index}"] = "1"
         return made

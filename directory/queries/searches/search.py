@@ -81,8 +81,8 @@ def run_search(call: Call, search: Search, query: SearchQuery) -> Page[Directory
     running = _Running.of(call, search, query)
     if cursor is not None:
         return _next_page(running, cursor)
-    with running.turn():
-        if (items := running.read_few(query.page_size)) is not None:
+    with running.turn() as let_next_in:
+        if (items := running.read_few(query.page_size, let_next_in)) is not None:
             _counts.note(running.key, len(items))
             return _page(items, len(items))
         matches = running.order.sorted(running.identify())
@@ -273,15 +273,17 @@ class _Running:
         """Whether a domain controller may be busy with it for so long that its other clients notice."""
         return not self.is_narrow and (self.search.expensive or self.seconds is not None)
 
-    def turn(self) -> AbstractContextManager[None]:
+    def turn(self) -> AbstractContextManager[Callable[[], None]]:
         """The caller's turn, which all searches wait for but those of a few objects."""
-        return nullcontext() if self.is_narrow else turn(self.call, expensive=self.is_expensive)
+        return nullcontext(lambda: None) if self.is_narrow else turn(self.call, expensive=self.is_expensive)
 
     def sealed(self, cursor: _Cursor) -> str:
         return cursor.sealed(self.call, self.search, self.query)
 
-    def read_few(self, limit: int) -> list[DirectoryObject] | None:
+    def read_few(self, limit: int, received: Callable[[], None]) -> list[DirectoryObject] | None:
         """All records in order, in one pass; None when there are more than `limit`, or it would be no good way.
+
+        `received` is called when the directory has answered and only the records are left to be made.
 
         Where `accept` decides, many may be found that are no matches: too many to read all that a record needs. Of an
         expensive search, or of a list of everything, nothing is worth asking for twice unless few are known to match:
@@ -293,16 +295,19 @@ class _Running:
         if (known > limit) if known is not None else (limit > _GUESSED or self.is_expensive or self._is_listing):
             return None
         matches: list[Match] = []
+        whole = known is not None
 
         def few(found: Iterator[Entry]) -> Iterator[Entry]:
             for entry in found:
                 if len(matches) == limit:
                     raise _TooMany
+                if whole and not matches and len(self.area.bases) == 1:
+                    received()
                 matches.append(self._match(entry))
                 yield entry
 
         try:
-            with closing(self._find(self.maker.to_read, limit=limit + 1, whole=known is not None)) as found:
+            with closing(self._find(self.maker.to_read, limit=limit + 1, whole=whole)) as found:
                 records = self.maker.records(few(found))
         except _TooMany:
             return None

@@ -14,8 +14,8 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 
 import structlog
@@ -40,7 +40,7 @@ _PASSES = 2
 """Searches of the directory that are made in one turn, at most."""
 _SLACK_SECONDS = 5.0
 """For everything but the searches themselves: the lease of a turn that is held for longer ends."""
-_PAUSE_SECONDS = (0.005, 0.05)
+_PAUSE_SECONDS = (0.003, 0.02)
 """Between two looks at whether it is the search's turn: growing from the first to the second."""
 _TIMEOUT = 0.5
 
@@ -74,17 +74,22 @@ _running = threading.BoundedSemaphore(_AT_ONCE)
 
 
 @contextmanager
-def turn(call: Call, *, expensive: bool) -> Iterator[None]:
-    """Wait for the caller's turn and hold it; raises RateLimited when it does not come in time."""
+def turn(call: Call, *, expensive: bool) -> Iterator[Callable[[], None]]:
+    """Wait for the caller's turn and hold it; raises RateLimited when it does not come in time.
+
+    What it gives lets the next search of the caller in early: once the directory has answered, and what is left to do
+    is this process's own.
+    """
     deadline = time.monotonic() + settings.CONFIGURATION.Searches.WaitSeconds
     names = [f"credential:{call.credential.unique_id}"]
     if expensive and call.directory is not None:
         names.append(f"directory:{call.directory.id}")
-    with _place(call.credential.unique_id), _lease(names, deadline, rests=expensive):
+    with _place(call.credential.unique_id), ExitStack() as lease:
+        lease.enter_context(_lease(names, deadline, rests=expensive))
         if not _running.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise _refusal()
         try:
-            yield
+            yield lease.close
         finally:
             _running.release()
 

@@ -173,7 +173,7 @@ class Draft:
                 cleared.append(other.name)
             else:
                 updates.get(other.how, replaced).setdefault(other.name, []).extend(_lines(other.values))
-        return {name: bag for name, bag in updates.items() if bag}
+        return {name: update for name, update in updates.items() if update}
 
     def _account(self) -> Iterator[tuple[str, Any]]:
         if self._has_new(_EXPIRES):

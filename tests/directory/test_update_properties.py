@@ -1,4 +1,4 @@
-"""What bags mean, as laws: against a plain model of a modify, and against what the directory then holds."""
+"""What updates mean, as laws: against a plain model of a modify, and against what the directory then holds."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -46,8 +46,8 @@ def updates(draw: st.DrawFn, names: Sequence[str]) -> dict[str, Any]:
                 made["add"][name] = added = draw(values)
                 if removed := [value for value in draw(values) if value not in added]:
                     made["remove"][name] = removed
-            case "add" | "remove" as bag:
-                made[bag][name] = draw(values)
+            case "add" | "remove" as update:
+                made[update][name] = draw(values)
     return made
 
 
@@ -96,7 +96,7 @@ def modified(entry: Entry, modifications: Sequence[Modification]) -> Entry:
 
 
 def wanted(name: str, given: Mapping[str, Any], before: Sequence[bytes]) -> set[object]:
-    """The keys of the values that bags ask for, in words as plain as the documentation's."""
+    """The keys of the values that updates ask for, in words as plain as the documentation's."""
     keys = {_key(name, value) for value in before}
     if name in given["clear"]:
         return set()
@@ -107,7 +107,7 @@ def wanted(name: str, given: Mapping[str, Any], before: Sequence[bytes]) -> set[
 
 
 def delta_of(given: Mapping[str, Any], entry: Entry) -> Delta | None:
-    """What the bags make of an entry; None when they ask for two values where one may be."""
+    """What the updates make of an entry; None when they ask for two values where one may be."""
     try:
         return combine(
             read_updates(load_body(AttributeUpdates, given), SCHEMA, kind=Kind.CONTACT), entry, kind=Kind.CONTACT
@@ -163,8 +163,8 @@ class TestLaws:
             return
         named = {
             (name, _key(name, _octets(name, text)))
-            for bag in ("add", "remove")
-            for name, texts in given[bag].items()
+            for update in ("add", "remove")
+            for name, texts in given[update].items()
             for text in texts
         }
         for step in delta.modifications:
@@ -175,9 +175,9 @@ class TestLaws:
         self, given: dict[str, Any], entry: Entry, first: str
     ) -> None:
         turned: dict[str, Any] = {"clear": [name.upper() for name in reversed(given["clear"])]}
-        for bag in ("replace", "add", "remove"):
-            turned[bag] = {
-                name.upper(): given[bag][name] for name in sorted(given[bag], key=lambda name: name != first)
+        for update in ("replace", "add", "remove"):
+            turned[update] = {
+                name.upper(): given[update][name] for name in sorted(given[update], key=lambda name: name != first)
             }
         one, other = delta_of(given, entry), delta_of(turned, entry)
         assert (one is None) == (other is None)
