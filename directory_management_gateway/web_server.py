@@ -29,8 +29,8 @@ class RollingServer(MPServer):
             super()._respawn_workers(workers, spawn_target, target_loader)
             return
         for place in workers:
-            old = self.wrks[place]
-            new = self._spawn_worker(idx=place, target=spawn_target, callback_loader=target_loader)
+            old: Any = self.wrks[place]
+            new: Any = self._spawn_worker(idx=place, target=spawn_target, callback_loader=target_loader)
             new.interrupt_by_parent = True  # until it is ready its end is no crash of this place
             new.start()
             if not _gets_ready(new):
@@ -72,5 +72,5 @@ def is_listening(pid: int) -> bool:
 
 
 if __name__ == "__main__":
-    cli.Server = RollingServer
-    cli.entrypoint()
+    cli.Server = RollingServer  # type: ignore[attr-defined]  # where granian's command line looks for it
+    cli.entrypoint()  # type: ignore[no-untyped-call]

@@ -118,7 +118,7 @@ class Deployment:
     def start_web(self) -> None:
         """`gateway web`; returns when it answers."""
         command = [self.installed.command, "--env-file", self.env_file]
-        self.start("web", [*command, "web", "--port", str(self.web_port)])
+        self.start("web", [*command, "web", "--processes", "1", "--port", str(self.web_port)])
         self.wait("web", f"http://127.0.0.1:{self.web_port}/health")
 
     def start_worker(self) -> None:
