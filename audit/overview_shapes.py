@@ -50,7 +50,8 @@ class VerificationJson(TypedDict):
 class ChainJson(TypedDict):
     """`unsealed` records wait for their seal; `refused` ones never get one, since the gateway did not make them.
 
-    `missing` says what is gone of what was sealed once, by the mark that is kept outside the database.
+    `missing` says what is gone of what was sealed once, by the mark that is kept outside the database. `verifying` is
+    whether a worker is at it now.
     """
 
     head: Head | None
@@ -59,6 +60,13 @@ class ChainJson(TypedDict):
     refused: int
     missing: str | None
     lastVerification: VerificationJson | None
+    verifying: bool
+
+
+class VerificationBegunJson(TypedDict):
+    """`began` is false where a verification is under way already."""
+
+    began: bool
 
 
 def day_as_json(day: Day) -> DayJson:

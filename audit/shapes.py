@@ -1,6 +1,8 @@
 """How a record of the operations log is answered (docs/api.md#log-records)."""
 
+import re
 from typing import Annotated
+from uuid import UUID
 
 from typing_extensions import NotRequired, TypedDict
 
@@ -16,9 +18,19 @@ class RecordTargetJson(TypedDict):
     distinguishedName: str | None
 
 
+class TogetherJson(TypedDict):
+    """The records of a run or batch that one stands for: how many, how many of them failed, and what was done."""
+
+    count: int
+    failed: int
+    operations: list[str]
+
+
 class RecordJson(TypedDict):
     """`raisesAccess` is there only for a change of the gateway's own tables that lets somebody do more than before: it
-    says in words what."""
+    says in words what. `reverts` is the record that this change took back, and `changeRequestStatus` says of a `queued`
+    record what became of the request.
+    """
 
     id: Id
     at: Moment
@@ -43,6 +55,21 @@ class RecordJson(TypedDict):
     server: str | None
     reversible: Annotated[str, documented_as(Reversible)]
     raisesAccess: NotRequired[list[str]]
+    reverts: NotRequired[Id]
+    changeRequestStatus: NotRequired[str]
+
+
+class FoundRecordJson(RecordJson):
+    """`together` is there where runs and batches are folded, and the record stands for several."""
+
+    together: NotRequired[TogetherJson]
+
+
+class OneRecordJson(RecordJson):
+    """`revertedBy` is the record of the change that took this one back. `doubt` says why it is not to be trusted."""
+
+    revertedBy: NotRequired[Id]
+    doubt: NotRequired[str]
 
 
 def record_as_json(record: OperationRecord) -> RecordJson:
@@ -72,7 +99,18 @@ def record_as_json(record: OperationRecord) -> RecordJson:
     }
     if record.raised_access:
         answer["raisesAccess"] = record.raised_access
+    if (reverted := reverted_by(record)) is not None:
+        answer["reverts"] = str(reverted)
     return answer
+
+
+_REVERTS = re.compile(r"Reverts ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
+
+
+def reverted_by(record: OperationRecord) -> UUID | None:
+    """The record that a change took back: a revert says so at the beginning of its reason."""
+    said = _REVERTS.match(record.reason or "")
+    return UUID(said[1]) if said else None
 
 
 def _target_as_json(record: OperationRecord) -> RecordTargetJson | None:

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from approvals import mail, notifications, queue, secrets
 from audit import log
-from audit.chain import heads, sealing
+from audit.chain import heads, sealing, verifying
 from audit.models import OperationRecord
 from audit.webhooks import delivery
 from audit.webhooks import events as webhooks
@@ -69,6 +69,12 @@ def check_people() -> None:
 def seal_log() -> None:
     """Seal what was logged since the last time."""
     sealing.seal_records()
+
+
+@shared_task(name="gateway.tasks.verify_log")
+def verify_log() -> None:
+    """Verify the operations log, as somebody asked for."""
+    verifying.verify()
 
 
 @shared_task(name="gateway.tasks.deliver_webhooks")

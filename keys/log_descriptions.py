@@ -231,6 +231,7 @@ def describe_person(person: Person) -> Facts:
             "permissions": direct,
             "groups": tuple(group.name for group in groups),
             "secondFactor": _flag(factor is not None),
+            "sessionsEnded": (str(person.session_epoch),) if person.session_epoch else (),
             "recoveryCodes": Secret(" ".join(codes)),
         },
         access=PersonAccess(

@@ -175,6 +175,27 @@ class _Excuses:
                 )
 
 
+def why_doubted(record: OperationRecord) -> str | None:
+    """In a sentence, why one record is not to be believed; None when it is as the gateway wrote it.
+
+    Whether others are missing beside it, only looking at the whole log tells.
+    """
+    missing = next(find_missing_keys(), None)
+    if missing is not None:
+        return f"It cannot be verified: {missing}."
+    if record.sealed_as == SealedAs.REFUSED or not is_authentic(record):
+        return "It was changed after it was written, or was never written by the gateway."
+    if record.seal is None:
+        return None
+    seal = read_by_key(LogSeal, [record.seal]).get(record.seal)
+    if seal is None or isinstance(seal, Malformed):
+        return f"Seal {record.seal}, which it was in, is {'missing' if seal is None else 'malformed'}."
+    entries = [entry for entry in unpack(bytes(seal.entries)) if entry.record_id == record.id]
+    if not entries or not agrees(entries[-1], record):
+        return f"It is not as seal {seal.number} holds it: it was changed after it had been sealed."
+    return None
+
+
 def find_tampering(head: Head | None = None, progress: Progress | None = None) -> Iterator[Finding]:
     """What is wrong with the log, first things first. `head` is one that was exported earlier.
 

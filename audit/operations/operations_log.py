@@ -1,25 +1,36 @@
 """Reading the operations log, how much it holds, and how far it is sealed. Writing it is `audit.log`'s."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Case, Count, OuterRef, Q, QuerySet, Subquery, When
+from django.utils import timezone
 from pydantic import Field
 
-from audit import statistics
-from audit.chain import heads, mark, sealing, verification
+from approvals.models import ChangeRequest, Status
+from audit import log_search, security, statistics
+from audit.chain import heads, mark, sealing, verification, verifying
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
-from audit.overview_shapes import ChainJson, LogStatisticsJson, day_as_json, usage_as_json, verification_as_json
-from audit.shapes import RecordJson, record_as_json
+from audit.overview_shapes import (
+    ChainJson,
+    LogStatisticsJson,
+    VerificationBegunJson,
+    day_as_json,
+    usage_as_json,
+    verification_as_json,
+)
+from audit.shapes import FoundRecordJson, OneRecordJson, RecordJson, TogetherJson, record_as_json
 from directory.lookup.access import named_inside_scopes
-from directory.lookup.visibility import changes_seen_by
+from directory.lookup.visibility import changes_seen_by, hidden_attributes
 from gateway.core.call import Call, Surface
-from gateway.core.errors import NotFound
+from gateway.core.errors import FieldError, InvalidRequest, NotFound
 from gateway.core.operation import operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import WHOLE_NUMBER, Flag, Guid, Query, Timestamp, render_timestamp
+from gateway.core.streams import RecordStream
+from keys.models import Person
 
 REST_ONLY = frozenset({Surface.REST})
 KEYS_SHOWN = 10
@@ -44,6 +55,22 @@ class SearchOperations(PageQuery):
         Field(description="Only changes of the gateway's own tables that let somebody do more; false: only others."),
     ] = None
     only_changes: Annotated[Flag, Field(description="Leave out the records of reads.")] = False
+    q: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=200,
+            description="Words that all occur in the object's name, the person, the key or what was done.",
+        ),
+    ] = None
+    attribute: Annotated[str | None, Field(max_length=100, description="An attribute that was to be changed.")] = None
+    value: Annotated[
+        str | None,
+        Field(min_length=1, max_length=200, description="A text in a value before or after, in any case of letters."),
+    ] = None
+    fold: Annotated[Flag, Field(description="Of each run and each batch only the newest record, with `together`.")] = (
+        False
+    )
 
 
 class ReadStatistics(Query):
@@ -81,9 +108,53 @@ def renderer_for(call: Call) -> Callable[[OperationRecord], RecordJson]:
     seen = changes_seen_by(call)
 
     def render(record: OperationRecord) -> RecordJson:
-        return {**record_as_json(record), "changes": seen(record.directory_id, record.changes)}
+        answer: RecordJson = {**record_as_json(record), "changes": seen(record.directory_id, record.changes)}
+        if status := getattr(record, "request_status", None):
+            answer["changeRequestStatus"] = status
+        return answer
 
     return render
+
+
+def _people_called(word: str) -> QuerySet[Any]:
+    return Person.objects.filter(display_name__icontains=word).values("username")
+
+
+def _of_values(call: Call, records: QuerySet[OperationRecord], query: SearchOperations) -> QuerySet[OperationRecord]:
+    """By attribute and value, as far as the caller would be shown the value."""
+    if query.value is None:
+        return log_search.of_values(records, attribute=query.attribute, value=None)
+    if call.scopes:  # which values of others they may see is decided value by value
+        detail = "cannot be searched for under a role with scopes"
+        raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="value")])
+    hidden, unreadable = hidden_attributes(call)
+    if unreadable:
+        records = records.exclude(directory_id__in=unreadable)
+    return log_search.of_values(records, attribute=query.attribute, value=query.value, hidden=hidden)
+
+
+def _with_request_status(records: QuerySet[OperationRecord]) -> QuerySet[OperationRecord]:
+    status = ChangeRequest.objects.filter(pk=OuterRef("change_request_id")).values("status")[:1]
+    return records.annotate(request_status=Case(When(outcome=Outcome.QUEUED, then=Subquery(status))))
+
+
+def _note_together(items: list[FoundRecordJson], records: QuerySet[OperationRecord]) -> None:
+    """Add to the records that stand for their run or batch what is in it."""
+    runs = {item["runId"] for item in items if item["runId"]}
+    batches = {item["requestId"] for item in items if item["batchIndex"] is not None}
+    of_them = records.filter(Q(run_id__in=runs) | Q(request_id__in=batches, batch_index__isnull=False)).order_by()
+    rows = of_them.values_list("run_id", "request_id", "credential_id", "operation", "outcome")
+    counted: dict[Any, TogetherJson] = {}
+    for run, request, credential, name, outcome, count in rows.annotate(count=Count("id")):
+        together = counted.setdefault(str(run or (request, credential)), {"count": 0, "failed": 0, "operations": []})
+        together["count"] += count
+        together["failed"] += count if outcome == Outcome.FAILED else 0
+        together["operations"] = sorted({*together["operations"], name})
+    for item in items:
+        if item["runId"] is not None or item["batchIndex"] is not None:
+            together = counted[str(item["runId"] or (item["requestId"], item["credentialId"]))]
+            if together["count"] > 1:
+                item["together"] = together
 
 
 def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> QuerySet[OperationRecord]:
@@ -95,6 +166,8 @@ def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> Qu
         records = records.filter(raised_access__isnull=not query.raises_access)
     if query.only_changes:
         records = statistics.only_changes(records)
+    if query.q is not None:
+        records = log_search.of_words(records, query.q, people=_people_called)
     # An identifier holds its moment, so that a time range is a range of the key the list is read by.
     if query.from_ is not None:
         records = records.filter(at__gte=query.from_, id__gte=identifier_bounds(query.from_)[0])
@@ -104,15 +177,30 @@ def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> Qu
 
 
 @operation(
-    "operations.search", "GET operations", permission="audit.read_log", query=SearchOperations, output=Page[RecordJson]
+    "operations.search",
+    "GET operations",
+    permission="audit.read_log",
+    query=SearchOperations,
+    output=Page[FoundRecordJson],
 )
-def search_operations(call: Call, *, query: SearchOperations) -> Page[RecordJson]:
+def search_operations(call: Call, *, query: SearchOperations) -> Page[FoundRecordJson]:
     """List the operations log, newest first.
 
     Under a role with scopes only records whose target lies inside them are found. The records are not counted.
     """
-    records = _filtered(visible_records(call), query)
-    return page_of(call, records, query=query, order=("-id",), render=renderer_for(call), counted=False)
+    matching = _of_values(call, _filtered(visible_records(call), query), query)
+    records = _with_request_status(log_search.folded(matching) if query.fold else matching)
+    seen = renderer_for(call)
+
+    def render(record: OperationRecord) -> FoundRecordJson:
+        return cast(FoundRecordJson, seen(record))
+
+    found = page_of(call, records, query=query, order=("-id",), render=render, counted=False)
+    if call.stream_as is not None:
+        cast(RecordStream, found).absent |= {"together"}
+    elif query.fold:
+        _note_together(found["items"], matching)
+    return found
 
 
 @operation(
@@ -127,10 +215,13 @@ def read_statistics(call: Call, *, query: ReadStatistics) -> LogStatisticsJson:
     """Read how many changes were made each day and how they ended, and which keys did how much.
 
     `keys` are the ten that did most, reads included; `otherKeys` are the others together, `persons` what was done
-    without a key. Under a role with scopes only records whose target lies inside them are counted.
+    without a key. A day's `queued` are those that still wait for a decision: the others became something else. Under a
+    role with scopes only records whose target lies inside them are counted.
     """
     records = visible_records(call)
-    days = statistics.count_changes(records, query.days)
+    waiting = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__gt=timezone.now()).values("pk")
+    is_over = Q(outcome=Outcome.QUEUED, change_request_id__isnull=False) & ~Q(change_request_id__in=waiting)
+    days = statistics.count_changes(records.exclude(is_over), query.days)
     usage = statistics.count_usage(records, query.days)
     keys = [item for item in usage if item.key_name]
     return {
@@ -159,13 +250,42 @@ def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes
         "refused": unsealed.refused,
         "missing": mark.what_is_missing(marked) if marked and not mark.is_held(marked) else None,
         "lastVerification": verification_as_json(verification.last_verification()),
+        "verifying": verifying.is_under_way(),
     }
 
 
-@operation("operations.read", "GET operations/{id}", permission="audit.read_log", output=RecordJson)
-def read_operation(call: Call, *, id: UUID) -> RecordJson:
+@operation(
+    "operations.verify",
+    "POST operations/verify",
+    permission="audit.read_log",
+    output=VerificationBegunJson,
+    surfaces=REST_ONLY,
+)
+def verify_operations(call: Call) -> VerificationBegunJson:
+    """Have a worker verify the whole log now. What it finds is then in the state of the chain."""
+    began = verifying.begin()
+    if began:
+        security.noted("verification of the operations log asked for", person=call.person.username)
+    return {"began": began}
+
+
+@operation("operations.read", "GET operations/{id}", permission="audit.read_log", output=OneRecordJson)
+def read_operation(call: Call, *, id: UUID) -> OneRecordJson:
     """Read one record of the operations log."""
-    record = visible_records(call).filter(id=id).first()
+    record = _with_request_status(visible_records(call)).filter(id=id).first()
     if record is None:
         raise NotFound
-    return renderer_for(call)(record)
+    answer = cast(OneRecordJson, renderer_for(call)(record))
+    if (revert := _find_revert(record)) is not None:
+        answer["revertedBy"] = str(revert)
+    if doubt := verification.why_doubted(record):
+        answer["doubt"] = doubt
+    return answer
+
+
+def _find_revert(record: OperationRecord) -> UUID | None:
+    """The record of the change that took this one back, if one did."""
+    if record.target_id is None:
+        return None
+    later = OperationRecord.objects.filter(target_id=record.target_id, id__gt=record.id, outcome=Outcome.SUCCEEDED)
+    return later.filter(reason__startswith=f"Reverts {record.id}").order_by("id").values_list("id", flat=True).first()

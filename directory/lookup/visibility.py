@@ -206,6 +206,24 @@ def changes_seen_by(call: Call) -> Changes:
     return seen
 
 
+def hidden_attributes(call: Call) -> tuple[set[str], set[UUID]]:
+    """The attributes, in lower case, whose values a caller without scopes may not see in some directory, and the
+    directories of which that cannot be known now.
+    """
+    hidden: set[str] = set()
+    unreadable: set[UUID] = set()
+    if may_see_confidential(call):
+        return hidden, unreadable
+    for directory in DirectoryConnection.objects.values_list("pk", flat=True):
+        try:
+            schema = get_client(directory).schema
+        except (DirectoryConnection.DoesNotExist, LdapError):
+            unreadable.add(directory)
+        else:
+            hidden |= {name.lower() for name, attribute in schema.attributes.items() if attribute.confidential}
+    return hidden, unreadable
+
+
 class _Nothing(Sight):
     """Of a directory whose schema cannot be read, or to which the caller's scopes do not belong."""
 

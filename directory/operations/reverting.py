@@ -2,8 +2,9 @@
 
 from uuid import UUID
 
+from audit.chain.verification import why_doubted
 from audit.operations.operations_log import visible_records
-from directory.changes.revert import Reverted, propose_revert
+from directory.changes.revert import NotRevertible, Reverted, propose_revert
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.errors import NotFound
@@ -29,4 +30,6 @@ def revert_operation(call: Call, *, id: UUID) -> Proposal:
     record = visible_records(call).filter(id=id).first()
     if record is None:
         raise NotFound
+    if doubt := why_doubted(record):
+        raise NotRevertible(f"The record is not to be trusted, and so nothing is made of it. {doubt}")
     return propose_revert(call, record)

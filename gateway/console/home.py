@@ -84,6 +84,7 @@ def activity(visit: Visit) -> HttpResponseBase:
             "days": chart_of_days(statistics["days"]),
             "keys": chart_of_keys(statistics),
             "since": statistics["since"],
+            "first_moment": f"{statistics['days'][0]['day']}T00:00",
             "periods": _PERIODS,
         },
     )

@@ -1,7 +1,7 @@
 """The addresses of the console, below `/console/`. Each part of it lists its own."""
 
 from gateway.console import home
-from gateway.console.access import agents, connections, key_wizard, keys, people, roles
+from gateway.console.access import agents, connections, key_wizard, keys, people, permission_groups, roles
 from gateway.console.account import connect_agent, profile, sign_in
 from gateway.console.approvals import change_requests
 from gateway.console.directory import (
@@ -43,6 +43,7 @@ urlpatterns = [
     *agents.urls,
     *roles.urls,
     *people.urls,
+    *permission_groups.urls,
     *connections.urls,
     *new.urls,
     *edit.urls,

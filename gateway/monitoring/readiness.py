@@ -32,6 +32,10 @@ ANSWER_WITHIN = 3.0
 """Seconds for all checks together; they run side by side."""
 KEEP = 2.0
 """Seconds an answer is kept, so that asking often costs nothing."""
+GLANCE = 10.0
+"""Seconds after which somebody who does not wait has it looked at again."""
+OUTDATED = 120.0
+"""Seconds after which what was found is of no use to them any more."""
 _DIRECTORY: Final = "directory "
 """What the names of the checks of directories begin with."""
 
@@ -113,6 +117,7 @@ class Readiness:
         self._pool = ThreadPoolExecutor(max_workers=16, thread_name_prefix="readiness")
         self._running: dict[str, _Question] = {}
         self._lock = Lock()
+        self._looking: Future | None = None
         self._kept: tuple[float, list[Check]] = (float("-inf"), [])
 
     def checks(self) -> list[Check]:
@@ -122,6 +127,14 @@ class Readiness:
                 checks = self._ask()
                 self._kept = (time.monotonic(), checks)
             return checks
+
+    def glance(self) -> list[Check]:
+        """What was found lately, without waiting; nothing at first. It is looked again behind the asker's back."""
+        taken, checks = self._kept
+        age = time.monotonic() - taken
+        if age > GLANCE and (self._looking is None or self._looking.done()):
+            self._looking = self._pool.submit(self.checks)
+        return checks if age < OUTDATED else []
 
     def _ask(self) -> list[Check]:
         deadline = time.monotonic() + ANSWER_WITHIN
@@ -168,6 +181,15 @@ class Readiness:
             logger.error("a check failed in a way that nobody foresaw", check=name, exc_info=error)
             return Check(name, type(error).__name__)
         return Check(name, str(error).strip() or type(error).__name__)
+
+
+def broken_directories(checks: Sequence[Check]) -> dict[str, str]:
+    """The names of the directories that do not answer, and what is wrong."""
+    return {
+        check.name.removeprefix(_DIRECTORY): check.detail
+        for check in checks
+        if check.detail is not None and check.name.startswith(_DIRECTORY)
+    }
 
 
 readiness: Final = Readiness()

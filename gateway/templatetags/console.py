@@ -14,11 +14,13 @@ from django.utils.safestring import SafeString
 from directory.shapes.explained import explained
 from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed
-from gateway.core.errors import FieldError, GatewayError
+from gateway.console.shared.sentences import sentence
+from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from keys.permissions.effective import permissions_of_person
 
 register = template.Library()
 register.filter(common_name)
+register.filter(sentence)
 
 _UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
@@ -58,7 +60,7 @@ def exact(value: datetime | str | None) -> str | SafeString:
     if at is None:
         return str(value or "—")
     at = at.astimezone(UTC)
-    return format_html('<time datetime="{}">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+    return format_html('<time data-exact datetime="{}">{}</time>', at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC")
 
 
 @register.filter
@@ -161,10 +163,16 @@ def field_words(error: FieldError) -> str:
     return words(next((part for part in reversed(parts) if not part.isdigit()), "") or error.parameter or "")
 
 
+@register.filter
+def headline(problem: GatewayError) -> str:
+    """What a refusal says first: of a form, that it is about its fields."""
+    return "Something in the form needs another look" if problem.code == InvalidRequest.code else problem.title
+
+
 @register.simple_tag
 def errors_at(problem: GatewayError | None, *places: str) -> list[str]:
     """What a refusal says of a field: by its pointer (`#/name`, and whatever is below it) or its parameter's name."""
-    return [error.detail for error in _errors(problem) if any(_is_at(error, place) for place in places)]
+    return [sentence(error.detail) for error in _errors(problem) if any(_is_at(error, place) for place in places)]
 
 
 @register.simple_tag

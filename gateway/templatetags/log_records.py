@@ -20,9 +20,25 @@ _OF_MANY = ("search", "list", "plan-accounts")
 @register.filter
 def in_words(record: Mapping[str, Any]) -> str:
     """What a record tells of, as a command: "Reset the password of Ada Lovelace", "Delete a user", "Search users"."""
+    if together := record.get("together"):
+        return _many_in_words(together)
+    text = _one_in_words(record)
+    return f"Revert: {text}" if "reverts" in record else text
+
+
+def _one_in_words(record: Mapping[str, Any]) -> str:
     resource, _, action = record["operation"].partition(".")
     name = common_name((record["target"] or {}).get("distinguishedName"))
     text = f"{operation_words(record['operation'])} {name or _thing(resource, action)}"
+    return text[:1].upper() + text[1:]
+
+
+def _many_in_words(together: Mapping[str, Any]) -> str:
+    """What a run or a batch did: "Disable 45 users"; of several kinds of changes, only how many there were."""
+    count, names = together["count"], together["operations"]
+    if len(names) > 1:
+        return f"{count} changes together"
+    text = f"{operation_words(names[0])} {count} {words(names[0].partition('.')[0])}"
     return text[:1].upper() + text[1:]
 
 

@@ -210,6 +210,27 @@ def _save(role: Role) -> None:
         raise Conflict(f"There is a role called {role.name} already.") from None
 
 
+class FindScopes(Body):
+    """Names or ids of containers, as a role's body has them."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"scopes": ["OU=Staff,DC=corp,DC=example,DC=test"]}]})
+
+    scopes: Scopes = Field(default_factory=list)
+
+
+@operation(
+    "roles.find-scopes",
+    "POST roles/find-scopes",
+    permission=frozenset({"keys.add_role", "keys.change_role"}),
+    body=FindScopes,
+    output=RoleScopesRecord,
+    surfaces=_REST,
+)
+def find_scopes(call: Call, *, body: FindScopes) -> RoleScopesRecord:  # noqa: ARG001 - every operation takes its call
+    """Find what the scopes that a role is to have stand for. Nothing is changed."""
+    return {"items": look_up(_resolved(body.scopes))}
+
+
 def _resolved(scopes: list[str]) -> list[dict[str, str]]:
     try:
         return resolve(scopes)

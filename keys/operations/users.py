@@ -1,8 +1,10 @@
 """People who may sign in: local accounts are made here, the people of a directory come by signing in."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
+from django.contrib.auth.models import Group
 from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet
 from django.db.models.functions import Lower
 from pydantic import AfterValidator, ConfigDict, Field
@@ -23,7 +25,7 @@ from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import MAX_PASSWORD
-from keys.sign_in.sessions import revoke_tokens
+from keys.sign_in.sessions import revoke_tokens, sessions_of
 
 _REST = frozenset({Surface.REST})
 
@@ -32,6 +34,7 @@ DisplayName = Annotated[str, Field(max_length=256), AfterValidator(require_label
 Email = Annotated[str, Field(max_length=254, description="Where notices go; empty for none.")]
 Password = Annotated[str, Field(min_length=1, max_length=MAX_PASSWORD)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
+Groups = Annotated[list[str], Field(max_length=200, description="Names of groups of permissions, all they are in.")]
 
 
 class SearchPeople(PageQuery):
@@ -77,6 +80,7 @@ class UpdatePerson(Part):
     email: Email = ""
     password: Password = ""
     permissions: Permissions = Field(default_factory=list)
+    groups: Groups = Field(default_factory=list)
     active: bool = True
 
 
@@ -177,10 +181,13 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     if "password" in given:
         set_password(person, body.password)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
+    groups = _find_groups(call, body.groups) if "groups" in given else None
     save(person)
     if permissions is not None:
         others = person.user_permissions.exclude(content_type__app_label__in=APPS)  # Django's own, such as on groups
         person.user_permissions.set([*permissions, *others])
+    if groups is not None:
+        person.groups.set(groups)
     if not person.is_active:
         end_all(person.pk)
     elif "password" in given:
@@ -221,6 +228,76 @@ def reset_second_factor(call: Call, *, id: UUID) -> None:
     second_factor.reset(person, by=call.person)
 
 
+class ForeignSessionRecord(TypedDict):
+    """Where somebody is signed in: `address` and `userAgent` are those last seen."""
+
+    id: Id
+    startedAt: Moment | None
+    lastSeenAt: Moment | None
+    address: str
+    userAgent: str
+
+
+@operation(
+    "people.list-sessions",
+    "GET users/{id}/sessions",
+    permission="keys.change_person",
+    query=PageQuery,
+    output=Page[ForeignSessionRecord],
+    surfaces=_REST,
+)
+def list_user_sessions(call: Call, *, id: UUID, query: PageQuery) -> Page[ForeignSessionRecord]:
+    """List where a person is signed in, the most recently used first."""
+    person = find_person(id)
+    _require_not_above(call, person)
+
+    def render(session: Any) -> ForeignSessionRecord:
+        return {
+            "id": str(session.id),
+            "startedAt": render_timestamp(session.started_at),
+            "lastSeenAt": render_timestamp(session.last_seen_at),
+            "address": session.address,
+            "userAgent": session.user_agent,
+        }
+
+    living = sessions_of(person.pk)
+    return page_of(call, living, query=query, order=("-last_seen_at", "id"), render=render, bound_to=f"of {id}")
+
+
+@operation(
+    "people.end-sessions",
+    "POST users/{id}/end-sessions",
+    permission="keys.change_person",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def end_user_sessions(call: Call, *, id: UUID) -> None:
+    """Sign somebody out everywhere: all of their sessions and access tokens end. They can sign in again."""
+    person = find_person(id)
+    _require_not_above(call, person)
+    person.session_epoch += 1
+    person.save(update_fields=["session_epoch"])
+    end_all(person.pk)
+
+
+def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
+    """The groups of these names; raises InvalidRequest for an unknown one, Forbidden for who is no superuser.
+
+    Whoever joins a group gets what it is given later, too: so it is not enough to hold what it gives now.
+    """
+    if not _is_superuser(call):
+        raise Forbidden
+    found = {group.name: group for group in Group.objects.filter(name__in=names)}
+    for index, name in enumerate(names):
+        if name not in found:
+            raise invalid_member(f"groups/{index}", "There is no such group of permissions.")
+    return list(found.values())
+
+
+def _is_superuser(call: Call) -> bool:
+    return Person.objects.filter(pk=call.person.id, is_superuser=True).exists()
+
+
 def _people() -> QuerySet[Person]:
     confirmed = SecondFactor.objects.filter(person=OuterRef("pk"), confirmed_at__isnull=False)
     people = Person.objects.annotate(has_second_factor=Exists(confirmed)).select_related("connection")
@@ -240,8 +317,7 @@ def _require_not_above(call: Call, person: Person) -> None:
     if person.pk == call.person.id:
         return
     held = permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser)
-    caller_is_superuser = Person.objects.filter(pk=call.person.id, is_superuser=True).exists()
-    if not held <= call.permissions or (person.is_superuser and not caller_is_superuser):
+    if not held <= call.permissions or (person.is_superuser and not _is_superuser(call)):
         raise Forbidden
 
 

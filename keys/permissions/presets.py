@@ -69,6 +69,10 @@ PRESETS: Final = (
 )
 
 
+FOR_ROLES: Final = tuple(preset for preset in PRESETS if preset.name != "administrator")
+"""A key administers nothing of the gateway, so a role of that purpose would only read."""
+
+
 def find_preset(name: str) -> Preset | None:
     """The preset of that name, if there is one."""
     return next((preset for preset in PRESETS if preset.name == name), None)

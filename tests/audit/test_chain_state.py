@@ -45,6 +45,7 @@ def test_an_empty_log(console: Console) -> None:
         "refused": 0,
         "missing": None,
         "lastVerification": None,
+        "verifying": False,
     }
 
 

@@ -102,7 +102,7 @@ def test_the_whole_page(
     expect(activity.locator("svg.chart title")).to_have_count(30)
     expect(activity).to_contain_text("in 30 days (UTC)")
     activity.get_by_role("link", name="HR import").click()
-    page.wait_for_url("**/console/log/?keyName=HR+import")
+    page.wait_for_url("**/console/log/?keyName=HR+import&from=**")
     expect(page.locator("tbody tr")).to_have_count(35)
 
     page.goto("/console/")

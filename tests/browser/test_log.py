@@ -74,10 +74,10 @@ def test_from_the_list_to_a_record_and_on(
 
 
 def test_a_filter_that_makes_no_sense(auditor: Page) -> None:
-    auditor.get_by_text("Object, request or run").click()
+    auditor.get_by_text("Person, key, operation").click()
     auditor.get_by_label("Run", exact=True).fill("the one of yesterday")
     auditor.get_by_role("button", name="Filter").click()
-    expect(auditor.locator("#runId-error")).to_contain_text("must be a dashed UUID")
+    expect(auditor.locator("#runId-error")).to_contain_text("This is no id.")
     expect_good_looks(auditor, "log-refused")
 
 
@@ -126,13 +126,16 @@ def test_a_change_is_reverted_once(
 
     expect(page).to_contain_text("Reverted.")
     assert directory.text(user, "title") == "Clerk"
-    auditor.get_by_role("link", name="Revert…").click()
+    expect(page).to_contain_text("This change was reverted since.")
+    expect(auditor.get_by_role("link", name="Revert…")).to_have_count(0)
+    auditor.goto(f"{auditor.url}/revert")
     expect(page).to_contain_text("This change cannot be reverted")
     expect(page.get_by_role("row", name="title")).to_contain_text("Clerk")
     expect_good_looks(auditor, "log-not-revertible")
     auditor.get_by_role("link", name="Back to the record").click()
     auditor.get_by_role("link", name="all records of it").click()
-    auditor.locator("tbody tr").first.get_by_role("link", name="Update Ada Lovelace").click()
+    auditor.locator("tbody tr").first.get_by_role("link", name="Revert: Update Ada Lovelace").click()
+    expect(page).to_contain_text("This took an earlier change back.")
     expect(page).to_contain_text("Ticket 4712")
     expect(page).to_contain_text("Reverts ")
 

@@ -197,3 +197,12 @@ def test_the_steps_are_a_superusers() -> None:
     for step in ("address", "directory", "approver", "key"):
         assert other.get(f"/console/first-day/{step}").status == 403
     assert "Before the gateway is ready" not in text_of(other.get("/console/"))
+
+
+@pytest.mark.django_db
+def test_no_superuser_is_sent_to_an_administrator() -> None:
+    superuser, other = Console(make_person(superuser=True)), Console(make_person(may=["audit.read_log"]))
+    for path in ("/console/people/", "/console/first-day/key"):
+        assert "administrator of the gateway can" in text_of(other.get(path))
+    for path in ("/console/", "/console/account", "/console/runs/new", "/console/keys/new/role"):
+        assert not re.search("(?:ask|tell) an administrator", text_of(superuser.get(path)), re.IGNORECASE), path

@@ -162,7 +162,8 @@ def test_operations_by_key_as_bars_in_their_table() -> None:
     bars = [(re.sub("<.*?>", "", name).strip(), re.findall(r">(\d+)<", cells)) for name, cells in rows]
     assert bars == [("crm", ["2", "1", "1"]), ("People", ["1", "0", "0"])]
     assert '<rect class="bad" x="50.00%" y="0" width="50.00%" height="100%"/>' in part
-    assert '<a href="/console/log/?keyName=crm">crm</a>' in part
+    assert re.search(r'<a href="/console/log/\?keyName=crm&from=[^"]*">crm</a>', part)
+    assert re.search(r'<a href="/console/log/\?keyName=crm&outcome=failed&from=[^"]*">1</a>', part)
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,23 @@
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from django.apps import apps
+from django.db import connection
 from django.utils import timezone
 
 from audit import log
-from audit.chain import sealing
+from audit.chain import sealing, verifying
+from audit.chain.append_only import release_records
 from audit.chain.verification import Finding, Progress, keep_verification
 from audit.models import OperationRecord
+from gateway.console.log.periods import with_said_period
 from gateway.core.call import Call
 from tests.audit.calls import CALL, make_call
 from tests.audit.test_statistics import logged
@@ -101,8 +106,8 @@ def test_a_filter_that_makes_no_sense_is_told_beside_its_field(console: Console)
     answer = console.get(f"{PATH}?target=ada&from=2026-13-01T00:00")
     assert answer.status == 400
     page = text_of(answer)
-    assert 'id="target-error">must be a dashed UUID' in page
-    assert 'id="from-error">must be an RFC 3339 timestamp' in page
+    assert 'id="target-error">This is no id.' in page
+    assert 'id="from-error">Choose a date and a time' in page
     assert "Update Ada Lovelace" not in page
     assert console.get(f"{PATH}?nonsense=1").status == 400
 
@@ -255,3 +260,66 @@ def test_what_has_no_name(console: Console, operation: str, told: str) -> None:
 
 def test_a_record_that_is_not_there(console: Console) -> None:
     assert console.get(f"{PATH}{uuid4()}").status == 404
+
+
+@pytest.mark.parametrize(
+    ("said", "begins", "ends"),
+    [
+        ("last month", "2028-01-01T00:00", "2028-01-31T23:59"),
+        ("this month", "2028-02-01T00:00", None),
+        ("last week", "2028-02-21T00:00", "2028-02-27T23:59"),
+        ("yesterday", "2028-02-28T00:00", "2028-02-28T23:59"),
+        ("last year", "2027-01-01T00:00", "2027-12-31T23:59"),
+        ("last 7 days", "2028-02-22T12:30", None),
+    ],
+)
+def test_a_time_that_is_said(said: str, begins: str, ends: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: datetime(2028, 2, 29, 12, 30, tzinfo=UTC))
+    query = with_said_period({"q": f"Ada {said.upper()} password"})
+    assert query == {"q": "Ada password", "from": begins, **({"to": ends} if ends else {})}
+
+
+def test_a_search_that_says_a_time_is_made_explicit(console: Console) -> None:
+    make_change()
+    answer = console.get(f"{PATH}?q=lovelace+today&owner=ada")
+    assert answer.status == 302
+    assert re.fullmatch(r"/console/log/\?q=lovelace&owner=ada&from=[\d%A-Z-]*", answer.headers["Location"])
+    assert "Update Ada Lovelace" in text_of(console.get(answer.headers["Location"]))
+
+
+def test_runs_and_batches_are_folded_and_unfolded(console: Console) -> None:
+    call = make_call(request_id="batch-1")
+    for number in range(3):
+        make_change(call, batch_index=number)
+    page = text_of(console.get(PATH))
+    assert page.count('<th scope="row">') == 1
+    assert ">Update 3 users</a>" in page
+    assert text_of(console.get(f"{PATH}?requestId=batch-1")).count('<th scope="row">') == 3
+
+
+def test_tampering_is_told_on_every_page_and_nothing_is_made_of_the_record(console: Console) -> None:
+    record = make_change()
+    sealing.seal_records()
+    release_records(apps, connection.schema_editor())
+    OperationRecord.objects.filter(pk=record.pk).update(owner="mallory")
+    auditor = Console(make_person(may=["audit.read_log", "audit.revert_change"]))
+    page = text_of(auditor.get(f"{PATH}{record.id}"))
+    assert "Do not believe this record." in page
+    assert f'href="/console/log/{record.id}/revert"' not in page
+    assert "can be reverted" not in page
+    verifying.verify()
+    for path in (PATH, f"{PATH}{record.id}", f"{PATH}evidence?target={ADA.id}"):
+        assert "Tampered with." in text_of(auditor.get(path)), path
+    assert "Tampered with." not in text_of(console.get("/console/account"))
+
+
+def test_evidence_of_an_object(console: Console) -> None:
+    make_change(make_call(reason="Ticket 1"))
+    make_change(make_call(reason="Ticket 2"))
+    make_change(target=log.TargetRef(uuid4(), "user", "CN=Eve,DC=corp"))
+    page = text_of(console.get(f"{PATH}evidence?target={ADA.id}"))
+    assert page.index("Ticket 1") < page.index("Ticket 2"), "the oldest first"
+    for shown in ("Ada Lovelace: evidence", "<ins>Countess</ins>", "from the beginning", "until now", "192.0.2.7"):
+        assert shown in page, shown
+    assert "CN=Eve" not in page
+    assert console.get(f"{PATH}evidence").status == 404, "of whom?"

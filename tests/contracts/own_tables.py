@@ -167,7 +167,7 @@ def _rest_create(resource: str, path: str, body: Callable[[World], dict[str, Any
 def _rest(make: Callable[[World], Any], method: str, path: str, attribute: str, body: Any = None) -> Change:
     def change(world: World) -> tuple[str, UUID | None]:
         row = make(world)
-        id = getattr(row, "public_id", None) or row.pk
+        id = _identifier(row)
         given = body(world, row) if callable(body) else body
         place = path.format(id=id, link=_link_of(row))
         _ok(world.rest(method, place, given))
@@ -222,6 +222,14 @@ ON_REST: dict[str, Change] = {
     "people.reset-second-factor": _rest(
         World.person_with_second_factor, "POST", "users/{id}/reset-second-factor", "secondFactor"
     ),
+    "people.end-sessions": _rest(World.person, "POST", "users/{id}/end-sessions", "sessionsEnded"),
+    "permission-groups.create": _rest_create(
+        "permission-groups", "permission-groups", lambda _: {"name": random_name("group")}
+    ),
+    "permission-groups.update": _rest(
+        World.group, "PATCH", "permission-groups/{id}", "permissions", {"permissions": ["directory.read_object"]}
+    ),
+    "permission-groups.delete": _rest(World.group, "DELETE", "permission-groups/{id}", "name"),
     "agents.update": _rest(
         World.agent, "PATCH", "agents/{id}", "supervisionLevel", {"supervisionLevel": "ask_every_change"}
     ),

@@ -25,6 +25,21 @@ def connections(visit: Visit) -> HttpResponseBase:
     return visit.render("access/connections.html", {"found": found})
 
 
+@page(get="directories.list")
+def states(visit: Visit) -> HttpResponseBase:
+    """Which connections work, after the page: one that does not answer is waited for some seconds."""
+    found = visit.perform("directories.list", query={"pageSize": "50", **visit.query})["items"]
+    broken = _broken(visit)
+    rows = [(item, broken.get(item["name"])) for item in found]
+    return visit.render("access/_connection_states.html", {"rows": rows})
+
+
+def _broken(visit: Visit) -> dict[str, str]:
+    """What is wrong with connections that are enabled, by name."""
+    checks = visit.perform("health.read")["checks"]
+    return {check["name"].removeprefix("directory "): check["detail"] for check in checks if check["detail"]}
+
+
 @page(get="directories.read")
 def connection(visit: Visit, connection_id: UUID) -> HttpResponseBase:
     return _page(visit, connection_id)
@@ -78,7 +93,7 @@ def new(visit: Visit) -> HttpResponseBase:
     except GatewayError as refusal:
         return _form(visit, None, sent(visit), problem=refusal)
     if made is None:
-        return _form(visit, None, sent(visit), status=InvalidRequest.status, **told_of(report))
+        return _form(visit, None, sent(visit), status=InvalidRequest.status, is_new=True, **told_of(report))
     messages.success(visit.request, "The connection is made.")
     return visit.redirect("connection", connection_id=made["id"])
 
@@ -203,6 +218,7 @@ def delete(visit: Visit, connection_id: UUID) -> HttpResponseBase:
 
 urls = [
     path("connections/", connections, name="connections"),
+    path("connections/states", states, name="connection-states"),
     path("connections/new", new, name="connection-new"),
     path("connections/new/test", test_new, name="connection-new-test"),
     path("connections/<uuid:connection_id>", connection, name="connection"),

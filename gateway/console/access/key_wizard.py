@@ -5,14 +5,17 @@ step; there each thing is made by its own operation, and one that is refused say
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.http import HttpResponseBase
 from django.urls import path
 
+from approvals.deciders import find_deciders_for
+from directory.errors import Unavailable
 from gateway.console.access.keys import all_of, directories, value_shown
-from gateway.console.access.permission_choices import by_group, choices, explained
+from gateway.console.access.permission_choices import by_group, choices, explained, preset_of
 from gateway.console.access.roles import RoleForm
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.fields import lines_of, midnight_of
@@ -20,7 +23,8 @@ from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import find_operation
 from gateway.core.shapes import load_body, parse_guid
 from gateway.core.versions import version_of
-from keys.models import Level
+from keys.models import Level, Person
+from keys.permissions.presets import FOR_ROLES
 
 _DRAFT = "console-new-key"
 """Where the session keeps what was said so far."""
@@ -82,10 +86,10 @@ def step(visit: Visit, step: str) -> HttpResponseBase:
         draft = {**draft, step: _READ[step](visit)}
         _keep(visit, draft)
     number = STEPS.index(_BY_NAME[step])
-    if visit.form.get("go") == "back":
+    if visit.form.get("go") == "back" or "preset" in visit.form:  # a preset's button is on the first step
         return visit.redirect("key-new-step", step=STEPS[max(number - 1, 0)].name)
     try:
-        _require_plausible(step, draft)
+        _require_plausible(visit, step, draft)
     except GatewayError as refusal:
         return _show(visit, step, draft, problem=refusal)
     return visit.redirect("key-new-step", step=STEPS[number + 1].name)
@@ -111,7 +115,9 @@ def _typed(*names: str) -> Callable[[Visit], dict[str, Any]]:
 
 
 def _typed_role(visit: Visit) -> dict[str, Any]:
-    return {**_typed("choice", "role")(visit), **asdict(RoleForm.sent(visit.request.POST))}
+    typed = {**_typed("choice", "role")(visit), **asdict(RoleForm.sent(visit.request.POST))}
+    preset = preset_of(visit)
+    return typed if preset is None else {**typed, "choice": "new", "permissions": sorted(preset.for_role)}
 
 
 _READ: dict[str, Callable[[Visit], dict[str, Any]]] = {
@@ -139,11 +145,15 @@ def _key_body(draft: Draft, role: str) -> dict[str, Any]:
     }
 
 
-def _require_plausible(step: str, draft: Draft) -> None:
-    """Refuse at its own step what the operation would refuse at the last for its shape alone."""
+def _require_plausible(visit: Visit, step: str, draft: Draft) -> None:
+    """Refuse at its own step what the operation would refuse at the last: for its shape, and for scopes not there."""
     is_new = draft["role"]["choice"] == "new"
     if step == "role" and is_new:
-        _load("roles.create", _role_form(draft).body([]))
+        body = _role_form(draft).body([])
+        _load("roles.create", body)
+        if body["scopes"]:
+            with suppress(Unavailable):  # then they are looked for when the role is made
+                visit.perform("roles.find-scopes", body={"scopes": body["scopes"]})
         return
     role = _NO_ROLE if is_new else draft["role"]["role"]
     try:
@@ -190,6 +200,7 @@ def _context(visit: Visit, step: str, draft: Draft) -> dict[str, Any]:
                 "typed": form,
                 "roles": all_of(visit, "roles.search"),
                 "choices": choices(visit, form.permissions, for_role=True),
+                "presets": FOR_ROLES,
             }
         case "key":
             people = all_of(visit, "people.search", active="true") if visit.is_superuser else []
@@ -224,8 +235,17 @@ def _said(visit: Visit, draft: Draft) -> dict[str, Any]:
         "directory": next((item for item in directories(visit) if item["id"] == draft["directory"]["directory"]), None),
         "addresses": lines_of(draft["addresses"]["addresses"]),
         "level": Level(draft["level"]["level"]) if draft["level"]["level"] in Level.values else None,
+        "deciders": _deciders(visit, draft),
         "is_bold": draft["level"]["level"] == Level.ACT and not lines_of(draft["addresses"]["addresses"]),
     }
+
+
+def _deciders(visit: Visit, draft: Draft) -> list[str] | None:
+    """Who could decide what waits; None where nothing does, or the owner is nobody."""
+    owner = Person.objects.filter(username=draft["key"]["owner"]).first()
+    if owner is None or draft["level"]["level"] == Level.ACT:
+        return None
+    return find_deciders_for(owner.pk, besides=visit.call.person.id)
 
 
 def _held_by(visit: Visit, owner: str) -> set[str] | None:

@@ -1,6 +1,6 @@
 """People: who signs in here, what they may do and by what, the keys that act as them, and the end of an account."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -8,9 +8,12 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.access.permission_choices import choices, explained
+from gateway.console.access.keys import all_of
+from gateway.console.access.permission_choices import choices, explained, preset_of
 from gateway.console.page_context import Visit, page
+from gateway.console.shared.names import client_name
 from gateway.core.errors import GatewayError
+from keys.permissions.presets import PRESETS
 
 _KEYS_SHOWN = 50
 
@@ -39,6 +42,7 @@ def _page(visit: Visit, person_id: UUID, **context: Any) -> HttpResponseBase:
             "permissions": _by_group(visit, told),
             "permission_count": len(told),
             "keys": _keys_of(visit, found),
+            "sessions": _sessions_of(visit, found) if _may_change(visit, found, told) else [],
             "typed": found,
             **context,
         },
@@ -77,6 +81,13 @@ def _keys_of(visit: Visit, person: Mapping[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+def _sessions_of(visit: Visit, person: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = visit.perform("people.list-sessions", id=person["id"], query={"pageSize": "20"})[
+        "items"
+    ]
+    return [{**item, "client": client_name(item["userAgent"])} for item in found]
+
+
 @page(post="people.create")
 def new(visit: Visit) -> HttpResponseBase:
     if visit.request.method != "POST":
@@ -90,6 +101,8 @@ def new(visit: Visit) -> HttpResponseBase:
         "password": typed.get("password", ""),
         "permissions": visit.request.POST.getlist("permissions"),
     }
+    if (preset := preset_of(visit)) is not None:
+        return _new_page(visit, typed, chosen=preset.permissions)
     try:
         made = visit.perform("people.create", body=body)
     except GatewayError as refusal:
@@ -98,21 +111,37 @@ def new(visit: Visit) -> HttpResponseBase:
     return visit.redirect("person", person_id=made["id"])
 
 
-def _new_page(visit: Visit, typed: Mapping[str, str], problem: GatewayError | None = None) -> HttpResponseBase:
-    chosen = visit.request.POST.getlist("permissions")
-    context = {"typed": typed, "choices": choices(visit, chosen, for_role=False), "problem": problem}
+def _new_page(
+    visit: Visit,
+    typed: Mapping[str, str],
+    problem: GatewayError | None = None,
+    chosen: Collection[str] | None = None,
+) -> HttpResponseBase:
+    if chosen is None:
+        chosen = visit.request.POST.getlist("permissions")
+    context = {
+        "typed": typed,
+        "choices": choices(visit, chosen, for_role=False),
+        "presets": PRESETS,
+        "problem": problem,
+    }
     return visit.render("access/person_new.html", context, status=problem.status if problem else 200)
 
 
 @page(post="people.update")
 def permissions(visit: Visit, person_id: UUID) -> HttpResponseBase:
-    """The permissions given to a person directly."""
+    """The permissions given to a person directly, and the groups they are in."""
     found = visit.perform("people.read", id=person_id)
     if visit.request.method != "POST":
         return _permissions_page(visit, found, found["permissions"], version=found["version"])
     chosen, version = visit.request.POST.getlist("permissions"), visit.form.get("version", "")
+    if (preset := preset_of(visit)) is not None:
+        return _permissions_page(visit, found, sorted(preset.permissions), version=version)
+    body: dict[str, Any] = {"permissions": chosen}
+    if visit.is_superuser and "has-groups" in visit.form:
+        body["groups"] = visit.request.POST.getlist("groups")
     try:
-        visit.answer("people.update", body={"permissions": chosen}, if_match=version, id=person_id)
+        visit.answer("people.update", body=body, if_match=version, id=person_id)
     except GatewayError as refusal:
         return _permissions_page(visit, found, chosen, version=version, problem=refusal)
     messages.success(visit.request, "Saved. It holds for them and their keys from the next request on.")
@@ -126,6 +155,8 @@ def _permissions_page(
         "person": person,
         "version": version,
         "choices": choices(visit, chosen, for_role=False),
+        "presets": PRESETS,
+        "groups": all_of(visit, "permission-groups.search") if visit.is_superuser else [],
         "keys": _keys_of(visit, person),
         "problem": problem,
     }
@@ -158,6 +189,11 @@ def password(visit: Visit, person_id: UUID) -> HttpResponseBase:
 def activation(visit: Visit, person_id: UUID, active: bool) -> HttpResponseBase:
     told = "Active again, and with them their keys." if active else "Deactivated, and with them all their keys."
     return _done(visit, person_id, "people.update", told, body={"active": active})
+
+
+@page("POST")
+def end_sessions(visit: Visit, person_id: UUID) -> HttpResponseBase:
+    return _done(visit, person_id, "people.end-sessions", "They are signed out everywhere, and can sign in again.")
 
 
 @page("POST")
@@ -198,6 +234,7 @@ urls = [
     path("people/<uuid:person_id>/password", password, name="person-password"),
     path("people/<uuid:person_id>/activate", activation, {"active": True}, name="person-activate"),
     path("people/<uuid:person_id>/deactivate", activation, {"active": False}, name="person-deactivate"),
+    path("people/<uuid:person_id>/sessions/end", end_sessions, name="person-end-sessions"),
     path("people/<uuid:person_id>/second-factor/reset", reset_second_factor, name="person-reset-second-factor"),
     path("people/<uuid:person_id>/delete", delete, name="person-delete"),
 ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from gateway.console.page_context import Visit
 from keys.permissions.meanings import MEANINGS
+from keys.permissions.presets import Preset, find_preset
 
 _ORDER = {name: number for number, name in enumerate(MEANINGS)}
 
@@ -28,6 +29,11 @@ def choices(visit: Visit, chosen: Collection[str], *, for_role: bool) -> list[tu
     found = [item for item in _read(visit) if item["grantable"] or not for_role]
     rows = (Choice(item, item["name"] in chosen, item["name"] in visit.call.permissions) for item in found)
     return [(group, list(items)) for group, items in groupby(rows, key=lambda row: row.record["group"])]
+
+
+def preset_of(visit: Visit) -> Preset | None:
+    """The preset whose button was pressed: the form is shown again with its permissions."""
+    return find_preset(visit.form.get("preset", ""))
 
 
 def by_group(visit: Visit, names: Iterable[str]) -> list[tuple[str, list[dict[str, Any]]]]:

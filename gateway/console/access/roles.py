@@ -1,7 +1,7 @@
 """Roles: what each gives and where, which keys have it, and what a change of it means for them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -9,10 +9,12 @@ from django.contrib import messages
 from django.http import HttpResponseBase, QueryDict
 from django.urls import path
 
-from gateway.console.access.permission_choices import by_group, choices, explained
+from gateway.console.access.permission_choices import by_group, choices, explained, preset_of
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.fields import lines_of, scopes_of
 from gateway.core.errors import GatewayError
+from gateway.core.versions import version_of
+from keys.permissions.presets import FOR_ROLES
 
 _KEYS_SHOWN = 50
 
@@ -102,6 +104,8 @@ def new(visit: Visit) -> HttpResponseBase:
         visit.perform("roles.search", query={"pageSize": "1"})  # or refuse it to whom roles are not shown
         return _form(visit, None, RoleForm())
     typed = RoleForm.sent(visit.request.POST)
+    if (preset := preset_of(visit)) is not None:
+        return _form(visit, None, replace(typed, permissions=sorted(preset.for_role)))
     try:
         made = visit.perform("roles.create", body=typed.body([]))
     except GatewayError as refusal:
@@ -117,6 +121,11 @@ def edit(visit: Visit, role_id: UUID) -> HttpResponseBase:
         return _form(visit, found, RoleForm.of(found))
     typed = RoleForm.sent(visit.request.POST)
     version = visit.form.get("version", "")
+    if (preset := preset_of(visit)) is not None:
+        return _form(visit, found, replace(typed, permissions=sorted(preset.for_role)), version=version)
+    told = _consequences(visit, found, typed)
+    if told["is_wider"] and found["keys"] and visit.form.get("consequences") != told["digest"]:
+        return _form(visit, found, typed, version=version, told=told)
     try:
         visit.answer("roles.update", body=typed.body(found["scopeObjects"]), if_match=version, id=role_id)
     except GatewayError as refusal:
@@ -129,8 +138,10 @@ def _form(
     visit: Visit,
     role: Mapping[str, Any] | None,
     typed: RoleForm,
+    *,
     problem: GatewayError | None = None,
     version: str | None = None,
+    told: Mapping[str, Any] | None = None,
 ) -> HttpResponseBase:
     context = {
         "role": role,
@@ -139,6 +150,8 @@ def _form(
         "choices": choices(visit, typed.permissions, for_role=True),
         "keys": _keys_with(visit, role) if role else [],
         "not_held": _not_held(visit, role) if role else [],
+        "presets": FOR_ROLES,
+        "told": told,
         "problem": problem,
     }
     return visit.render("access/role_edit.html", context, status=problem.status if problem else 200)
@@ -148,19 +161,34 @@ def _form(
 def preview(visit: Visit, role_id: UUID) -> HttpResponseBase:
     """What the fields would change for the keys that have the role."""
     found = visit.perform("roles.read", id=role_id)
-    typed = RoleForm.sent(visit.request.POST)
+    told = _consequences(visit, found, RoleForm.sent(visit.request.POST))
+    return visit.render("access/_role_preview.html", {"role": found, "keys": _keys_with(visit, found), "told": told})
+
+
+def _consequences(visit: Visit, role: Mapping[str, Any], typed: RoleForm) -> dict[str, Any]:
+    """What the fields would change for the keys that have the role. `digest` says that just this was seen."""
     meanings = explained(visit)
-    before, after = set(found["permissions"]), set(typed.permissions)
-    return visit.render(
-        "access/_role_preview.html",
-        {
-            "role": found,
-            "given": [item for name, item in meanings.items() if name in after - before],
-            "taken": [item for name, item in meanings.items() if name in before - after],
-            "scopes_changed": set(lines_of(typed.scopes)) != set(found["scopes"]),
-            "keys": _keys_with(visit, found),
-        },
-    )
+    before, after = set(role["permissions"]), set(typed.permissions)
+    scopes_before, scopes_after = set(role["scopes"]), set(lines_of(typed.scopes))
+    is_elsewhere = bool(scopes_before) and (not scopes_after or not scopes_after <= scopes_before)
+    return {
+        "given": [item for name, item in meanings.items() if name in after - before],
+        "taken": [item for name, item in meanings.items() if name in before - after],
+        "scopes_changed": scopes_before != scopes_after,
+        "is_everywhere": bool(scopes_before) and not scopes_after,
+        "is_wider": bool(after - before) or is_elsewhere,
+        "digest": version_of({"permissions": sorted(after), "scopes": sorted(scopes_after)}),
+    }
+
+
+@page("POST")
+def check_scopes(visit: Visit) -> HttpResponseBase:
+    """What the names in the field stand for, while the form is still being filled in."""
+    try:
+        found = visit.perform("roles.find-scopes", body={"scopes": lines_of(visit.form.get("scopes", ""))})["items"]
+    except GatewayError as refusal:
+        return visit.render("access/_scopes_checked.html", {"problem": refusal})
+    return visit.render("access/_scopes_checked.html", {"scopes": found})
 
 
 @page("POST")
@@ -176,6 +204,7 @@ def delete(visit: Visit, role_id: UUID) -> HttpResponseBase:
 urls = [
     path("roles/", roles, name="roles"),
     path("roles/new", new, name="role-new"),
+    path("roles/scopes", check_scopes, name="role-scopes-check"),
     path("roles/<uuid:role_id>", role, name="role"),
     path("roles/<uuid:role_id>/scopes", scopes, name="role-scopes"),
     path("roles/<uuid:role_id>/edit", edit, name="role-edit"),

@@ -14,6 +14,7 @@ from django.http import HttpResponseBase
 from django.urls import path
 
 from gateway.console.page_context import Visit, page
+from gateway.console.shared.names import client_name
 from gateway.core.errors import InvalidRequest
 from keys.models import Person
 from keys.sign_in import second_factor, sessions
@@ -37,17 +38,6 @@ _WRONG_CODE = {
 _WRONG_PASSWORD = {
     Reason.TOO_OFTEN: "There were too many wrong passwords. Try again in a quarter of an hour.",
 }
-# The first that is found in a User-Agent header: others claim to be Chrome and Safari too.
-_BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))
-_SYSTEMS = (
-    ("Windows", "Windows"),
-    ("Android", "Android"),
-    ("iPhone", "iOS"),
-    ("iPad", "iPadOS"),
-    ("Mac OS X", "macOS"),
-    ("CrOS", "ChromeOS"),
-    ("Linux", "Linux"),
-)
 
 
 @page()
@@ -74,7 +64,7 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
             "has_second_factor": second_factor.is_on(person),
             "recovery_codes_left": second_factor.remaining_recovery_codes(person),
             "sessions": [
-                {"session": session, "current": session.session_key == own, "client": _client(session.user_agent)}
+                {"session": session, "current": session.session_key == own, "client": client_name(session.user_agent)}
                 for session in sorted(living, key=lambda session: session.session_key != own)
             ],
             **context,
@@ -92,15 +82,6 @@ def _person(visit: Visit) -> Person:
     person = visit.request.user
     assert isinstance(person, Person)  # a visit is a signed-in person's
     return person
-
-
-def _client(user_agent: str) -> str:
-    """A User-Agent header as people know their browsers ("Firefox on Linux"); else its first product."""
-    browser = next((name for token, name in _BROWSERS if f"{token}/" in user_agent), None)
-    system = next((name for token, name in _SYSTEMS if token in user_agent), None)
-    if browser is None:
-        return re.split(r"[/ ]", user_agent, maxsplit=1)[0] or "Unknown"
-    return f"{browser} on {system}" if system else browser
 
 
 # --- password

@@ -3,6 +3,7 @@
 These are the only pages for people whom nobody knows yet, so they have no `Visit`.
 """
 
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import admin, messages
@@ -17,6 +18,7 @@ from directory.models import DirectoryConnection
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import Forbidden, GatewayError
+from gateway.monitoring.readiness import broken_directories, readiness
 from keys import first_administrator
 from keys.models import Person
 from keys.sign_in import second_factor, sessions
@@ -55,10 +57,18 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
     chosen = request.POST.get("directory", request.COOKIES.get(_LAST_CHOICE, ""))
     username = request.POST.get("username", "").strip()
     directories = list(DirectoryConnection.objects.filter(enabled=True).values_list("name", flat=True).order_by("name"))
-    context = {"next": there, "directories": directories, "chosen": chosen, "username": username}
+    broken = [name for name in directories if name in broken_directories(readiness.glance())]
+    directories = [name for name in directories if name not in broken]
+    context: dict[str, Any] = {
+        "next": there,
+        "directories": directories,
+        "broken": broken,
+        "chosen": chosen,
+        "username": username,
+    }
     if request.method == "GET":
         context["lacks_administrator"] = first_administrator.is_open()
-        if context["lacks_administrator"] and not directories:
+        if context["lacks_administrator"] and not directories and not broken:
             return HttpResponseRedirect(reverse("console:set-up"))
         return render(request, "console/account/sign_in.html", context)
     try:

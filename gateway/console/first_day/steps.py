@@ -16,7 +16,12 @@ from keys.permissions.presets import find_preset
 
 
 def _show(
-    visit: Visit, name: str, context: Mapping[str, Any] | None = None, *, problem: GatewayError | None = None
+    visit: Visit,
+    name: str,
+    context: Mapping[str, Any] | None = None,
+    *,
+    problem: GatewayError | None = None,
+    status: int = 200,
 ) -> HttpResponseBase:
     """A step's page, with where it is among the others; for superusers, who alone can take all of them."""
     if not visit.is_superuser:
@@ -24,7 +29,7 @@ def _show(
     items = checklist(visit)
     following = [item for item in items[[item.name for item in items].index(name) + 1 :] if not item.is_done]
     shown = {"items": items, "step": name, "following": next(iter(following), None), "problem": problem}
-    status = problem.status if problem else 200
+    status = problem.status if problem else status
     return visit.render(f"first_day/{name}.html", {**shown, **(context or {})}, status=status)
 
 
@@ -63,8 +68,9 @@ def directory(visit: Visit) -> HttpResponseBase:
     except GatewayError as refusal:
         return _show(visit, "directory", {"typed": sent(visit)}, problem=refusal)
     if made is None:
-        problem = InvalidRequest("The connection does not work yet. Nothing was saved.")
-        return _show(visit, "directory", {"typed": sent(visit), **told_of(report)}, problem=problem)
+        return _show(
+            visit, "directory", {"typed": sent(visit), "is_new": True, **told_of(report)}, status=InvalidRequest.status
+        )
     messages.success(visit.request, f"{made['name']} is connected.")
     return visit.redirect("first-day-directory")
 

@@ -2,34 +2,45 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, timedelta
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
 from django.http import HttpResponseBase
-from django.urls import path
+from django.urls import path, reverse
 from django.utils import timezone
-from django.utils.dateparse import parse_datetime
 
 from audit.administration.descriptions import names_of_changes
 from audit.models import Outcome, Reversible
 from directory.shapes.kinds import Kind
 from gateway.console.log.chain import chain_state
+from gateway.console.log.periods import PRESETS, for_field, with_said_period, with_zone
 from gateway.console.page_context import Visit, page
-from gateway.core.errors import GatewayError
+from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import find_operation, operations
 from gateway.core.streams import StreamFormat
 from gateway.surfaces.streams import stream_response
 
-_LESS_COMMON = ("target", "requestId", "runId")
-"""Filters that are folded away while they are not used: links lead to them."""
-_PRESETS = {"The last hour": timedelta(hours=1), "24 hours": timedelta(days=1), "7 days": timedelta(days=7)}
+_LESS_COMMON = (
+    *("owner", "keyName", "operation", "attribute", "value", "raisesAccess", "target", "requestId", "runId"),
+)
+"""Filters that are folded away while they are not used."""
+_OF_ONE = ("runId", "requestId")
+"""Filters that unfold a run or a batch."""
+_SUBJECTS = ("target", "owner", "keyName", "q")
+"""What evidence is about: one of these has to be named."""
+_PRINTED = 1000
 
 
 @page(get="operations.search")
 def log(visit: Visit) -> HttpResponseBase:
-    query = _with_zone(visit.query)
+    shown = visit.query
+    if (explicit := with_said_period(shown)) != shown:  # the pages after this one are of the same time then
+        return visit.redirect_to(f"{reverse('console:log')}?{urlencode(explicit)}")
+    query = with_zone(shown)
+    if not any(name in query for name in _OF_ONE):
+        query.setdefault("fold", "true")
     found, problem = None, None
     try:
         found = visit.perform("operations.search", query={"pageSize": "50", **query})
@@ -37,49 +48,60 @@ def log(visit: Visit) -> HttpResponseBase:
         if refusal.status != 400:  # a filter that makes no sense is shown beside its field
             raise
         problem = refusal
-    now = timezone.now().astimezone(UTC)
     return visit.render(
         "log/log.html",
         {
             "found": found,
             "problem": problem,
             "chain": chain_state(visit),
+            "shown": {**shown, **{name: for_field(shown[name]) for name in ("from", "to") if name in shown}},
             "outcomes": Outcome.choices,
             "operations": sorted({*(item.name for item in operations()), *names_of_changes()}),
-            "presets": {label: f"{now - span:%Y-%m-%dT%H:%M}" for label, span in _PRESETS.items()},
+            "presets": {label: f"{shown.get('q', '')} {said}".strip() for label, said in PRESETS.items()},
             "more_is_open": any(name in query for name in _LESS_COMMON),
         },
         status=problem.status if problem else 200,
     )
 
 
-def _with_zone(given: Mapping[str, str]) -> dict[str, str]:
-    """The filters with moments in UTC: a browser's field gives neither a zone nor, most of the time, seconds.
+@page(get="operations.search")
+def evidence(visit: Visit) -> HttpResponseBase:
+    """What the filters find, all values included, on a page to be printed: for one object, person or key."""
+    asked = with_zone(visit.query)
+    query = {name: value for name, value in asked.items() if name not in ("cursor", "pageSize", "fold")}
+    if not any(name in query for name in _SUBJECTS):
+        raise NotFound
+    found = visit.perform("operations.search", query={**query, "pageSize": str(_PRINTED)})
+    named = next((item["target"]["distinguishedName"] for item in found["items"] if item["target"]), None)
+    context = {
+        "records": found["items"][::-1],
+        "is_cut": found["nextCursor"] is not None,
+        "shown": query,
+        "subject": named if "target" in query else None,
+        "chain": chain_state(visit),
+        "now": timezone.now(),
+    }
+    return visit.render("log/evidence.html", context)
 
-    A minute that is named as the end is meant to its end.
-    """
-    query = dict(given)
-    for name, rest in (("from", timedelta()), ("to", timedelta(minutes=1, microseconds=-1))):
-        text = query.get(name, "")
-        moment = _parse(text)
-        if moment is not None and moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC) + (rest if text.count(":") == 1 else timedelta())
-            query[name] = moment.isoformat()
-    return query
+
+@page("POST")
+def verify(visit: Visit) -> HttpResponseBase:
+    """Have the whole log verified; the page follows what comes of it."""
+    if not visit.perform("operations.verify")["began"]:
+        messages.info(visit.request, "The log is being verified already.")
+    return visit.redirect_to(f"{reverse('console:log')}#chain")
 
 
-def _parse(text: str) -> Any:
-    try:
-        return parse_datetime(text)
-    except ValueError:  # well written, but no moment: the operation says so
-        return None
+@page(get="operations.read-chain")
+def chain(visit: Visit) -> HttpResponseBase:
+    return visit.render("log/_chain.html", {"chain": chain_state(visit)})
 
 
 @page(get="operations.search")
 def export(visit: Visit, form: StreamFormat) -> HttpResponseBase:
     """What the filters find, all of it, as a file."""
     exporting = replace(visit, call=replace(visit.call, stream_as=form))
-    records = exporting.perform("operations.search", query=_with_zone(visit.query))
+    records = exporting.perform("operations.search", query=with_zone(visit.query))
     response = stream_response(find_operation("operations.search"), visit.request, records)
     name = f"operations-{timezone.now():%Y-%m-%d}.{'csv' if form is StreamFormat.CSV else 'ndjson'}"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
@@ -97,10 +119,17 @@ def _about(visit: Visit, record_id: UUID) -> dict[str, Any]:
     target, here = found["target"], visit.call.directory
     return {
         "record": found,
+        "chain": chain_state(visit),
         "is_object": bool(target and target["id"] and target["kind"] in list(Kind)),
-        "may_revert": found["reversible"] != Reversible.NONE and visit.may("operations.revert"),
+        "may_revert": _may_revert(visit, found),
         "is_elsewhere": found["directory"] != (here.name if here else None),
     }
+
+
+def _may_revert(visit: Visit, record: Mapping[str, Any]) -> bool:
+    """Whether to offer it: not of a record that nobody can trust, nor of a change that was taken back already."""
+    is_possible = record["reversible"] != Reversible.NONE and "revertedBy" not in record
+    return is_possible and "doubt" not in record and visit.may("operations.revert")
 
 
 @page(post="operations.revert")
@@ -123,6 +152,9 @@ def revert(visit: Visit, record_id: UUID) -> HttpResponseBase:
 
 urls = [
     path("log/", log, name="log"),
+    path("log/evidence", evidence, name="log-evidence"),
+    path("log/verify", verify, name="log-verify"),
+    path("log/chain", chain, name="log-chain"),
     path("log/export.ndjson", export, {"form": StreamFormat.NDJSON}, name="log-ndjson"),
     path("log/export.csv", export, {"form": StreamFormat.CSV}, name="log-csv"),
     path("log/<uuid:record_id>", record, name="log-record"),

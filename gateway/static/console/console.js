@@ -30,6 +30,24 @@ document.addEventListener("change", (event) => {
   if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
 });
 
+// `data-checks` on a button ticks the boxes of its form whose values it lists, and no others of their name. Without
+// scripts the button sends the form, and the server ticks them.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-checks]");
+  if (!button) return;
+  event.preventDefault();
+  const wanted = new Set(button.dataset.checks.split(" "));
+  for (const box of button.form.querySelectorAll("input[type=checkbox][name=permissions]")) {
+    box.checked = wanted.has(box.value) && !box.disabled;
+  }
+  button.form.dispatchEvent(new Event("change", { bubbles: true }));
+});
+
+// `data-prints` on a button prints the page.
+document.addEventListener("click", (event) => {
+  if (event.target.closest("[data-prints]")) window.print();
+});
+
 // `data-chooses` on a field: typing into it chooses the radio button of that id, which it belongs to.
 document.addEventListener("input", (event) => {
   const chooses = event.target.dataset.chooses;

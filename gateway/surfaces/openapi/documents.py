@@ -59,6 +59,7 @@ TAGS = {
     "service-accounts": "Managed service accounts, and users that run services.",
     "session": "Signing in and out, and where a person is signed in.",
     "users": "Users of the directory, and their passwords.",
+    "permission-groups": "Groups of permissions, given together to all who are in them.",
     "people": "The people of the gateway, who sign in and own keys.",
 }
 """What each group of operations is about, by the first part of their names."""
