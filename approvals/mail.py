@@ -13,7 +13,6 @@ from uuid import UUID, uuid4
 import structlog
 from django.conf import settings
 from django.core.mail import EmailMessage
-from django.db.models import F, Q, QuerySet
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
@@ -21,6 +20,7 @@ from django.utils import timezone
 from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.notifications import EXPIRY_LEAD, people_who_decide, wait_for_decision
 from directory.ldap import DistinguishedName, InvalidValue
+from gateway.core import leases
 from keys.models import Person
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -68,7 +68,7 @@ class _Claim:
 def send_due() -> int:
     """Send every person what is due to them; how many messages went out. A server that is away is tried again later."""
     sent = 0
-    due = _unclaimed().filter(due_at__lte=timezone.now())
+    due = Notice.objects.filter(leases.free("claimed_until"), due_at__lte=timezone.now())
     for person_id, audience in due.order_by("person_id").values_list("person_id", "audience").distinct():
         claim = _claim(person_id, Audience(audience))
         if claim is None:
@@ -83,16 +83,11 @@ def send_due() -> int:
     return sent
 
 
-def _unclaimed() -> QuerySet[Notice]:
-    free = Q(claimed_until__isnull=True) | Q(claimed_until__lte=timezone.now())
-    return Notice.objects.filter(free)
-
-
 def _claim(person_id: int, audience: Audience) -> _Claim | None:
     """Take all notices of a person for an audience, those that are not due yet too; None when another worker has."""
     token = uuid4()
-    notices = _unclaimed().filter(person_id=person_id, audience=audience)
-    if not notices.update(claim=token, claimed_until=timezone.now() + LEASE, attempts=F("attempts") + 1):
+    notices = Notice.objects.filter(person_id=person_id, audience=audience)
+    if not leases.take_all(notices, "claimed_until", lasts=LEASE, counting="attempts", claim=token):
         return None
     return _Claim(token, Person.objects.get(pk=person_id), audience)
 

@@ -11,12 +11,10 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 import structlog
-from celery import current_app
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 from typing_extensions import TypedDict
 
 from approvals.errors import Changed, NotApplied, NotAppliedInTime
@@ -32,6 +30,7 @@ from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
 from directory.models.runs import Run, RunState
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
+from gateway.core.broker import BrokerUnavailable, send_task
 from gateway.core.call import Call, CredentialKind, Surface
 from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
@@ -185,8 +184,8 @@ def queued_answer(change_request: ChangeRequest) -> QueuedAnswer:
 def enqueue(request_id: UUID) -> None:
     """Tell a worker about an approved change. The broker may be away: then the sweep finds it."""
     try:
-        current_app.send_task(APPLY_TASK, [str(request_id)], ignore_result=True)
-    except OperationalError as error:
+        send_task(APPLY_TASK, str(request_id), ignore_result=True)
+    except BrokerUnavailable as error:
         _logger.warning("the broker is away, the sweep will find the change", request=str(request_id), error=str(error))
 
 

@@ -11,7 +11,6 @@ from uuid import UUID
 
 import structlog
 from django.db import DatabaseError, InterfaceError, connection, transaction
-from django.db.models import F
 from django.utils import timezone
 
 from audit.chain.append_only import TABLE
@@ -21,6 +20,7 @@ from audit.late_outcomes import LateOutcomes
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
 from audit.read_buffer import reads
 from audit.redact import redacted
+from gateway.core import leases
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
 from gateway.core.prepared import PreparedInsert, execute_each
@@ -381,7 +381,5 @@ def settle_pending(
 
 def _lease(record_id: UUID, *, seen: datetime) -> bool:
     """Take a due record for this settler: `settle_at` is still what was seen, or another one was faster."""
-    leased = OperationRecord.objects.filter(id=record_id, outcome__in=OPEN_OUTCOMES, settle_at=seen).update(
-        settle_at=timezone.now() + SETTLER_LEASE, settle_attempts=F("settle_attempts") + 1
-    )
-    return leased == 1
+    due = OperationRecord.objects.filter(id=record_id, outcome__in=OPEN_OUTCOMES)
+    return leases.take(due, "settle_at", seen=seen, lasts=SETTLER_LEASE, counting="settle_attempts")

@@ -5,6 +5,7 @@ from typing import Any
 
 from typing_extensions import NotRequired, TypedDict
 
+from directory.ldap import is_credential as holds_secret
 from gateway.core.shapes import Id
 
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
@@ -28,28 +29,13 @@ class ChangeJson(TypedDict):
     references: NotRequired[list[ReferenceJson]]
 
 
-CREDENTIAL_ATTRIBUTES = frozenset(
-    name.lower()
-    for name in (
-        # passwords and their hashes (MS-ADTS 3.1.1.3.1.5, MS-ADA1..3)
-        "unicodePwd", "userPassword", "dBCSPwd", "lmPwdHistory", "ntPwdHistory", "supplementalCredentials",
-        "clearTextPassword", "unixUserPassword", "msSFU30Password", "msDS-ManagedPassword",
-        "msDS-ExecuteScriptPassword", "newPassword", "currentPassword", "password",
-        # secrets of trusts, of LSA and of the domain's own key hierarchy
-        "initialAuthIncoming", "initialAuthOutgoing", "trustAuthIncoming", "trustAuthOutgoing",
-        "currentValue", "priorValue", "pekList", "msKds-RootKeyData",
-        # local administrators, disk and TPM recovery, roamed keys
-        "ms-Mcs-AdmPwd", "msFVE-RecoveryPassword", "msFVE-KeyPackage", "msTPM-OwnerInformation",
-        "msPKIAccountCredentials", "msPKI-CredentialRoamingTokens", "msPKIDPAPIMasterKeys", "userPKCS12",
-    )
-)  # fmt: skip
-_CREDENTIAL_PREFIXES = ("mslaps-",)
+_MEMBERS = frozenset({"password", "newpassword", "currentpassword"})
+"""What bodies call a password; the attributes that are secrets the directory's own names tell."""
 
 
 def is_credential(attribute: str) -> bool:
-    """Whether values of the attribute are secrets; options (`userPassword;x-old`) and case do not matter."""
-    name = attribute.partition(";")[0].strip().lower()
-    return name in CREDENTIAL_ATTRIBUTES or name.startswith(_CREDENTIAL_PREFIXES)
+    """Whether values under this name are secrets; options (`userPassword;x-old`) and case do not matter."""
+    return attribute.lower() in _MEMBERS or holds_secret(attribute)
 
 
 def _storable(value: Any) -> str:

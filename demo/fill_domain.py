@@ -74,7 +74,7 @@ def fill(samdb: SamDB, organization: Organization) -> None:
 def _add(samdb: SamDB, entry: Entry, dn: str) -> None:
     if exists(samdb, dn):
         return
-    attributes = dict(entry.attributes)
+    attributes: dict[str, str | bytes | list[str]] = dict(entry.attributes)
     history = dict(entry.history)
     controls = []
     if entry.has_password:
@@ -100,9 +100,7 @@ def _find(samdb: SamDB, account: str) -> ldb.Message:
 def main() -> None:
     """Fill the domain in the directory given; a number of users may follow."""
     samdb = open_database(Path(sys.argv[1]))
-    organization = build_organization(
-        base_dn=samdb.domain_dn(), **({"users": int(sys.argv[2])} if len(sys.argv) > 2 else {})
-    )
+    organization = build_organization(*(int(number) for number in sys.argv[2:3]), base_dn=samdb.domain_dn())
     started = time.monotonic()
     samdb.transaction_start()
     try:

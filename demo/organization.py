@@ -49,7 +49,7 @@ from demo.names import Name, NameSet
 
 
 def build_organization(
-    *, users: int = 640, seed: int = 1815, now: datetime.datetime | None = None, base_dn: str
+    users: int = 640, *, seed: int = 1815, now: datetime.datetime | None = None, base_dn: str
 ) -> Organization:
     """A company with ``users`` people, plus accounts for services and administration, at the moment ``now``."""
     return _Builder(users, random.Random(seed), now or datetime.datetime.now(datetime.UTC), base_dn).build()

@@ -90,11 +90,12 @@ class Demonstration:
 
     def _choose_address(self) -> str:
         """The address of earlier runs, unless somebody else has taken it meanwhile; then the first free one."""
-        earlier = str(self._credentials["directory"]["url"]).removeprefix("ldaps://") if self._credentials else None
+        url = str(self._credentials["directory"]["url"]) if self._credentials else ""
+        earlier = url.removeprefix("ldaps://")
         others = (f"127.0.9.{number}" for number in range(1, 255))
-        for address in (*([earlier] if earlier else ()), *others):
+        for address in filter(None, (earlier, *others)):
             if all(is_port_free(address, port) for port in LDAP_PORTS):
-                if earlier not in (None, address):
+                if earlier not in ("", address):
                     self._console.say(f"{earlier} is in use; the domain controller moves to {address}.")
                 return address
         raise CannotRun("A domain controller needs port 389 and 636 of an address 127.0.9.x: run as root, or free one")

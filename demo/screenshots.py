@@ -16,14 +16,14 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from demo.run import CREDENTIALS
 from demo.services import PROJECT
 from tests.support.browser import running_browser
 
 PICTURES = PROJECT / "docs" / "pictures"
-SIZE = {"width": 1280, "height": 860}
+SIZE: ViewportSize = {"width": 1280, "height": 860}
 START = 300
 """Seconds: the first start provisions a domain."""
 

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from audit import security
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
-from gateway.core.errors import AmbiguousCredential, FieldError, Forbidden, InvalidRequest, Unauthorized
+from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized
 from keys.api_keys import secrets, usage
 from keys.api_keys.addresses import is_allowed
 from keys.models import AccessToken, Person
@@ -259,6 +259,4 @@ def check_reason(text: str | None) -> str | None:
 
 
 def _bad_reason(what: str) -> InvalidRequest:
-    return InvalidRequest(
-        f"X-Change-Reason {what}.", errors=[FieldError(InvalidRequest.code, what, parameter="X-Change-Reason")]
-    )
+    return InvalidRequest.naming(what, parameter="X-Change-Reason", sentence=f"X-Change-Reason {what}.")

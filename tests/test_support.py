@@ -1,5 +1,7 @@
 """The tests' own servers: what other tests take for granted."""
 
+from pathlib import Path
+
 import ldap
 import pytest
 
@@ -27,7 +29,7 @@ def test_the_policy_locks_accounts_out(directory: Directory, organizational_unit
     assert not directory.can_sign_in(user, PASSWORD)
 
 
-def test_an_authority_unknown_to_the_client_is_refused(domain: Domain, tmp_path) -> None:
+def test_an_authority_unknown_to_the_client_is_refused(domain: Domain, tmp_path: Path) -> None:
     connection = ldap.initialize(domain.url)
     connection.set_option(ldap.OPT_X_TLS_REQUIRE_CERT, ldap.OPT_X_TLS_DEMAND)
     connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)

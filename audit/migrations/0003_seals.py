@@ -4,12 +4,11 @@ from typing import Any
 
 from django.db import migrations, models
 
-from audit.chain.append_only import protect_records, release_records
+from audit.migrations._append_only import protect_records, release_records
+from audit.migrations._codes import mac_of
 
 
 def give_codes(apps: Any, schema_editor: Any) -> None:
-    from audit.chain.seals import mac_of
-
     records = apps.get_model("audit", "OperationRecord").objects
     for facts in records.filter(mac="").values().iterator(chunk_size=500):
         records.filter(id=facts["id"]).update(mac=mac_of(facts))

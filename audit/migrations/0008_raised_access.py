@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from audit.chain.append_only import protect_records, release_records
+from audit.migrations._append_only import protect_records, release_records
 
 
 class Migration(migrations.Migration):

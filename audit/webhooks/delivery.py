@@ -14,13 +14,13 @@ from urllib.parse import SplitResult, urlsplit
 
 import structlog
 from django.conf import settings
-from django.db.models import F
 from django.utils import timezone
 
 from audit.administration.recording import recorded
 from audit.administration.unattended import call_of_gateway
 from audit.webhooks.events import sign
 from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
+from gateway.core import leases
 from gateway.core.address_rules import may_be_reached, parse
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -61,8 +61,8 @@ def send_again(delivery: WebhookDelivery) -> None:
 
 
 def _lease(delivery: WebhookDelivery) -> bool:
-    mine = WebhookDelivery.objects.filter(id=delivery.id, state=DeliveryState.WAITING, next_at=delivery.next_at)
-    return mine.update(next_at=timezone.now() + LEASE, attempts=F("attempts") + 1) == 1
+    mine = WebhookDelivery.objects.filter(id=delivery.id, state=DeliveryState.WAITING)
+    return leases.take(mine, "next_at", seen=delivery.next_at, lasts=LEASE, counting="attempts")
 
 
 def _try(delivery: WebhookDelivery) -> bool:

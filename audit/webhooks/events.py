@@ -14,8 +14,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from audit.models import OperationRecord
+from audit.models import OperationRecord, Outcome
 from audit.shapes import record_as_json
+from audit.webhooks.catalogue import OF_OUTCOMES, OF_STATUSES
 from audit.webhooks.models import DeliveryState, EventGroup, WebhookDelivery, WebhookEndpoint
 from gateway.core.operation import Effect, find_operation
 from gateway.core.shapes import render_timestamp
@@ -31,18 +32,20 @@ def enqueue_records(records: Iterable[OperationRecord]) -> None:
         return
     deliveries = []
     for record in records:
+        event = OF_OUTCOMES.get(Outcome(record.outcome))
         group = EventGroup.READS if _is_read(record.operation) else EventGroup.CHANGES
         wanted = [endpoint for endpoint in endpoints if group in endpoint.events]
-        if wanted:
-            deliveries += _deliveries(wanted, f"operation.{record.outcome}", record_as_json(record))
+        if event and wanted and group in event.groups:
+            deliveries += _deliveries(wanted, event.name, record_as_json(record))
     WebhookDelivery.objects.bulk_create(deliveries)
 
 
 def enqueue_change_request(status: str, describe: Callable[[], Any]) -> None:
     """An event for a change request that has come to a status; joins the caller's transaction."""
-    wanted = [endpoint for endpoint in _endpoints() if EventGroup.CHANGE_REQUESTS in endpoint.events]
-    if wanted:
-        WebhookDelivery.objects.bulk_create(_deliveries(wanted, f"change-request.{status}", describe()))
+    event = OF_STATUSES.get(status)
+    wanted = [endpoint for endpoint in _endpoints() if event and not {*event.groups}.isdisjoint(endpoint.events)]
+    if event and wanted:
+        WebhookDelivery.objects.bulk_create(_deliveries(wanted, event.name, describe()))
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:

@@ -9,7 +9,7 @@ from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
@@ -51,7 +51,7 @@ def _unlocked(schema: Schema, entry: Entry) -> Delta:
 def _propose(call: Call, resource: str, id: UUID, change: Callable[[Schema, Entry], Delta]) -> Proposal:
     client = client_of(call)
     schema = client.schema
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
     protected = require_may_write(call, protected=is_protected(client, entry))
     delta = change(schema, entry)
     write = write_of(entry, delta) if delta.changes else None

@@ -34,7 +34,7 @@ from directory.queries.reading import read_created
 from directory.shapes.account import AccountPart, GroupCategory, GroupScope
 from directory.shapes.attribute_updates import AttributeUpdates, pointer
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, kind_of, permission_for
-from directory.shapes.modifications import Step, read_updates, refusal, require_sense, values_of_new
+from directory.shapes.modifications import Step, read_updates, require_sense, values_of_new
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal, Target, shown_values
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from directory.shapes.value_rules import (
@@ -92,7 +92,7 @@ class _Attributes:
         """Give it what a member of the body stands for. Raises AttributesConflict when the updates give it one too."""
         where = pointer(*member)
         if attribute in self:
-            raise refusal(errors.AttributesConflict, where, f"{attribute} is also among the attributes")
+            raise errors.AttributesConflict.naming(f"{attribute} is also among the attributes", pointer=where)
         self.values[attribute] = (value,)
         self.where[attribute.lower()] = where
 
@@ -126,7 +126,7 @@ def propose_create(
     classes, rdn_attribute = _class_of_new(schema, object_class)
     kind = kind_of(classes)
     if complaint := refuse_name(name):
-        raise refusal(InvalidRequest, "#/name", complaint)
+        raise InvalidRequest.naming(complaint, pointer="#/name")
     steps = read_updates(updates, schema, kind=kind, new=classes)
     require_sense(steps, kind=kind, entry=None)
     new = _Attributes.from_steps(steps, kind)
@@ -182,7 +182,7 @@ def _class_of_new(schema: Schema, object_class: str) -> tuple[list[str], str]:
     """
     known = schema.object_class(object_class)
     if known is None or not known.structural:
-        raise refusal(InvalidRequest, "#/objectClass", f"{object_class!r} is no structural class of the schema")
+        raise InvalidRequest.naming(f"{object_class!r} is no structural class of the schema", pointer="#/objectClass")
     inherited = schema.superclasses(known.name)
     rdn_attribute = next(
         (found.rdn_attribute for found in map(schema.object_class, inherited) if found and found.rdn_attribute), None
@@ -210,7 +210,7 @@ def _add_account(new: _Attributes, kind: Kind, name: str, account: NewAccount) -
         new.set("pwdLastSet", b"0", "account")
     if account.password is not None:
         if not account.password:
-            raise refusal(InvalidRequest, "#/password", "must not be empty")
+            raise InvalidRequest.naming("must not be empty", pointer="#/password")
         new.values["unicodePwd"] = (quoted_password(account.password),)
 
 
@@ -227,7 +227,7 @@ def _risk_of_account(new: _Attributes, kind: Kind, account: NewAccount | None) -
     if not control & UserAccountControl.ACCOUNTDISABLE:
         if "unicodePwd" not in new.values and kind is not Kind.SERVICE_ACCOUNT:
             where = new.where["useraccountcontrol"] if account is None else "#/password"
-            raise refusal(errors.PasswordRequired, where, "an enabled account needs a password")
+            raise errors.PasswordRequired.naming("an enabled account needs a password", pointer=where)
         return "it creates an enabled account"
     never_expires = bool(control & UserAccountControl.DONT_EXPIRE_PASSWD)
     return "it creates an account whose password never expires" if never_expires else None
@@ -241,7 +241,7 @@ def _set_account_name(new: _Attributes, kind: Kind, name: str, given: str | None
     if kind is Kind.COMPUTER and not chosen.endswith("$"):
         chosen += "$"
     if complaint := refuse_account_name(chosen, kind):
-        raise refusal(InvalidRequest, "#/samAccountName", complaint)
+        raise InvalidRequest.naming(complaint, pointer="#/samAccountName")
     new.set("sAMAccountName", chosen.encode(), "samAccountName")
 
 

@@ -24,7 +24,7 @@ from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import sight_of
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, protected_among, require_may_write
-from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, kind_of, permission_for
+from directory.shapes.kinds import KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call
@@ -38,11 +38,6 @@ _NOT_WORTH_KEEPING = frozenset(
 )
 
 _NAMES_SHOWN = 20
-_KIND_IN_WORDS = {
-    Kind.ORGANIZATIONAL_UNIT: "organizational unit",
-    Kind.SERVICE_ACCOUNT: "service account",
-    Kind.OBJECT: "other object",
-}
 
 
 def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> Proposal:
@@ -53,7 +48,7 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
     group that is the primary one of an account.
     """
     client = client_of(call)
-    find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=())
+    find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=())
     # All readable attributes: the record of the deletion is what a restore is refilled from.
     entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
     protected = require_may_write(call, protected=is_protected(client, entry, prefetch=prefetch_of(call)))
@@ -139,9 +134,12 @@ def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str
 def _kinds(entries: Sequence[Entry]) -> str:
     """How many of each kind, the most frequent first: "9 users, 2 groups"."""
     counts = Counter(kind_of(entry.object_classes) for entry in entries)
-    return ", ".join(
-        f"{count} {_KIND_IN_WORDS.get(kind, kind)}{'' if count == 1 else 's'}" for kind, count in counts.most_common()
-    )
+    return ", ".join(f"{count} {_words(kind, count)}" for kind, count in counts.most_common())
+
+
+def _words(kind: Kind, count: int) -> str:
+    words = KINDS[kind].singular if count == 1 else KINDS[kind].many
+    return f"other {words}" if kind is Kind.OBJECT else words
 
 
 def _shown(names: Sequence[str]) -> str:

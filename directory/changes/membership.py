@@ -22,11 +22,10 @@ from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.shapes.attribute_updates import MAX_VALUES
 from directory.shapes.inputs import ChangeMembers
-from directory.shapes.kinds import KINDS_OF_RESOURCE
-from directory.shapes.modifications import refusal
+from directory.shapes.kinds import RESOURCES
 from directory.shapes.proposal import AttributeChange, Proposal
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, InvalidRequest
+from gateway.core.errors import InvalidRequest
 from gateway.core.operation import Risk
 
 _GROUP_ATTRIBUTES = (*TARGET_ATTRIBUTES, *NESTING_ATTRIBUTES, "member")
@@ -49,23 +48,23 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     """
     adding, removing = _read(body)
     client = client_of(call)
-    group = find_object(call, id, kinds=KINDS_OF_RESOURCE["groups"], attributes=_GROUP_ATTRIBUTES)
+    group = find_object(call, id, kinds=RESOURCES["groups"].kinds, attributes=_GROUP_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, group))
     found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     for guid, where in (adding | removing).items():
         if guid not in found:
-            raise refusal(errors.ObjectNotFound, where, f"there is no object {guid}")
+            raise errors.ObjectNotFound.naming(f"there is no object {guid}", pointer=where)
 
     fixed = those_with_primary_group(group, found.values())
     for guid in fixed & removing.keys():
-        raise refusal(errors.PrimaryGroup, removing[guid], f"it is the primary group of {found[guid].dn}")
+        raise errors.PrimaryGroup.naming(f"it is the primary group of {found[guid].dn}", pointer=removing[guid])
     listed = frozenset(group.values("member"))  # the directory spells a name in one way wherever it occurs
     members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed}
     added = [found[guid] for guid in adding if guid not in members]
     removed = [found[guid] for guid in removing if guid in members]
     if complaint := complaint_about_scopes(group, added):
         member, reason = complaint
-        raise refusal(errors.DirectoryRejected, adding[member.guid], reason)
+        raise errors.DirectoryRejected.naming(reason, pointer=adding[member.guid])
     require_no_cycle(client, group, added)
 
     write = _write(group, added, removed)
@@ -97,15 +96,13 @@ def _read(body: ChangeMembers) -> tuple[dict[UUID, str], dict[UUID, str]]:
     for name, guids in (("add", body.add), ("remove", body.remove)):
         if len(guids) > MAX_VALUES:
             detail = f"more than {MAX_VALUES} members"
-            raise errors.TooManyValues(
-                f"{name}: {detail}",
-                errors=[FieldError(errors.TooManyValues.code, detail, pointer=f"#/{name}")],
-                maxValues=MAX_VALUES,
+            raise errors.TooManyValues.naming(
+                detail, pointer=f"#/{name}", sentence=f"{name}: {detail}", maxValues=MAX_VALUES
             )
     adding, removing = _pointers("add", body.add), _pointers("remove", body.remove)
     for guid, where in removing.items():
         if guid in adding:
-            raise refusal(InvalidRequest, where, f"{guid} is also in the list to add")
+            raise InvalidRequest.naming(f"{guid} is also in the list to add", pointer=where)
     return adding, removing
 
 

@@ -20,8 +20,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.policies.group_policy import inheritance_warnings
 from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
 from directory.queries.reading import read_changed
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_RESOURCE, Kind, kind_of, permission_for
-from directory.shapes.modifications import refusal
+from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from directory.shapes.value_rules import refuse_name
@@ -77,7 +76,7 @@ def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposa
     Raises InvalidRequest for a name that cannot be, ObjectNotFound, Forbidden and AlreadyExists.
     """
     if complaint := refuse_name(name):
-        raise refusal(InvalidRequest, "#/name", complaint)
+        raise InvalidRequest.naming(complaint, pointer="#/name")
     client = client_of(call)
     entry, protected = _find(call, id, resource)
     old = DistinguishedName.parse(entry.dn)
@@ -103,7 +102,7 @@ def _find(call: Call, id: UUID, resource: str, *, descriptor: bool = False) -> t
 
     And whether it is protected, or holds an object that is; Forbidden when the caller may not write such.
     """
-    find_object(call, id, kinds=KINDS_OF_RESOURCE[resource])
+    find_object(call, id, kinds=RESOURCES[resource].kinds)
     wanted = (*TARGET_ATTRIBUTES, "parentGUID", "gPOptions", "instanceType")
     client = client_of(call)
     entry = client.read(id, wanted, descriptor=descriptor)

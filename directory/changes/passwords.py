@@ -36,12 +36,12 @@ from directory.policies.password_policy import (
     policy_of,
 )
 from directory.protection.rules import is_protected, require_may_write
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import Delta
 from directory.shapes.passwords import PasswordReset
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, GatewayError
+from gateway.core.errors import GatewayError
 from gateway.core.rate_limits import count_password_change
 from gateway.core.shapes import render_timestamp
 
@@ -67,7 +67,7 @@ def propose_reset(
     # Then it does not matter which one applies, and the domain controller need not find that out.
     is_acceptable = known is not None and new_password is not None and known.accept(new_password)
     wanted = _ATTRIBUTES if is_acceptable else PASSWORD_ATTRIBUTES
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=wanted)
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=wanted)
     protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
     policy = None
@@ -124,7 +124,7 @@ def propose_password_change(call: Call, *, resource: str, id: UUID, current: str
     Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
     client = client_of(call)
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=PASSWORD_ATTRIBUTES)
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=PASSWORD_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, entry))
     # A dry run tries nothing, and an approved change was counted when it was asked for.
     if call.directory is not None and call.change_request_id is None and not call.dry_run:
@@ -162,8 +162,7 @@ def require_acceptable(
         return
     if violation := find_violation(policy, password):
         detail = f"The password does not meet the policy: {violation}."
-        named = FieldError(errors.PasswordPolicyViolation.code, detail, pointer=pointer)
-        raise errors.PasswordPolicyViolation(detail, errors=[named], policy=policy.as_json())
+        raise errors.PasswordPolicyViolation.naming(detail, pointer=pointer, policy=policy.as_json())
 
 
 def _warnings(entry: Entry, given: str | None, *, is_policy_known: bool, locked_out: bool) -> Iterator[str]:

@@ -10,8 +10,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.ldap import Client, Entry, Equals, Schema, Scope
-from directory.shapes.modifications import Delta, Step, refusal
-from gateway.core.errors import FieldError
+from directory.shapes.modifications import Delta, Step
 
 _GIVEN_BY_DIRECTORY = frozenset(
     {
@@ -43,7 +42,7 @@ def require_free(
             rows = client.search(client.default_naming_context, Scope.SUBTREE, same, ("objectGUID",), limit=2)
             if any(row.guid != besides for row in rows):
                 detail = f"The {attribute} {value.decode()!r} is in use."
-                raise refusal(errors.AlreadyExists, where[attribute.lower()], detail)
+                raise errors.AlreadyExists.naming(detail, pointer=where[attribute.lower()])
 
 
 def require_update_possible(client: Client, entry: Entry, steps: Sequence[Step], delta: Delta) -> None:
@@ -114,6 +113,6 @@ def _require_primary_group(client: Client, entry: Entry, relative_id: int, where
 
 def rejection(detail: str, where: str | None, **members: Any) -> errors.DirectoryRejected:
     """What the directory itself would answer, in words; `where` is the member of the body, if there is one."""
-    code = errors.DirectoryRejected.code
-    named = [] if where is None else [FieldError(code, detail, pointer=where)]
-    return errors.DirectoryRejected(detail, errors=named, directoryMessage=detail, **members)
+    if where is None:
+        return errors.DirectoryRejected(detail, directoryMessage=detail, **members)
+    return errors.DirectoryRejected.naming(detail, pointer=where, directoryMessage=detail, **members)

@@ -25,7 +25,7 @@ from directory.ldap import (
     names_in,
 )
 from directory.lookup.access import client_of, require_inside_scopes
-from directory.shapes.modifications import Delta, Step, referenced_names, refusal
+from directory.shapes.modifications import Delta, Step, referenced_names
 from directory.shapes.proposal import AttributeChange
 from gateway.core.call import Call
 
@@ -46,7 +46,7 @@ def resolve_references(call: Call, steps: Sequence[Step], changes: Iterable[Attr
     found = resolve(client, {*wanted, *(name for name in spelled.values() if name is not None)})
     for name, step in wanted.items():
         if name not in found:
-            raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name}: there is no object {name}")
+            raise errors.InvalidValue.naming(f"{step.attribute.name}: there is no object {name}", pointer=step.where)
     resolved = {text: None if name is None else found.get(name) for text, name in spelled.items()}
     return {text: guid for text, guid in resolved.items() if guid is not None}
 

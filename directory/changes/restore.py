@@ -43,16 +43,13 @@ from directory.queries.deleted_objects import (
     last_known_rdn,
 )
 from directory.queries.reading import read_record
-from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
-from directory.shapes.modifications import refusal
+from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of, resource_of
 from directory.shapes.proposal import AttributeChange, DependentChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import refuse_name
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.core.operation import Risk
-
-_UPDATE_OF_KIND = {Kind.USER: "users.update", Kind.COMPUTER: "computers.update"}
 
 
 def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str | None) -> Proposal:
@@ -63,7 +60,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     sAMAccountName or the userPrincipalName is in use by now, DirectoryRejected for a parent that holds no such class.
     """
     if name is not None and (complaint := refuse_name(name)):
-        raise refusal(InvalidRequest, "#/name", complaint)
+        raise InvalidRequest.naming(complaint, pointer="#/name")
     client = client_of(call)
     entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES, *sorted(client.schema.linked)), identities=True)
     was_governing = places_of(client).govern_below(former_parent(client, entry) or "")
@@ -132,7 +129,7 @@ def _password_kept(client: Client, entry: Entry, target: Target) -> DependentCha
     evidence = evidence_of(write, entry=entry, schema=client.schema)
     evidence["versions"][str(attribute.attid)] += 1  # the restore itself is the first to change it
     return DependentChange(
-        operation=_UPDATE_OF_KIND.get(Kind(target.kind), "objects.update"),
+        operation=f"{resource_of(target.kind)}.update",
         target=target,
         changes=(AttributeChange(attribute.name, (before,), (after,)),),
         write=write,

@@ -3,34 +3,13 @@
 How a revert is made is `revert`'s. Pure: nothing here looks at a directory.
 """
 
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import Final
 
 from audit.models import Reversible
 from audit.redact import SECRET, is_credential
 from directory.shapes.proposal import AttributeChange
-
-INVERSES: Final[Mapping[str, str | None]] = MappingProxyType(
-    {
-        "create": "delete",
-        "delete": "restore",
-        "restore": "delete",
-        "update": "update",
-        "enable": "disable",
-        "disable": "enable",
-        "enable-accounts": "disable",  # a run is recorded account by account, and so reverted
-        "disable-accounts": "enable",
-        "move": "move",
-        "rename": "rename",
-        "change-members": "change-members",
-        # Nobody knows the password that was, and a lock-out is the directory's own judgement.
-        "reset-password": None,
-        "change-password": None,
-        "unlock": None,
-    }
-)
-"""By the verb of a change of the directory the verb of its inverse; None where there is none."""
+from gateway.core.operation import find_operation
 
 _NOT_PUT_BACK: Final = frozenset({"pwdlastset", "lockouttime"})
 """Moments that only the directory sets: others can write 0, or make it the present one, but not what it was."""
@@ -40,17 +19,24 @@ _NUL_SIGNS: Final = ("\x00", "\N{SYMBOL FOR NULL}")
 
 def reversible_as(operation: str, changes: Collection[AttributeChange]) -> Reversible:
     """How far a change of this name (`users.update`) can be reverted, by what the log keeps of it."""
-    action = operation.partition(".")[2]
-    if INVERSES.get(action) is None or not changes:
+    inverse = _inverse_of(operation)
+    if inverse is None or not changes:
         return Reversible.NONE
-    if action == "delete":
+    if inverse == "restore":
         return Reversible.PARTIAL  # never the password, nor what was below
-    if action != "update":
+    if inverse != "update":
         return Reversible.FULL
     kept = [can_be_put_back(change) for change in changes]
     if all(kept):
         return Reversible.FULL
     return Reversible.PARTIAL if any(kept) else Reversible.NONE
+
+
+def _inverse_of(operation: str) -> str | None:
+    try:
+        return find_operation(operation).inverse
+    except KeyError:  # of an earlier version
+        return None
 
 
 def can_be_put_back(change: AttributeChange) -> bool:

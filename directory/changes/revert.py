@@ -24,7 +24,7 @@ from directory.changes.membership import propose_members
 from directory.changes.move import propose_move, propose_rename
 from directory.changes.references import parent_of, references_of
 from directory.changes.restore import propose_restore
-from directory.changes.reversibility import INVERSES, can_be_put_back
+from directory.changes.reversibility import can_be_put_back
 from directory.changes.update import propose_update
 from directory.ldap import (
     AttributeType,
@@ -43,7 +43,7 @@ from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart
 from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.inputs import ChangeMembers
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES, resource_of
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
 from gateway.core.call import Call
@@ -51,9 +51,6 @@ from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import Effect, Operation, Risk, find_operation
 from gateway.core.shapes import Id
 
-_RESOURCE_OF_KIND: Final = {
-    kind.value: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
-}
 _ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 _SHOWN: Final = 20
 _CONTROL: Final = "userAccountControl"
@@ -128,17 +125,15 @@ def _inverse_of(record: OperationRecord) -> Operation:
         raise NotRevertible("It changed the gateway's own tables, not the directory.")
     if record.outcome != Outcome.SUCCEEDED:
         raise NotRevertible(_WHY_NOT[Outcome(record.outcome)])
-    action = INVERSES.get(made.action)
-    if action is None:
+    if made.inverse is None:
         raise NotRevertible("There is no change that would take this one back.")
     if record.target_id is None:
         raise NotRevertible("It is not known which object it made.")
-    resource = made.resource
-    if action == "restore":
-        resource = "deleted-objects"
-    elif made.action in ("restore", "enable-accounts", "disable-accounts"):  # named by something else than the object
-        resource = _RESOURCE_OF_KIND.get(record.target_kind or "", "objects")
-    return find_operation(f"{resource}.{action}")
+    if made.inverse == "restore":
+        return find_operation("deleted-objects.restore")
+    # A run is recorded account by account, a restore under the name of where it came from: their kind tells the path.
+    resource = made.resource if made.creates or made.inverse == made.action else resource_of(record.target_kind)
+    return find_operation(f"{resource}.{made.inverse}")
 
 
 def _reason(call: Call, record: OperationRecord) -> str:
@@ -219,7 +214,7 @@ def _named_now(
 
 def _require_living(call: Call, record: OperationRecord, resource: str) -> None:
     try:
-        entry = find_object(call, _target(record), kinds=KINDS_OF_RESOURCE[resource], attributes=PROTECTION_ATTRIBUTES)
+        entry = find_object(call, _target(record), kinds=RESOURCES[resource].kinds, attributes=PROTECTION_ATTRIBUTES)
     except errors.ObjectNotFound:
         raise NotRevertible("The object does not exist any more.") from None
     require_may_write(call, protected=is_protected(client_of(call), entry))

@@ -31,13 +31,12 @@ from directory.protection.rules import holds_protected, is_protected, require_ma
 from directory.queries.reading import read_changed
 from directory.shapes.account import AccountPart, GroupPart
 from directory.shapes.attribute_updates import AttributeUpdates, attribute_names, pointer
-from directory.shapes.kinds import ACCOUNT_KINDS, KINDS_OF_RESOURCE, Kind, kind_of, permission_for
+from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
     append_difference,
     combine,
     read_updates,
-    refusal,
     require_sense,
 )
 from directory.shapes.proposal import Proposal, Target
@@ -88,8 +87,8 @@ def propose_update(
     """
     client = client_of(call)
     schema = client.schema
-    kinds = KINDS_OF_RESOURCE[resource]
-    steps = read_updates(updates, schema, kind=next(iter(kinds)) if len(kinds) == 1 else Kind.OBJECT)
+    kinds = RESOURCES[resource].kinds
+    steps = read_updates(updates, schema, kind=RESOURCES[resource].kind)
     _require_separate(updates, account, group)
 
     wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
@@ -173,7 +172,7 @@ def _links_in(sight: Sight, step: Modification) -> set[str]:
 
 def _require_part(fits: bool, member: str) -> None:
     if not fits:
-        raise refusal(InvalidRequest, pointer(member), f"an object of this kind has no {member}")
+        raise InvalidRequest.naming(f"an object of this kind has no {member}", pointer=pointer(member))
 
 
 def _require_separate(updates: AttributeUpdates, account: AccountPart | None, group: GroupPart | None) -> None:
@@ -188,7 +187,7 @@ def _require_separate(updates: AttributeUpdates, account: AccountPart | None, gr
     for name, is_written in written.items():
         if is_written and name in names:
             where = pointer("group" if name == "grouptype" else "account")
-            raise refusal(errors.AttributesConflict, where, f"{name} is also among the attributes")
+            raise errors.AttributesConflict.naming(f"{name} is also among the attributes", pointer=where)
 
 
 def _change_account(delta: Delta, schema: Schema, entry: Entry, account: AccountPart) -> str | None:

@@ -43,5 +43,5 @@ CREDENTIAL_PREFIXES: Final = ("mslaps-",)
 
 def is_credential(name: str) -> bool:
     """Whether an attribute holds a secret: it is never read, shown, filtered or sorted by."""
-    known = name.partition(";")[0].lower()
+    known = name.partition(";")[0].strip().lower()
     return known in CREDENTIAL_ATTRIBUTES or known.startswith(CREDENTIAL_PREFIXES)

@@ -15,7 +15,7 @@ from directory.lookup.prefetch import prefetch_of
 from directory.lookup.protection_changes import show_nothing_before
 from directory.shapes.kinds import Kind, kind_of
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, Forbidden, InvalidRequest
+from gateway.core.errors import Forbidden, InvalidRequest
 from gateway.core.shapes import parse_guid
 
 Reference = UUID | DistinguishedName
@@ -44,9 +44,7 @@ def parse_reference(text: str, *, pointer: str | None = None, parameter: str | N
         name = None
     if name is None or not name.rdns:
         detail = "must be a UUID or a distinguished name"
-        raise InvalidRequest(
-            detail, errors=[FieldError(InvalidRequest.code, detail, pointer=pointer, parameter=parameter)]
-        )
+        raise InvalidRequest.naming(detail, pointer=pointer, parameter=parameter)
     return name
 
 
@@ -117,9 +115,7 @@ def find_base(call: Call, reference: Reference, *, pointer: str | None = None, p
 
 def _absent(reference: Reference, *, pointer: str | None = None, parameter: str | None = None) -> errors.ObjectNotFound:
     detail = f"There is no object {reference} in the directory."
-    return errors.ObjectNotFound(
-        detail, errors=[FieldError(errors.ObjectNotFound.code, detail, pointer=pointer, parameter=parameter)]
-    )
+    return errors.ObjectNotFound.naming(detail, pointer=pointer, parameter=parameter)
 
 
 def _find_base(call: Call, reference: Reference) -> Entry:

@@ -1,14 +1,12 @@
-from django.db import migrations
+from django.db import migrations, models
 
-import gateway.core.encryption
-from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
+from directory.migrations._bind_password_seal import encrypted_seal
 
 
 def seal(apps, schema_editor):
     """Bind each password to where it is sent today."""
     for row in apps.get_model("directory", "DirectoryConnection").objects.all():
-        destination = {name: getattr(row, name) for name in DESTINATION_FIELDS}
-        row.bind_seal = seal_of(**destination, password=row.bind_password)
+        row.bind_seal = encrypted_seal(row)
         row.save(update_fields=["bind_seal"])
 
 
@@ -21,7 +19,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="directoryconnection",
             name="bind_seal",
-            field=gateway.core.encryption.EncryptedTextField(blank=True, db_default="", default="", editable=False),
+            field=models.TextField(blank=True, db_default="", default="", editable=False),
         ),
         migrations.RunPython(seal, migrations.RunPython.noop),
     ]

@@ -6,13 +6,14 @@ from directory.security import access_control
 from directory.security.delegations import find_delegations
 from directory.shapes.access_control import AccessControl, Delegations, DelegationsQuery
 from gateway.core.call import Call
-from gateway.core.operation import RateCategory, operation
+from gateway.core.operation import RateCategory, Target, operation
 
 
 @operation(
     "objects.read-access-control",
     "GET ad/objects/{id}/access-control",
     permission="directory.read_acl",
+    target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
     output=AccessControl,
 )
@@ -25,6 +26,7 @@ def read_access_control(call: Call, *, id: UUID) -> AccessControl:
     "organization-units.read-delegations",
     "GET ad/organization-units/{id}/delegations",
     permission="directory.read_acl",
+    target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
     query=DelegationsQuery,
     output=Delegations,

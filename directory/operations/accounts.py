@@ -11,7 +11,7 @@ from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.evidence import AccountInState
 from directory.shapes.kinds import Kind
 from gateway.core.call import Call
-from gateway.core.operation import RateCategory, operation
+from gateway.core.operation import RateCategory, Target, operation
 from gateway.core.paging import Page
 from gateway.core.shapes import COMMA_SEPARATED, WHOLE_NUMBER, without_default
 
@@ -58,6 +58,7 @@ class AccountQuery(SearchQuery):
     "accounts.search",
     "GET ad/accounts",
     permission="directory.read_object",
+    target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
     query=AccountQuery,
     output=Page[AccountInState],

@@ -14,7 +14,7 @@ from directory.shapes.inputs import AnyName, ReadQuery, example
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
-from gateway.core.operation import Effect, RateCategory, Risk, operation
+from gateway.core.operation import Effect, RateCategory, Risk, Target, operation
 from gateway.core.paging import Page
 from gateway.core.shapes import Body
 
@@ -34,6 +34,7 @@ class RestoreDeletedObject(Body):
     "deleted-objects.search",
     "GET ad/deleted-objects",
     permission="directory.read_deleted",
+    target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
     query=SearchQuery,
     output=Page[DeletedObject],
@@ -47,6 +48,7 @@ def search_deleted_objects(call: Call, *, query: SearchQuery) -> Page[DirectoryO
     "deleted-objects.read",
     "GET ad/deleted-objects/{id}",
     permission="directory.read_deleted",
+    target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
     query=ReadQuery,
     output=DeletedObject,
@@ -60,6 +62,8 @@ def read_deleted_object(call: Call, *, id: UUID, query: ReadQuery) -> DeletedObj
     "deleted-objects.restore",
     "POST ad/deleted-objects/{id}/restore",
     permission="directory.restore_deleted",
+    target=Target.OBJECT,
+    inverse="delete",
     effect=Effect.CHANGE,
     risk=Risk.SECURITY,
     body=RestoreDeletedObject,

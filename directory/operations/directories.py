@@ -169,6 +169,7 @@ def read_directory(_: Call, *, id: UUID) -> DirectoryRecord:
     "directories.create",
     "POST directories",
     permission="directory.add_directoryconnection",
+    creates=True,
     effect=Effect.ADMINISTER,
     body=CreateDirectory,
     output=DirectoryRecord,

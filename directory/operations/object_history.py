@@ -8,7 +8,7 @@ from directory import errors
 from directory.lookup.access import find_object
 from directory.queries.deleted_objects import find_deleted
 from gateway.core.call import Call
-from gateway.core.operation import operation
+from gateway.core.operation import Target, operation
 from gateway.core.paging import Page, PageQuery, page_of
 
 
@@ -16,6 +16,7 @@ from gateway.core.paging import Page, PageQuery, page_of
     "objects.history",
     "GET ad/objects/{id}/history",
     permission="audit.read_log",
+    target=Target.OBJECT,
     query=PageQuery,
     output=Page[RecordJson],
 )

@@ -8,13 +8,15 @@ from directory.changes.revert import NotRevertible, Reverted, propose_revert
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.errors import NotFound
-from gateway.core.operation import Effect, operation
+from gateway.core.operation import NO_INVERSE, Effect, Target, operation
 
 
 @operation(
     "operations.revert",
     "POST operations/{id}/revert",
     permission="audit.revert_change",
+    target=Target.DIRECTORY,
+    inverse=NO_INVERSE,
     effect=Effect.CHANGE,
     output=Reverted,
 )

@@ -20,7 +20,7 @@ from directory.runs.requests import RunResult
 from directory.shapes.kinds import Kind
 from gateway.core.call import Call, Surface
 from gateway.core.errors import NotFound
-from gateway.core.operation import SIGNED_IN, operation
+from gateway.core.operation import SIGNED_IN, Target, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.problem_shapes import KEPT_PROBLEM
 from gateway.core.shapes import Guid, Id
@@ -56,7 +56,14 @@ class RetryPlan(TypedDict):
     accounts: list[RetriedAccount]
 
 
-@operation("runs.search", "GET ad/runs", permission=SIGNED_IN, query=SearchRuns, output=Page[RunOverview])
+@operation(
+    "runs.search",
+    "GET ad/runs",
+    permission=SIGNED_IN,
+    target=Target.DIRECTORY,
+    query=SearchRuns,
+    output=Page[RunOverview],
+)
 def search_runs(call: Call, *, query: SearchRuns) -> Page[RunOverview]:
     """List runs over organizational units' accounts, newest first: your own, and those you could have started."""
     wanted = {
@@ -69,7 +76,7 @@ def search_runs(call: Call, *, query: SearchRuns) -> Page[RunOverview]:
     return page_of(call, with_counts(found), query=query, order=("-created_at", "-id"), render=overview)
 
 
-@operation("runs.read", "GET ad/runs/{id}", permission=SIGNED_IN, output=RunResult)
+@operation("runs.read", "GET ad/runs/{id}", permission=SIGNED_IN, target=Target.DIRECTORY, output=RunResult)
 def read_run(call: Call, *, id: UUID) -> RunResult:
     """Read the state and the results so far of a run over an organizational unit's accounts."""
     return runs.result(_find_run(_visible_runs(call), id))
@@ -79,6 +86,7 @@ def read_run(call: Call, *, id: UUID) -> RunResult:
     "runs.read-details",
     "GET ad/runs/{id}/details",
     permission=SIGNED_IN,
+    target=Target.DIRECTORY,
     output=RunDetails,
     surfaces=REST_ONLY,
 )
@@ -91,6 +99,7 @@ def read_run_details(call: Call, *, id: UUID) -> RunDetails:
     "runs.plan-retry",
     "GET ad/runs/{id}/retry-plan",
     permission="directory.run_accounts",
+    target=Target.DIRECTORY,
     output=RetryPlan,
     surfaces=REST_ONLY,
 )

@@ -28,7 +28,7 @@ from directory.shapes.inputs import example
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
 from gateway.core.errors import Conflict, Forbidden
-from gateway.core.operation import Effect, RateCategory, operation
+from gateway.core.operation import Effect, RateCategory, Target, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Id, Moment, Part, documented_as, render_timestamp
 
@@ -110,6 +110,7 @@ class SavedFilterRecord(TypedDict):
     "saved-filters.list",
     "GET ad/saved-filters",
     permission=frozenset({RUN, MANAGE}),
+    target=Target.DIRECTORY,
     query=PageQuery,
     output=Page[SavedFilterRecord],
 )
@@ -130,6 +131,7 @@ def list_saved_filters(call: Call, *, query: PageQuery) -> Page[SavedFilterRecor
     "saved-filters.read",
     "GET ad/saved-filters/{id}",
     permission=frozenset({RUN, MANAGE}),
+    target=Target.DIRECTORY,
     output=SavedFilterRecord,
 )
 def read_saved_filter(call: Call, *, id: UUID) -> SavedFilterRecord:
@@ -141,6 +143,8 @@ def read_saved_filter(call: Call, *, id: UUID) -> SavedFilterRecord:
     "saved-filters.create",
     "POST ad/saved-filters",
     permission=MANAGE,
+    target=Target.DIRECTORY,
+    creates=True,
     effect=Effect.ADMINISTER,
     body=CreateSavedFilter,
     output=SavedFilterRecord,
@@ -156,6 +160,7 @@ def create_saved_filter(call: Call, *, body: CreateSavedFilter) -> SavedFilterRe
     "saved-filters.update",
     "PATCH ad/saved-filters/{id}",
     permission=MANAGE,
+    target=Target.DIRECTORY,
     effect=Effect.ADMINISTER,
     body=UpdateSavedFilter,
     output=SavedFilterRecord,
@@ -165,7 +170,13 @@ def update_saved_filter(call: Call, *, id: UUID, body: UpdateSavedFilter) -> Sav
     return _save(call, _find_own(call, id), body.model_dump(include=body.model_fields_set))
 
 
-@operation("saved-filters.delete", "DELETE ad/saved-filters/{id}", permission=MANAGE, effect=Effect.ADMINISTER)
+@operation(
+    "saved-filters.delete",
+    "DELETE ad/saved-filters/{id}",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
+    effect=Effect.ADMINISTER,
+)
 def delete_saved_filter(call: Call, *, id: UUID) -> None:
     """Delete a saved filter of your own."""
     _find_own(call, id).delete()
@@ -175,6 +186,7 @@ def delete_saved_filter(call: Call, *, id: UUID) -> None:
     "saved-filters.run",
     "GET ad/saved-filters/{id}/run",
     permission=RUN,
+    target=Target.DIRECTORY,
     rate=RateCategory.DIRECTORY_SEARCH,
     query=RunQuery,
     output=Page[DirectoryObject],

@@ -12,7 +12,7 @@ from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.modifications import refuse_writing
 from directory.shapes.record import readable_name, why_unreadable
 from gateway.core.call import Call
-from gateway.core.operation import operation
+from gateway.core.operation import Target, operation
 from gateway.core.paging import Page
 from gateway.core.shapes import CommaList, Query
 
@@ -43,6 +43,7 @@ class AttributeDescription(TypedDict):
     "schema.list-attributes",
     "GET ad/schema/attributes",
     permission="directory.read_object",
+    target=Target.DIRECTORY,
     query=SchemaQuery,
     output=Page[AttributeDescription],
 )

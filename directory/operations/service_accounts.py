@@ -11,7 +11,7 @@ from directory.queries.searches.search import SearchQuery, run_search
 from directory.queries.service_accounts import search_for
 from directory.shapes.service_account import ServiceAccount, ServiceAccountType
 from gateway.core.call import Call
-from gateway.core.operation import RateCategory, operation
+from gateway.core.operation import RateCategory, Target, operation
 from gateway.core.paging import Page
 from gateway.core.shapes import COMMA_SEPARATED
 
@@ -31,6 +31,7 @@ class ServiceAccountQuery(SearchQuery):
     "service-accounts.search",
     "GET ad/service-accounts",
     permission="directory.read_object",
+    target=Target.OBJECT,
     rate=RateCategory.DIRECTORY_SEARCH,
     query=ServiceAccountQuery,
     output=Page[ServiceAccount],

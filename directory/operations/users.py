@@ -1,81 +1,45 @@
-"""Operations on users: read, search, look-up by name, create, update, delete, enable, disable, unlock, move, rename."""
+"""Operations on users: those that every kind and every account has, password policy, passwords."""
 
 from uuid import UUID
 
 from directory import errors
-from directory.changes.accounts import propose_enabled, propose_unlocked
-from directory.changes.create import NewAccount, propose_create
-from directory.changes.delete import propose_delete
-from directory.changes.move import propose_move, propose_rename
 from directory.changes.passwords import propose_password_change, propose_reset
-from directory.changes.update import propose_update
-from directory.lookup.access import client_of, find_object, parse_reference
+from directory.lookup.access import client_of, find_object
+from directory.operations.ordinary import declare_account_operations, declare_ordinary_operations
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicyJson, policy_of
-from directory.queries.member_lists import MembershipQuery, list_groups
-from directory.queries.reading import read_by_name, read_record
-from directory.queries.searches.definitions import SEARCHES
-from directory.queries.searches.search import SearchQuery, run_search
-from directory.shapes.inputs import (
-    ByDnQuery,
-    CreateUser,
-    DeleteQuery,
-    MoveObject,
-    ReadQuery,
-    RenameObject,
-    UpdateAccount,
-)
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.inputs import CreateUser, UpdateAccount
+from directory.shapes.kinds import RESOURCES
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
-from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
-from gateway.core.operation import Effect, RateCategory, Risk, operation
-from gateway.core.paging import Page
+from gateway.core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 
+declare_ordinary_operations(
+    "users",
+    create=CreateUser,
+    update=UpdateAccount,
+    documentation={
+        "create": "Create a user, disabled unless asked otherwise; an enabled one needs a password.",
+        "update": "Update attributes and account options of a user, all in one atomic change.",
+        "rename": """Give a user another name.
 
-@operation(
-    "users.search",
-    "GET ad/users",
-    permission="directory.read_object",
-    rate=RateCategory.DIRECTORY_SEARCH,
-    query=SearchQuery,
-    output=Page[DirectoryObject],
+        Its sAMAccountName, userPrincipalName and displayName stay as they are.
+        """,
+    },
 )
-def search_users(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
-    """Search users by text, filter and place."""
-    return run_search(call, SEARCHES["users"], query)
-
-
-@operation(
-    "users.read-by-dn",
-    "GET ad/users/by-dn",
-    permission="directory.read_object",
-    rate=RateCategory.DIRECTORY_SEARCH,
-    query=ByDnQuery,
-    output=DirectoryObject,
-)
-def read_user_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
-    """Look up one user by distinguished name."""
-    return read_by_name(call, query.dn, kinds=KINDS_OF_RESOURCE["users"], attributes=query.attributes)
-
-
-@operation(
-    "users.read", "GET ad/users/{id}", permission="directory.read_object", query=ReadQuery, output=DirectoryObject
-)
-def read_user(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
-    """Read one user."""
-    return read_record(call, id, kinds=KINDS_OF_RESOURCE["users"], attributes=query.attributes)
+declare_account_operations("users")
 
 
 @operation(
     "users.read-password-policy",
     "GET ad/users/{id}/password-policy",
     permission="directory.read_object",
+    target=Target.OBJECT,
     output=PasswordPolicyJson,
 )
 def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
     """Read the password and lock-out policy in force for a user: a fine-grained one, else the domain's."""
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE["users"], attributes=(RESULTANT_POLICY,))
+    entry = find_object(call, id, kinds=RESOURCES["users"].kinds, attributes=(RESULTANT_POLICY,))
     policy = policy_of(client_of(call), entry)
     if policy is None:  # by default only administrators may read fine-grained ones
         raise errors.DirectoryDenied("The gateway's own account may not read this policy.")
@@ -83,131 +47,11 @@ def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
 
 
 @operation(
-    "users.create",
-    "POST ad/users",
-    permission="directory.create_user",
-    effect=Effect.CHANGE,
-    body=CreateUser,
-    output=DirectoryObject,
-    batchable=True,
-)
-def create_user(call: Call, *, body: CreateUser) -> Proposal:
-    """Create a user, disabled unless asked otherwise; an enabled one needs a password."""
-    return propose_create(
-        call,
-        object_class="user",
-        name=body.name,
-        parent=parse_reference(body.parent, pointer="#/parent"),
-        updates=body,
-        account=NewAccount(
-            sam_account_name=body.sam_account_name,
-            user_principal_name=body.user_principal_name,
-            password=body.password,
-            enabled=body.enabled,
-            options=body.account,
-        ),
-    )
-
-
-@operation(
-    "users.update",
-    "PATCH ad/users/{id}",
-    permission="directory.update_user",
-    effect=Effect.CHANGE,
-    body=UpdateAccount,
-    output=DirectoryObject,
-    batchable=True,
-)
-def update_user(call: Call, *, id: UUID, body: UpdateAccount) -> Proposal:
-    """Update attributes and account options of a user, all in one atomic change."""
-    return propose_update(call, resource="users", id=id, updates=body, account=body.account)
-
-
-@operation(
-    "users.delete",
-    "DELETE ad/users/{id}",
-    permission="directory.delete_user",
-    effect=Effect.CHANGE,
-    risk=Risk.DESTRUCTIVE,
-    query=DeleteQuery,
-    batchable=True,
-)
-def delete_user(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
-    """Delete a user."""
-    return propose_delete(call, resource="users", id=id, recursive=query.recursive)
-
-
-@operation(
-    "users.enable",
-    "POST ad/users/{id}/enable",
-    permission="directory.enable_account",
-    effect=Effect.CHANGE,
-    risk=Risk.SECURITY,
-    output=DirectoryObject,
-)
-def enable_user(call: Call, *, id: UUID) -> Proposal:
-    """Enable a user's account."""
-    return propose_enabled(call, resource="users", id=id, enabled=True)
-
-
-@operation(
-    "users.disable",
-    "POST ad/users/{id}/disable",
-    permission="directory.disable_account",
-    effect=Effect.CHANGE,
-    risk=Risk.DESTRUCTIVE,
-    output=DirectoryObject,
-)
-def disable_user(call: Call, *, id: UUID) -> Proposal:
-    """Disable a user's account."""
-    return propose_enabled(call, resource="users", id=id, enabled=False)
-
-
-@operation(
-    "users.unlock",
-    "POST ad/users/{id}/unlock",
-    permission="directory.unlock_account",
-    effect=Effect.CHANGE,
-    output=DirectoryObject,
-)
-def unlock_user(call: Call, *, id: UUID) -> Proposal:
-    """Unlock a user's account after too many wrong passwords."""
-    return propose_unlocked(call, resource="users", id=id)
-
-
-@operation(
-    "users.move",
-    "POST ad/users/{id}/move",
-    permission="directory.move_object",
-    effect=Effect.CHANGE,
-    body=MoveObject,
-    output=DirectoryObject,
-)
-def move_user(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
-    """Move a user to another parent."""
-    return propose_move(call, resource="users", id=id, parent=parse_reference(body.parent, pointer="#/parent"))
-
-
-@operation(
-    "users.rename",
-    "POST ad/users/{id}/rename",
-    permission="directory.update_user",
-    effect=Effect.CHANGE,
-    body=RenameObject,
-    output=DirectoryObject,
-)
-def rename_user(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
-    """Give a user another name.
-
-    Its sAMAccountName, userPrincipalName and displayName stay as they are.
-    """
-    return propose_rename(call, resource="users", id=id, name=body.name)
-
-
-@operation(
     "users.reset-password",
     "POST ad/users/{id}/reset-password",
     permission="directory.reset_password",
+    target=Target.OBJECT,
+    inverse=NO_INVERSE,
     effect=Effect.CHANGE,
     risk=Risk.SECURITY,
     rate=RateCategory.PASSWORD_RESET,
@@ -234,6 +78,8 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
     "users.change-password",
     "POST ad/users/{id}/change-password",
     permission="directory.change_password",
+    target=Target.OBJECT,
+    inverse=NO_INVERSE,
     effect=Effect.CHANGE,
     rate=RateCategory.PASSWORD_CHANGE,
     body=ChangePassword,
@@ -241,15 +87,3 @@ def reset_password(call: Call, *, id: UUID, body: ResetPassword) -> Proposal:
 def change_password(call: Call, *, id: UUID, body: ChangePassword) -> Proposal:
     """Change a user's password, knowing the present one; a wrong one counts towards the account's lock-out."""
     return propose_password_change(call, resource="users", id=id, current=body.current_password, new=body.new_password)
-
-
-@operation(
-    "users.list-groups",
-    "GET ad/users/{id}/groups",
-    permission="directory.read_object",
-    query=MembershipQuery,
-    output=Page[DirectoryObject],
-)
-def list_groups_of_user(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
-    """List the groups a user belongs to, the primary group included."""
-    return list_groups(call, resource="users", id=id, query=query)

@@ -19,7 +19,7 @@ from directory.ldap import (
     text_to_sid,
 )
 from directory.security.principals import domain_sid
-from directory.shapes.kinds import FILTER_OF_RESOURCE, Kind
+from directory.shapes.kinds import RESOURCES, Kind
 
 CONTROL = "userAccountControl"
 
@@ -36,7 +36,7 @@ def user_accounts(client: Client) -> Filter:
     msDS-SecondaryKrbTgtNumber).
     """
     return And(
-        FILTER_OF_RESOURCE["users"],
+        RESOURCES["users"].condition,
         Not(BitAnd(CONTROL, UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT)),
         Not(Equals("objectSid", text_to_sid(f"{domain_sid(client)}-{DomainRid.KRBTGT}"))),
         Not(Present("msDS-SecondaryKrbTgtNumber")),
@@ -47,7 +47,7 @@ def accounts_of(client: Client, kinds: Collection[Kind]) -> Filter:
     """The accounts of these kinds."""
     filters: dict[Kind, Filter] = {
         Kind.USER: user_accounts(client),
-        Kind.COMPUTER: FILTER_OF_RESOURCE["computers"],
+        Kind.COMPUTER: RESOURCES["computers"].condition,
         Kind.SERVICE_ACCOUNT: Or(MANAGED, GROUP_MANAGED, DELEGATED_MANAGED),
     }
     return Or(*(filters[kind] for kind in dict.fromkeys(kinds)))

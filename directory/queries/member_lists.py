@@ -15,7 +15,7 @@ from directory.ldap import WELL_KNOWN_SIDS, And, AnyGuid, Entry, Equals, Filter,
 from directory.lookup.access import client_of, find_object
 from directory.queries.searches.definitions import Search
 from directory.queries.searches.search import SearchQuery, run_search
-from directory.shapes.kinds import FILTER_OF_RESOURCE, KINDS_OF_RESOURCE, Kind
+from directory.shapes.kinds import RESOURCES, Kind
 from directory.shapes.record import DirectoryObject
 from gateway.core.call import Call
 from gateway.core.paging import Page
@@ -39,7 +39,7 @@ def list_members(call: Call, *, id: UUID, query: MembershipQuery) -> Page[Direct
     Raises as `find_object` and `run_search`.
     """
     client = client_of(call)
-    group = find_object(call, id, kinds=KINDS_OF_RESOURCE["groups"], attributes=NESTING_ATTRIBUTES)
+    group = find_object(call, id, kinds=RESOURCES["groups"].kinds, attributes=NESTING_ATTRIBUTES)
     groups = groups_below(client, group) if query.nested else [group]
     search = Search(
         name=f"members of {group.guid}",
@@ -74,11 +74,11 @@ def list_groups(call: Call, *, resource: str, id: UUID, query: MembershipQuery) 
 
     Without those that the gateway's account may not read.
     """
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=ABOVE_ATTRIBUTES)
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=ABOVE_ATTRIBUTES)
     groups = [group for group, way in groups_above(client_of(call), entry) if query.nested or not way]
     search = Search(
         name=f"groups of {entry.guid}",
-        kinds=KINDS_OF_RESOURCE["groups"],
-        condition=And(FILTER_OF_RESOURCE["groups"], AnyGuid([group.guid.bytes_le for group in groups])),
+        kinds=RESOURCES["groups"].kinds,
+        condition=And(RESOURCES["groups"].condition, AnyGuid([group.guid.bytes_le for group in groups])),
     )
     return run_search(call, search, query)

@@ -18,7 +18,7 @@ from directory.protection.state import SHOWN_AGE
 from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.record import DirectoryObject, renderer_for, version_of
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, InvalidRequest
+from gateway.core.errors import InvalidRequest
 from gateway.core.shapes import Id
 
 _Answer = TypeVar("_Answer")
@@ -81,9 +81,8 @@ def read_by_name(
     """The record of the object with a distinguished name from the query."""
     reference = parse_reference(dn, parameter="dn")
     if isinstance(reference, UUID):
-        raise InvalidRequest(
-            "dn: must be a distinguished name",
-            errors=[FieldError(InvalidRequest.code, "must be a distinguished name", parameter="dn")],
+        raise InvalidRequest.naming(
+            "must be a distinguished name", parameter="dn", sentence="dn: must be a distinguished name"
         )
     return read_record(call, reference, kinds=kinds, attributes=attributes)
 

@@ -6,7 +6,7 @@ The table is in `directory.models`, how a search is run in `searches`.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from django.db.models import Q, QuerySet
@@ -19,26 +19,19 @@ from directory.queries.searches.definitions import SEARCHES, Search
 from directory.queries.searches.filter_input import read_filter
 from directory.queries.searches.filter_scoping import scope_filter
 from directory.queries.searches.search import SearchQuery
+from directory.shapes import kinds
 from directory.shapes.attribute_updates import pointer
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from directory.shapes.record import select
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.paging import PageQuery
 
-SearchedKind = Literal[
-    "users", "groups", "computers", "organization-units", "objects",
-    "user", "group", "computer", "organizationalUnit", "object",
-]  # fmt: skip
+if TYPE_CHECKING:
+    SearchedKind = str
+else:
+    SearchedKind = Literal[tuple(RESOURCES) + tuple(str(resource.kind) for resource in RESOURCES.values())]
 """What is searched, as a path calls it or as a record's `kind` does. `object` is any class, as `objects` is."""
-
-_RESOURCE_OF_KIND = {
-    "user": "users",
-    "group": "groups",
-    "computer": "computers",
-    "organizationalUnit": "organization-units",
-    "object": "objects",
-}
 
 
 def visible_filters(call: Call) -> QuerySet[SavedFilter]:
@@ -59,7 +52,7 @@ def find_filter(call: Call, id: UUID) -> SavedFilter:
 
 def resource_of(kind: str) -> str:
     """The path whose search finds objects of this kind."""
-    return _RESOURCE_OF_KIND.get(kind, kind)
+    return kind if kind in RESOURCES else kinds.resource_of(kind)
 
 
 def require_filter(call: Call, text: str) -> None:
@@ -77,7 +70,7 @@ def require_attributes(call: Call, names: Sequence[str]) -> None:
     """Refuse attributes that the caller could not see. Raises AttributeUnknown or AttributeNotReadable."""
     with _naming("attributes"):
         confidential = may_see_confidential(call)
-        select(client_of(call).schema, names, KINDS_OF_RESOURCE["objects"], confidential=confidential)
+        select(client_of(call).schema, names, RESOURCES["objects"].kinds, confidential=confidential)
 
 
 def find_given_base(call: Call, text: str) -> Entry:

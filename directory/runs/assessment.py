@@ -13,7 +13,7 @@ from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from directory.protection.rules import protected_among
 from directory.queries.account_filters import CONTROL
 from directory.queries.searches.definitions import SCOPES
-from directory.shapes.kinds import FILTER_OF_RESOURCE, Kind, kind_of
+from directory.shapes.kinds import RESOURCES, Kind, kind_of
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import AttributeChange
 from directory.shapes.record import PROTECTION_ATTRIBUTES
@@ -30,7 +30,10 @@ AccountKind = Literal["user", "computer"]
 SelectionScope = Literal["one-level", "subtree"]
 
 ATTRIBUTES = ("objectGUID", "objectClass", "sAMAccountName", CONTROL, *PROTECTION_ATTRIBUTES, *EVIDENCE_ATTRIBUTES)
-_FILTERS: dict[AccountKind, Filter] = {"user": FILTER_OF_RESOURCE["users"], "computer": FILTER_OF_RESOURCE["computers"]}
+_FILTERS: dict[AccountKind, Filter] = {
+    "user": RESOURCES["users"].condition,
+    "computer": RESOURCES["computers"].condition,
+}
 
 
 class AccountProtected(GatewayError):

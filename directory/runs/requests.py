@@ -9,17 +9,15 @@ from datetime import timedelta
 from typing import Annotated, Any, Literal
 from uuid import UUID, uuid4
 
-from celery import current_app
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
 from typing_extensions import TypedDict
 
 from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunState
 from directory.runs.completion import await_announcement
 from directory.shapes.proposal import AccountsRun, Proposal
+from gateway.core.broker import BrokerUnavailable, send_task
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
 from gateway.core.problem_shapes import KEPT_PROBLEM
@@ -86,9 +84,8 @@ def start(
     else:
         run.save(force_insert=True)
     try:
-        # By name: the task's module stands above this one.
-        current_app.send_task(EXECUTE_RUN, args=[str(run.id)], retry=True, retry_policy=_PUBLISH_RETRY)
-    except (OperationalError, RedisError, OSError) as error:
+        send_task(EXECUTE_RUN, str(run.id), retry=True, retry_policy=_PUBLISH_RETRY)
+    except BrokerUnavailable as error:
         withdrawn, _ = Run.objects.filter(id=run.id, state=RunState.QUEUED).delete()
         if withdrawn:
             raise RunsUnavailable("The broker does not answer, so no worker can do the run.") from error

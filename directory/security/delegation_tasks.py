@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from directory.ldap import FULL_CONTROL, AccessMask, Ace, ObjectType, ObjectTypes, Subject
+from directory.shapes.kinds import RESOURCES
 
 ANY_CLASS = "*"
 _NOTHING = AccessMask(0)
@@ -76,12 +77,8 @@ def delete(object_class: str) -> Need:
 
 
 _PLURALS = {
-    "user": "users",
+    **{resource.object_class: resource.declared.many for resource in RESOURCES.values() if resource.object_class},
     "inetOrgPerson": "inetOrgPerson users",
-    "group": "groups",
-    "computer": "computers",
-    "organizationalUnit": "organizational units",
-    "contact": "contacts",
 }
 _READING = AccessMask.LIST_CHILDREN | AccessMask.LIST_OBJECT | AccessMask.READ_CONTROL
 

@@ -33,7 +33,7 @@ from directory.security.access_control import Names, descriptor_of
 from directory.security.delegation_tasks import Grant, name_tasks
 from directory.security.principals import domain_sid
 from directory.shapes.access_control import DelegatedTask, Delegation, Delegations, Source
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from gateway.core.call import Call
 
 # Stand for whoever creates an object, and are replaced in what the object gets ([MS-DTYP] 2.5.3.4.3).
@@ -53,7 +53,7 @@ def find_delegations(call: Call, id: UUID, *, inherited: bool) -> Delegations:
     Raises as `find_object`, and as `descriptor_of` for the unit and, with `inherited`, the objects above it.
     """
     client = client_of(call)
-    unit = _Place.read(client, find_object(call, id, kinds=KINDS_OF_RESOURCE["organization-units"]).dn)
+    unit = _Place.read(client, find_object(call, id, kinds=RESOURCES["organization-units"].kinds).dn)
     granted = [_Granted(unit, grant) for grant in unit.grants()]
     if inherited:
         granted += _from_above(client, unit)

@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from typing_extensions import Self
 
 from directory import errors
-from gateway.core.errors import FieldError
 from gateway.core.shapes import Part
 
 MAX_NAMES = 100
@@ -107,17 +106,13 @@ def check_limits(updates: AttributeUpdates) -> None:
             counts[name.lower()] = counts.get(name.lower(), 0) + len(values)
             if counts[name.lower()] > MAX_VALUES:
                 detail = f"more than {MAX_VALUES} values for one attribute"
-                raise errors.TooManyValues(
-                    f"{name}: {detail}",
-                    errors=[FieldError(errors.TooManyValues.code, detail, pointer=where)],
-                    maxValues=MAX_VALUES,
+                raise errors.TooManyValues.naming(
+                    detail, pointer=where, sentence=f"{name}: {detail}", maxValues=MAX_VALUES
                 )
             if any(len(value) * 4 > MAX_VALUE_BYTES and len(value.encode()) > MAX_VALUE_BYTES for value in values):
                 detail = f"a value longer than {MAX_VALUE_BYTES} bytes"
-                raise errors.ValueTooLong(
-                    f"{name}: {detail}",
-                    errors=[FieldError(errors.ValueTooLong.code, detail, pointer=where)],
-                    maxValueBytes=MAX_VALUE_BYTES,
+                raise errors.ValueTooLong.naming(
+                    detail, pointer=where, sentence=f"{name}: {detail}", maxValueBytes=MAX_VALUE_BYTES
                 )
 
 
@@ -147,7 +142,4 @@ def require_consistency(updates: AttributeUpdates) -> None:
 
 
 def _conflict(update_name: str, name: str, detail: str) -> errors.AttributesConflict:
-    return errors.AttributesConflict(
-        f"{name}: {detail}",
-        errors=[FieldError(errors.AttributesConflict.code, detail, pointer=pointer(update_name, name))],
-    )
+    return errors.AttributesConflict.naming(detail, pointer=pointer(update_name, name), sentence=f"{name}: {detail}")

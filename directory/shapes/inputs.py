@@ -35,38 +35,45 @@ UserAccountName = Annotated[str, Field(json_schema_extra={"minLength": 1, "maxLe
 Parent = Annotated[str, Field(min_length=1, description="The container: UUID or distinguished name.")]
 
 
-class CreateObject(CreateAttributes):
-    model_config = example(name="Printers", parent="DC=corp,DC=example,DC=com", objectClass="container")
+class CreateNamed(CreateAttributes):
+    """What every new object has: its name, its place, and attributes. A kind with nothing else takes it with an
+    example of its own."""
 
     name: Name
     parent: Parent
+
+
+class CreateObject(CreateNamed):
+    model_config = example(name="Printers", parent="DC=corp,DC=example,DC=com", objectClass="container")
+
     object_class: Annotated[str, Field(min_length=1, description="One structural class of the directory's schema.")]
 
 
-class CreateOrganizationalUnit(CreateAttributes):
+class CreateOrganizationalUnit(CreateNamed):
     model_config = example(
         name="Analysis", parent="OU=Staff,DC=corp,DC=example,DC=com", replace={"description": "Engines and numbers"}
     )
 
-    name: Name
-    parent: Parent
+
+class CreateContact(CreateNamed):
+    model_config = example(
+        name="Mary Somerville",
+        parent="OU=Partners,DC=corp,DC=example,DC=com",
+        replace={"givenName": "Mary", "sn": "Somerville", "mail": "mary@example.org"},
+    )
 
 
-class CreateGroup(CreateAttributes):
+class CreateGroup(CreateNamed):
     model_config = example(
         name="Analysts", parent="OU=Groups,DC=corp,DC=example,DC=com", scope="global", type="security"
     )
 
-    name: Name
-    parent: Parent
     sam_account_name: Annotated[AccountName | None, Field(description="Default: the name.")] = None
     scope: GroupScope = "global"
     type: GroupCategory = "security"
 
 
-class _CreateAccount(CreateAttributes):
-    name: Name
-    parent: Parent
+class CreateAccount(CreateNamed):
     sam_account_name: Annotated[AccountName | None, Field(description="Default: the name.")] = None
     user_principal_name: Annotated[str | None, Field(min_length=1, max_length=1024)] = None
     password: Annotated[str | None, Field(max_length=256, repr=False, description="Needed for an enabled account.")] = (
@@ -76,7 +83,7 @@ class _CreateAccount(CreateAttributes):
     account: AccountPart | None = None
 
 
-class CreateUser(_CreateAccount):
+class CreateUser(CreateAccount):
     sam_account_name: Annotated[UserAccountName | None, Field(description="Default: the name.")] = None
     model_config = example(
         name="Ada Lovelace",
@@ -90,7 +97,7 @@ class CreateUser(_CreateAccount):
     )
 
 
-class CreateComputer(_CreateAccount):
+class CreateComputer(CreateAccount):
     model_config = example(
         name="WS-0042", parent="OU=Workstations,DC=corp,DC=example,DC=com", replace={"location": "London"}
     )
@@ -98,6 +105,10 @@ class CreateComputer(_CreateAccount):
 
 class UpdateOrganizationalUnit(RequestedUpdates):
     model_config = example(replace={"description": "Engines and numbers"}, clear=["street"])
+
+
+class UpdateContact(RequestedUpdates):
+    model_config = example(replace={"mail": "mary.somerville@example.org"}, clear=["telephoneNumber"])
 
 
 class UpdateAccount(RequestedUpdates):

@@ -1,10 +1,14 @@
-"""The kinds of directory objects: which classes they are, which path and which permissions are theirs.
+"""The kinds of directory objects, each declared once: its words, its classes, what a record holds, its path.
 
-What a record of a kind holds is in `record`; nothing here talks to a directory.
+A kind that gets a path of its own gets `resource` and `condition` here, and a module of `directory.operations`. All
+else (searches, batches, tools of agents, pages of the console) is made from these declarations; what remains are texts.
+Nothing here talks to a directory.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from directory.ldap import ANYTHING, And, Equals, Filter, Not
 
@@ -22,80 +26,193 @@ class Kind(StrEnum):
     OBJECT = "object"
 
 
-ACCOUNT_KINDS = frozenset({Kind.USER, Kind.COMPUTER, Kind.SERVICE_ACCOUNT})
+_NAMING: Final = frozenset({"displayName", "description"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindDeclaration:
+    """What the gateway knows of a kind.
+
+    `one` and `many` are what people call its objects. Those of one of the `classes` are of this kind. `attributes` are
+    in a record when the caller names none: a useful set. The permissions to create, update and delete an object end in
+    `permission`. A kind with a path of its own has a `resource`, as the path and the operations call it: a search there
+    is confined by `condition`, an object that is created there is of the first of the `classes`, and `columns` are
+    shown in a list to whoever has chosen none.
+    """
+
+    kind: Kind
+    one: str
+    many: str
+    classes: tuple[str, ...] = ()
+    attributes: frozenset[str] = _NAMING
+    permission: str = "object"
+    has_account: bool = False
+    resource: str = ""
+    condition: Filter = ANYTHING
+    columns: tuple[str, ...] = ("description",)
+
+    @property
+    def singular(self) -> str:
+        return self.one.partition(" ")[2]
+
 
 # From the most derived class upwards: managed service accounts are computers, and computers are users (MS-ADSC).
-_SERVICE_ACCOUNT_CLASSES = frozenset(
-    {"msds-managedserviceaccount", "msds-groupmanagedserviceaccount", "msds-delegatedmanagedserviceaccount"}
-)
-_KIND_OF_CLASS = (
-    *((name, Kind.SERVICE_ACCOUNT) for name in sorted(_SERVICE_ACCOUNT_CLASSES)),
-    ("computer", Kind.COMPUTER),
-    ("user", Kind.USER),
-    ("group", Kind.GROUP),
-    ("organizationalunit", Kind.ORGANIZATIONAL_UNIT),
-    ("contact", Kind.CONTACT),
-)
-
-KINDS_OF_RESOURCE: dict[str, frozenset[Kind]] = {
-    "users": frozenset({Kind.USER}),
-    "groups": frozenset({Kind.GROUP}),
-    "computers": frozenset({Kind.COMPUTER}),
-    "organization-units": frozenset({Kind.ORGANIZATIONAL_UNIT}),
-    "objects": frozenset(Kind),
+KINDS: Final[dict[Kind, KindDeclaration]] = {
+    declared.kind: declared
+    for declared in (
+        KindDeclaration(
+            kind=Kind.SERVICE_ACCOUNT,
+            one="a service account",
+            many="service accounts",
+            classes=(
+                "msDS-ManagedServiceAccount",
+                "msDS-GroupManagedServiceAccount",
+                "msDS-DelegatedManagedServiceAccount",
+            ),
+            attributes=_NAMING | {"dNSHostName", "servicePrincipalName", "managedBy"},
+            has_account=True,
+        ),
+        KindDeclaration(
+            kind=Kind.COMPUTER,
+            one="a computer",
+            many="computers",
+            classes=("computer",),
+            attributes=_NAMING
+            | {"dNSHostName", "location", "managedBy", "servicePrincipalName"}
+            | {"operatingSystem", "operatingSystemVersion"},
+            permission="computer",
+            has_account=True,
+            resource="computers",
+            # By category, not by leaving out the classes of service accounts: Windows has no answer to `objectClass` of
+            # a class that its schema does not know, nor to the negation of that ([MS-ADTS] 3.1.1.3.1.3.1), and so would
+            # find nothing.
+            condition=And(Equals("objectClass", "computer"), Equals("objectCategory", "computer")),
+            columns=("dNSHostName", "operatingSystem", "location"),
+        ),
+        KindDeclaration(
+            kind=Kind.USER,
+            one="a user",
+            many="users",
+            classes=("user",),
+            attributes=_NAMING
+            | {"givenName", "sn", "initials", "mail", "telephoneNumber", "mobile", "title", "department", "company"}
+            | {"employeeID", "employeeNumber", "manager", "physicalDeliveryOfficeName", "proxyAddresses"},
+            permission="user",
+            has_account=True,
+            resource="users",
+            condition=And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer"))),
+            columns=("sAMAccountName", "title", "department", "mail"),
+        ),
+        KindDeclaration(
+            kind=Kind.GROUP,
+            one="a group",
+            many="groups",
+            classes=("group",),
+            attributes=_NAMING | {"mail", "managedBy", "sAMAccountName", "objectSid"},
+            permission="group",
+            resource="groups",
+            condition=Equals("objectClass", "group"),
+            columns=("sAMAccountName", "description", "managedBy"),
+        ),
+        KindDeclaration(
+            kind=Kind.ORGANIZATIONAL_UNIT,
+            one="an organizational unit",
+            many="organizational units",
+            classes=("organizationalUnit",),
+            attributes=_NAMING | {"managedBy", "street", "l", "st", "postalCode", "c", "gPLink"},
+            permission="organizationalunit",
+            resource="organization-units",
+            condition=Equals("objectClass", "organizationalUnit"),
+            columns=("description", "managedBy"),
+        ),
+        KindDeclaration(
+            kind=Kind.CONTACT,
+            one="a contact",
+            many="contacts",
+            classes=("contact",),
+            attributes=_NAMING | {"givenName", "sn", "mail", "telephoneNumber", "company", "proxyAddresses"},
+            resource="contacts",
+            condition=Equals("objectClass", "contact"),
+            columns=("mail", "telephoneNumber", "company"),
+        ),
+        KindDeclaration(kind=Kind.CONTAINER, one="a container", many="containers"),
+        KindDeclaration(kind=Kind.OBJECT, one="an object", many="objects"),
+    )
 }
-"""Which kinds the objects under a path may be of."""
 
-FILTER_OF_RESOURCE: dict[str, Filter] = {
-    "users": And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer"))),
-    "groups": Equals("objectClass", "group"),
-    # By category, not by leaving out the classes of service accounts: Windows has no answer to `objectClass` of a class
-    # that its schema does not know, nor to the negation of that ([MS-ADTS] 3.1.1.3.1.3.1), and so would find nothing.
-    "computers": And(Equals("objectClass", "computer"), Equals("objectCategory", "computer")),
-    "organization-units": Equals("objectClass", "organizationalUnit"),
-    "objects": ANYTHING,
-}
-"""What a search under a path is confined to."""
+ACCOUNT_KINDS: Final = frozenset(kind for kind, declared in KINDS.items() if declared.has_account)
 
-_PERMISSION_SUFFIX = {
-    Kind.USER: "user",
-    Kind.GROUP: "group",
-    Kind.COMPUTER: "computer",
-    Kind.ORGANIZATIONAL_UNIT: "organizationalunit",
+DEFAULT_ATTRIBUTES: Final = {kind: declared.attributes for kind, declared in KINDS.items()}
+"""The attributes of a record when the caller names none, by kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """The objects under one path, `ad/<name>`: those of one kind, or of every kind (`kind` is then `object`).
+
+    `object_class` is what is created there, None where the caller says it; the rest is as `declared` for the kind.
+    """
+
+    name: str
+    declared: KindDeclaration
+    kinds: frozenset[Kind]
+
+    @property
+    def kind(self) -> Kind:
+        return self.declared.kind
+
+    @property
+    def object_class(self) -> str | None:
+        return next(iter(self.declared.classes), None)
+
+    @property
+    def condition(self) -> Filter:
+        return self.declared.condition
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether each of its objects is an account."""
+        return self.kinds <= ACCOUNT_KINDS
+
+    def permissions(self, action: str) -> frozenset[str]:
+        """The permissions of which one admits to `create`, `update` or `delete`; the object's own kind decides then."""
+        return frozenset(permission_for(action, kind) for kind in self.kinds)
+
+
+RESOURCES: Final[dict[str, Resource]] = {
+    **{
+        KINDS[kind].resource: Resource(name=KINDS[kind].resource, declared=KINDS[kind], kinds=frozenset({kind}))
+        for kind in Kind
+        if KINDS[kind].resource
+    },
+    "objects": Resource(name="objects", declared=KINDS[Kind.OBJECT], kinds=frozenset(Kind)),
 }
+"""What has a path, by its name there, in the order in which people read it."""
+
+_KIND_OF_CLASS: Final = {name.lower(): kind for kind, declared in KINDS.items() for name in declared.classes}
 
 
 def kind_of(object_classes: Iterable[str]) -> Kind:
     """The kind of an object with these values of objectClass (in the directory's order: the structural one last)."""
     names = [name.lower() for name in object_classes]
-    for name, kind in _KIND_OF_CLASS:
+    for name, kind in _KIND_OF_CLASS.items():
         if name in names:
             return kind
     return Kind.CONTAINER if names and names[-1] == "container" else Kind.OBJECT
 
 
+_OWN_RESOURCES: Final = {str(resource.kind): name for name, resource in RESOURCES.items()}
+
+
+def resource_of(kind: str | None) -> str:
+    """The path that the objects of a kind have to themselves; `objects` for those without one."""
+    return _OWN_RESOURCES.get(kind or "", "objects")
+
+
+PERMISSION_SUFFIXES: Final = tuple(dict.fromkeys(KINDS[kind].permission for kind in Kind))
+"""What the permissions to create, update and delete end in."""
+
+
 def permission_for(action: str, kind: Kind) -> str:
     """The permission to `create`, `update` or `delete` an object of a kind; kinds without their own count as object."""
-    return f"directory.{action}_{_PERMISSION_SUFFIX.get(kind, 'object')}"
-
-
-def permissions_for_any(action: str) -> frozenset[str]:
-    """The permissions of which one admits to a path that holds every kind; the object's own kind decides then."""
-    return frozenset(permission_for(action, kind) for kind in Kind)
-
-
-_NAMING = frozenset({"displayName", "description"})
-DEFAULT_ATTRIBUTES: dict[Kind, frozenset[str]] = {
-    Kind.USER: _NAMING
-    | {"givenName", "sn", "initials", "mail", "telephoneNumber", "mobile", "title", "department", "company"}
-    | {"employeeID", "employeeNumber", "manager", "physicalDeliveryOfficeName", "proxyAddresses"},
-    Kind.GROUP: _NAMING | {"mail", "managedBy", "sAMAccountName", "objectSid"},
-    Kind.COMPUTER: _NAMING
-    | {"dNSHostName", "location", "managedBy", "operatingSystem", "operatingSystemVersion", "servicePrincipalName"},
-    Kind.ORGANIZATIONAL_UNIT: _NAMING | {"managedBy", "street", "l", "st", "postalCode", "c", "gPLink"},
-    Kind.SERVICE_ACCOUNT: _NAMING | {"dNSHostName", "servicePrincipalName", "managedBy"},
-    Kind.CONTACT: _NAMING | {"givenName", "sn", "mail", "telephoneNumber", "company", "proxyAddresses"},
-    Kind.CONTAINER: _NAMING,
-    Kind.OBJECT: _NAMING,
-}
-"""The attributes of a record when the caller names none: a useful set per kind."""
+    return f"directory.{action}_{KINDS[kind].permission}"

@@ -33,7 +33,6 @@ from directory.shapes.value_rules import (
     SINGLE_VALUED_ON_SAM_OBJECTS,
     refuse_value,
 )
-from gateway.core.errors import FieldError, GatewayError
 
 _CASE_IGNORED = frozenset({Syntax.UNICODE_STRING, Syntax.CASE_IGNORE_STRING})
 _SPACES_IGNORED = _CASE_IGNORED | {Syntax.NUMERIC_STRING}
@@ -84,7 +83,7 @@ def read_updates(updates: AttributeUpdates, schema: Schema, *, kind: Kind, new: 
             attribute = _writable(schema, name, where, kind, new)
             encoded = tuple(dict.fromkeys(_encoded(attribute, values, where)))
             if update_name != "remove" and len(encoded) > 1 and is_single_valued(attribute, kind):
-                raise refusal(errors.AttributeSingleValued, where, f"{attribute.name} can have one value only")
+                raise errors.AttributeSingleValued.naming(f"{attribute.name} can have one value only", pointer=where)
             steps.append(Step(update_name, attribute, encoded, where))
     for index, name in enumerate(updates.clear):
         where = pointer("clear", str(index))
@@ -100,14 +99,14 @@ def require_sense(steps: Sequence[Step], *, kind: Kind, entry: Entry | None) -> 
     named_by = "" if entry is None else DistinguishedName.parse(entry.dn).rdn_attribute.lower()
     for step in steps:
         if step.name == named_by:
-            raise refusal(errors.AttributeNotWritable, step.where, f"{step.attribute.name} {_NOT_SET}")
+            raise errors.AttributeNotWritable.naming(f"{step.attribute.name} {_NOT_SET}", pointer=step.where)
         if step.update == "remove":
             continue
         current = None if entry is None else entry.text(step.attribute.name)
         for value in step.values:
             text = value.decode("utf-8", "surrogateescape")
             if complaint := refuse_value(step.name, text, kind=kind, current=current):
-                raise refusal(errors.InvalidValue, step.where, f"{step.attribute.name} {complaint}")
+                raise errors.InvalidValue.naming(f"{step.attribute.name} {complaint}", pointer=step.where)
 
 
 def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
@@ -126,7 +125,7 @@ def combine(steps: Sequence[Step], entry: Entry, *, kind: Kind) -> Delta:
         after = _resulting(of_one, before)
         if is_single_valued(attribute, kind) and len(after) > 1:
             detail = f"{attribute.name} can have one value only"
-            raise refusal(errors.AttributeSingleValued, of_one[-1].where, detail)
+            raise errors.AttributeSingleValued.naming(detail, pointer=of_one[-1].where)
         append_difference(delta, attribute, before, after)
     return delta
 
@@ -165,7 +164,7 @@ def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[Attrib
         values = _resulting(of_one, [])
         if len(values) > 1 and is_single_valued(attribute, kind):
             detail = f"{attribute.name} can have one value only"
-            raise refusal(errors.AttributeSingleValued, of_one[-1].where, detail)
+            raise errors.AttributeSingleValued.naming(detail, pointer=of_one[-1].where)
         if values:
             yield attribute, tuple(values)
 
@@ -200,7 +199,7 @@ def referenced_names(steps: Sequence[Step]) -> dict[DistinguishedName, Step]:
                 text = value.decode()
                 if text.startswith("<"):
                     detail = f"{step.attribute.name} takes distinguished names"
-                    raise refusal(errors.InvalidValue, step.where, detail)
+                    raise errors.InvalidValue.naming(detail, pointer=step.where)
                 found[DistinguishedName.parse(text)] = step
     return found
 
@@ -246,17 +245,17 @@ def _grouped(attribute: AttributeType, values: Sequence[bytes]) -> dict[object, 
 def _writable(schema: Schema, name: str, where: str, kind: Kind, new: Collection[str]) -> AttributeType:
     attribute = None if ";" in name else schema.attribute(name)
     if is_credential(name):
-        raise refusal(
-            errors.AttributeNotWritable, where, f"{name} holds a secret; passwords have operations of their own"
+        raise errors.AttributeNotWritable.naming(
+            f"{name} holds a secret; passwords have operations of their own", pointer=where
         )
     if attribute is None:
-        raise refusal(errors.AttributeUnknown, where, f"{name!r} is no attribute of the directory's schema")
+        raise errors.AttributeUnknown.naming(f"{name!r} is no attribute of the directory's schema", pointer=where)
     complaint = refuse_writing(attribute, kind)
     if complaint == _MAINTAINED and attribute.name.lower() in schema.given_at_creation:
         given = attribute.name.lower() in schema.required_attributes(new)
         complaint = None if given else "can be set only when an object of a class that requires it is created"
     if complaint:
-        raise refusal(errors.AttributeNotWritable, where, f"{attribute.name} {complaint}")
+        raise errors.AttributeNotWritable.naming(f"{attribute.name} {complaint}", pointer=where)
     return attribute
 
 
@@ -274,9 +273,4 @@ def _encoded(attribute: AttributeType, values: Sequence[str], where: str) -> lis
     try:
         return encode(attribute, values)
     except UnfitValue as error:
-        raise refusal(errors.InvalidValue, where, f"{attribute.name}: {error.message}") from None
-
-
-def refusal(kind: type[GatewayError], where: str, detail: str) -> GatewayError:
-    """An error naming one member of the body."""
-    return kind(detail, errors=[FieldError(kind.code, detail, pointer=where)])
+        raise errors.InvalidValue.naming(f"{attribute.name}: {error.message}", pointer=where) from None

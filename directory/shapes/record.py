@@ -27,7 +27,6 @@ from directory.ldap import (
 )
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
-from gateway.core.errors import FieldError
 from gateway.core.shapes import Id, Moment
 
 PARENT_ID = "parentGUID"
@@ -161,15 +160,11 @@ def readable_name(schema: Schema, name: str, *, parameter: str, confidential: bo
     """The schema's spelling of an attribute a caller may read; raises AttributeUnknown or AttributeNotReadable."""
     if why := why_unreadable(name, schema.attribute(name), confidential=confidential):
         detail = f"{name} {why}"
-        raise errors.AttributeNotReadable(
-            detail, errors=[FieldError(errors.AttributeNotReadable.code, detail, parameter=parameter)]
-        )
+        raise errors.AttributeNotReadable.naming(detail, parameter=parameter)
     attribute = None if ";" in name else schema.attribute(name)
     if attribute is None:
         detail = f"{name!r} is no attribute of the directory's schema"
-        raise errors.AttributeUnknown(
-            detail, errors=[FieldError(errors.AttributeUnknown.code, detail, parameter=parameter)]
-        )
+        raise errors.AttributeUnknown.naming(detail, parameter=parameter)
     return attribute.name
 
 

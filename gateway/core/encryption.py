@@ -42,7 +42,14 @@ def number_of_key(token: str) -> int | None:
 
 
 class EncryptedTextField(models.TextField):
-    """Text that is encrypted in the database and plain in Python. Cannot be filtered on."""
+    """Text that is encrypted in the database and plain in Python. Cannot be filtered on.
+
+    To a migration it is a column of text, in which it finds what is stored: encrypted.
+    """
+
+    def deconstruct(self) -> Any:
+        name, _, arguments, options = super().deconstruct()
+        return name, "django.db.models.TextField", arguments, options
 
     def from_db_value(self, value: str | None, expression: Any, connection: Any) -> str | None:
         return decrypt(value) if value else value

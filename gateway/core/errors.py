@@ -5,7 +5,7 @@ Errors of the directory itself live in `directory.errors`, those of one app in t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,20 @@ class GatewayError(Exception):
         self.members = members
         super().__init__(self.detail)
 
+    @classmethod
+    def naming(
+        cls,
+        detail: str,
+        *,
+        pointer: str | None = None,
+        parameter: str | None = None,
+        sentence: str | None = None,
+        **members: Any,
+    ) -> Self:
+        """The refusal of one field: what is wrong with it, and, where that needs other words, what the whole says."""
+        error = FieldError(cls.code, detail, pointer=pointer, parameter=parameter)
+        return cls(sentence or detail, errors=[error], **members)
+
     def as_problem(self) -> dict[str, Any]:
         """The problem's members that the error itself knows; `instance` and `requestId` are the handler's."""
         problem: dict[str, Any] = {
@@ -82,8 +96,7 @@ class InvalidRequest(GatewayError):
 
 def invalid_member(member: str, detail: str) -> InvalidRequest:
     """The refusal of one member of a body; `member` is its JSON pointer's path, `role` or `scopes/0`."""
-    error = FieldError(InvalidRequest.code, detail, pointer=f"#/{member}")
-    return InvalidRequest(f"#/{member}: {detail}", errors=[error])
+    return InvalidRequest.naming(detail, pointer=f"#/{member}", sentence=f"#/{member}: {detail}")
 
 
 class AmbiguousCredential(GatewayError):

@@ -6,7 +6,7 @@ The surfaces (HTTP, batch, agent tools) and the pipeline are driven by these rec
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from gateway.core.call import Surface
 from gateway.core.shapes import Body, Query
@@ -19,6 +19,14 @@ class Effect(StrEnum):
     CHANGE = "change"  # of the directory: the function returns a `directory.shapes.proposal.Proposal`
     UNDERTAKE = "undertake"  # of both: the function records its intent, does it, and records what came of it
     ADMINISTER = "administer"  # of the gateway's own tables: the function does it and returns the answer
+
+
+class Target(StrEnum):
+    """What an operation is about: whether it needs a directory, and what `{id}` in its path names."""
+
+    OBJECT = "object"  # an object of a directory, named by its objectGUID
+    DIRECTORY = "directory"  # a directory as a whole, or what the gateway keeps for one: saved filters, runs
+    GATEWAY = "gateway"  # the gateway's own tables
 
 
 class Risk(StrEnum):
@@ -41,6 +49,11 @@ class RateCategory(StrEnum):
 SIGNED_IN = "signed-in"
 """Permission of an operation that every valid credential may call (its own identity, its own change requests)."""
 
+NO_INVERSE = None
+"""The inverse of a change that cannot be taken back."""
+
+_NOT_SAID: Final = "not said"
+
 HTTP_SURFACES = frozenset({Surface.API, Surface.REST})
 
 
@@ -50,7 +63,8 @@ class Operation:
 
     `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the
     caller if any of its members is held (what the target itself asks for is the proposal's business); `risk` is the
-    least risk of a change; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
+    least risk of a change, `inverse` the verb of the one that takes it back; `creates` is whether it makes what it
+    answers with; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
     """
 
     name: str
@@ -58,7 +72,10 @@ class Operation:
     function: Callable[..., Any]
     permission: frozenset[str]
     effect: Effect
+    target: Target
     risk: Risk
+    inverse: str | None
+    creates: bool
     rate: RateCategory
     query: type[Query] | None
     body: type[Body] | None
@@ -84,25 +101,28 @@ class Operation:
 
     @property
     def on_directory(self) -> bool:
-        """Whether the operation needs a directory connection: what is below `ad/` does, and every change of one."""
-        return self.path.startswith("ad/") or self.effect is Effect.CHANGE
+        """Whether the operation needs a directory connection."""
+        return self.target is not Target.GATEWAY
 
     @property
     def names_object(self) -> bool:
         """Whether `id` in its path is the objectGUID of a directory object."""
-        return self.path.startswith("ad/")
+        return self.target is Target.OBJECT
 
     @property
     def is_creation(self) -> bool:
-        """Whether a change makes what has no version yet: only the `*` of If-Match holds (RFC 9110 section 13.1.1)."""
-        return self.effect is not Effect.READ and "{id}" not in self.path
+        """Whether it makes what has no version yet: only the `*` of If-Match holds (RFC 9110 section 13.1.1).
+
+        What is made as a part of something else is under the version of the whole.
+        """
+        return self.creates and "{id}" not in self.path
 
     @property
     def status(self) -> int:
         """The status of success: 204 without an answer, 201 for a creation, else 200."""
         if self.output is None:
             return 204
-        return 201 if self.action.startswith("create") else 200
+        return 201 if self.creates else 200
 
     @property
     def summary(self) -> str:
@@ -121,7 +141,10 @@ def operation(
     *,
     permission: str | frozenset[str],
     effect: Effect = Effect.READ,
+    target: Target = Target.GATEWAY,
     risk: Risk = Risk.ORDINARY,
+    inverse: str | None = _NOT_SAID,
+    creates: bool = False,
     rate: RateCategory = RateCategory.GLOBAL,
     query: type[Query] | None = None,
     body: type[Body] | None = None,
@@ -129,7 +152,10 @@ def operation(
     surfaces: frozenset[Surface] = HTTP_SURFACES,
     batchable: bool = False,
 ) -> Callable[[F], F]:
-    """Declare a function as an operation. A second declaration of a name or route is an error."""
+    """Declare a function as an operation. A second declaration of a name or route is an error.
+
+    A change of the directory has to say its inverse, or that it has none.
+    """
     admitted = frozenset({permission}) if isinstance(permission, str) else permission
 
     def declare(function: F) -> F:
@@ -137,6 +163,8 @@ def operation(
             raise ValueError(f"operation {name} has no permission")
         if not (function.__doc__ or "").strip():
             raise ValueError(f"operation {name} has no docstring")
+        if (effect is Effect.CHANGE) is (inverse is _NOT_SAID):
+            raise ValueError(f"operation {name} says of an inverse what it must not, or not what it must")
         for other in _operations.values():
             if other.name == name or (other.route == route and other.surfaces & surfaces):
                 raise ValueError(f"operation {name} ({route}) is declared already, as {other.name} ({other.route})")
@@ -146,7 +174,10 @@ def operation(
             function=function,
             permission=admitted,
             effect=effect,
+            target=target,
             risk=risk,
+            inverse=None if inverse is _NOT_SAID else inverse,
+            creates=creates,
             rate=rate,
             query=query,
             body=body,

@@ -180,10 +180,7 @@ ShapeT = TypeVar("ShapeT", bound=BaseModel)
 def load_body(shape: type[ShapeT], document: Any) -> ShapeT:
     """Validate a parsed JSON document; raises UnknownMember or InvalidRequest naming each offender by JSON pointer."""
     if not isinstance(document, dict):
-        raise InvalidRequest(
-            "The body must be a JSON object.",
-            errors=[FieldError("Request.Invalid", "must be a JSON object", pointer="#")],
-        )
+        raise InvalidRequest.naming("must be a JSON object", pointer="#", sentence="The body must be a JSON object.")
     try:
         return shape.model_validate(document)
     except ValidationError as refusal:

@@ -13,7 +13,7 @@ from django.conf import settings
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from audit.webhooks.catalogue import EVENTS
+from audit.webhooks.catalogue import events
 from gateway.core.configuration import Configuration, RateLimit
 from gateway.core.errors import GatewayError
 from gateway.core.operation import operations
@@ -67,8 +67,8 @@ def events_table() -> str:
     return _table(
         ("Event", "Groups", "Meaning"),
         (
-            (f"`{name}`", ", ".join(f"`{group.value}`" for group in event.groups), event.meaning)
-            for name, event in EVENTS.items()
+            (f"`{event.name}`", ", ".join(f"`{group.value}`" for group in event.groups), event.meaning)
+            for event in events()
         ),
     )
 

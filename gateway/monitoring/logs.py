@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import structlog
 
+from directory.ldap import is_credential
 from gateway.core.configuration import BadConfiguration
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
-_SECRET_NAME = re.compile(r"password|passwd|secret|unicodepwd|authorization|x.api.key|token|cookie|csrf", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"password|passwd|secret|authorization|x.api.key|token|cookie|csrf", re.IGNORECASE)
 # A key or token of the gateway wherever it stands, tracebacks included; its lookup id may be known.
 _SECRET_VALUE = re.compile(r"\b(dg[a-z]_[0-9A-Za-z]{12}_)[0-9A-Za-z]{38}")
 _PLAIN = re.compile(r"[!-~]+")
@@ -56,7 +57,7 @@ def _add_request_id(_logger: Any, _method: str, event: Event) -> Event:
 
 def _hide_secrets(_logger: Any, _method: str, event: Event) -> Event:
     for name in event:
-        if _SECRET_NAME.search(name) and event[name] is not None:
+        if event[name] is not None and (_SECRET_NAME.search(name) or is_credential(name)):
             event[name] = "<secret>"
     return event
 

@@ -8,8 +8,8 @@ from typing import Any
 import structlog
 from celery import bootsteps
 from django.conf import settings
-from kombu.exceptions import OperationalError
-from redis.exceptions import RedisError
+
+from gateway.core.broker import BrokerUnavailable, send_task
 
 logger = structlog.get_logger(__name__)
 
@@ -38,16 +38,16 @@ class SweepStep(bootsteps.StartStopStep):
 
     def start(self, consumer: Any) -> None:
         for name, seconds in _sweeps().items():
-            self._ask(consumer.app, name, seconds)
-            self._timers.append(consumer.timer.call_repeatedly(seconds, self._ask, (consumer.app, name, seconds)))
+            self._ask(name, seconds)
+            self._timers.append(consumer.timer.call_repeatedly(seconds, self._ask, (name, seconds)))
 
     def stop(self, consumer: Any) -> None:
         while self._timers:
             self._timers.pop().cancel()
 
-    def _ask(self, app: Any, name: str, seconds: int) -> None:
+    def _ask(self, name: str, seconds: int) -> None:
         """Ask for a sweep. One that no worker gets to before the next is dropped, so none pile up."""
         try:
-            app.send_task(name, expires=seconds)
-        except (OperationalError, RedisError, OSError) as error:
+            send_task(name, expires=seconds)
+        except BrokerUnavailable as error:
             logger.warning("no sweep could be asked for", sweep=name, reason=str(error))

@@ -26,7 +26,6 @@ from directory.security.needed_rights import NEEDED, Access, Right, account_name
 from directory.security.object_types import object_types
 from directory.security.principals import find_principals
 from gateway.core.call import Call, Surface
-from gateway.core.errors import FieldError
 from gateway.core.errors import NotFound as NoSuchConnection
 from gateway.core.operation import RateCategory, operation
 from gateway.core.shapes import Query
@@ -145,8 +144,7 @@ def _base(client: Client, given: str | None) -> str:
 
 
 def _absent(given: str) -> ObjectNotFound:
-    detail = f"There is no object {given} in the directory."
-    return ObjectNotFound(detail, errors=[FieldError(ObjectNotFound.code, detail, parameter="base")])
+    return ObjectNotFound.naming(f"There is no object {given} in the directory.", parameter="base")
 
 
 def _compare(name: str, rights: tuple[Right, ...], used_by: list[str], effective: EffectiveRights) -> PermissionRights:

@@ -18,22 +18,24 @@ from approvals.supervision import must_wait
 from directory.ldap import Entry
 from directory.lookup.access import client_of, find_object, is_within_any
 from directory.protection.rules import holds_protected, is_protected
-from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, kind_of, permission_for
+from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.call import Call, SupervisionLevel, Surface
-from gateway.core.errors import FieldError, Forbidden, InvalidRequest
-from gateway.core.operation import Effect, Operation, RateCategory, Risk, operation, operations
+from gateway.core.errors import Forbidden, InvalidRequest
+from gateway.core.operation import Effect, Operation, RateCategory, Risk, Target, operation, operations
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 from keys.models import ApiKey, Person
 from keys.permissions.assignable import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
 
-_RESOURCE_OF_KIND: Final = {
-    kind: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
-}
 _WITH_ALL_BELOW: Final = frozenset({"delete", "move", "rename"})
 """What is done to a container is done to what it holds."""
+_OF_EACH_ACCOUNT: Final = {
+    "organization-units.enable-accounts": frozenset({"directory.enable_account"}),
+    "organization-units.disable-accounts": frozenset({"directory.disable_account"}),
+}
+"""What a run needs besides: what the change of each account does."""
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
 
 
@@ -83,13 +85,13 @@ class _Action:
 def _list_who_can(call: Call, resource: str, id: UUID, query: WhoCanQuery) -> Page[WhoCan]:
     if not call.permissions >= _NEEDED:
         raise Forbidden
-    entry = find_object(call, id, kinds=KINDS_OF_RESOURCE[resource], attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"))
     actions = list(_actions_on(call, entry))
     if query.action is not None:
         named = [action for action in actions if action.operation.action == query.action]
         if not named:
             detail = f"must be one of {', '.join(sorted(action.operation.action for action in actions))}"
-            raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="action")])
+            raise InvalidRequest.naming(detail, parameter="action")
         actions = named
     found = [*_keys(call, entry, actions), *_people(call, actions)]
     return _page(call, query, sorted(found, key=_place), bound_to=str(id))
@@ -114,7 +116,7 @@ def _page(call: Call, query: WhoCanQuery, found: Sequence[WhoCan], *, bound_to: 
 def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
     """What the registry has for an object of this kind, with what its protection asks for."""
     client, kind = client_of(call), kind_of(entry.object_classes)
-    resource = _RESOURCE_OF_KIND.get(kind, "objects")
+    resource = resource_of(kind)
     protected = is_protected(client, entry)
     holds = protected or holds_protected(client, entry.dn)
     for item in operations():
@@ -131,9 +133,7 @@ def _needs(item: Operation, kind: Kind) -> frozenset[str]:
     """The permission that admits to an operation; of several the one of the object's own kind."""
     own = {permission_for(action, kind) for action in ("create", "update", "delete")}
     needs = item.permission if len(item.permission) == 1 else item.permission & own
-    if item.action.endswith("-accounts"):  # a run needs what the change of each account needs
-        needs |= {f"directory.{item.action.removesuffix('-accounts')}_account"}
-    return needs
+    return needs | _OF_EACH_ACCOUNT.get(item.name, frozenset())
 
 
 def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:
@@ -214,6 +214,7 @@ def _declare(resource: str) -> None:
         f"{resource}.who-can",
         f"GET ad/{resource}/{{id}}/who-can",
         permission="keys.view_apikey",
+        target=Target.OBJECT,
         rate=RateCategory.DIRECTORY_SEARCH,
         query=WhoCanQuery,
         output=Page[WhoCan],
@@ -222,5 +223,5 @@ def _declare(resource: str) -> None:
     declare(list_who_can)
 
 
-for _resource in KINDS_OF_RESOURCE:
+for _resource in RESOURCES:
     _declare(_resource)

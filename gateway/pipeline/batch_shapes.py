@@ -11,7 +11,7 @@ from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.core.operation import Operation, operations
 from gateway.core.shapes import Body, Guid, load_body, load_query, parse_guid
 from gateway.pipeline.inputs import Accepted
@@ -79,7 +79,7 @@ class ItemInputs:
         """What the single call would have of it; the versions that the item is meant for are the call's If-Match."""
         if not isinstance(self.document, dict):
             detail = "must be a JSON object"
-            raise InvalidRequest(f"An item {detail}.", errors=[FieldError(InvalidRequest.code, detail, pointer="#")])
+            raise InvalidRequest.naming(detail, pointer="#", sentence=f"An item {detail}.")
         item = load_body(item_shape(operation), self.document)
         given: dict[str, Any] = {name: getattr(item, name) for name in _arguments(operation)}
         arguments = {name: str(value) for name, value in given.items()}

@@ -14,7 +14,7 @@ from typing_extensions import NotRequired, TypedDict
 from audit.redact import ChangeJson
 from gateway import pipeline
 from gateway.core.call import Call, Surface
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.core.operation import Operation, Risk, operations
 from gateway.core.problem_shapes import Problem
 from gateway.core.shapes import Id, load_query
@@ -153,9 +153,7 @@ def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpRespo
 def _refuse_if_match(request: HttpRequest) -> None:
     if "If-Match" in request.headers:
         detail = "each item names its own version, as ifMatch"
-        raise InvalidRequest(
-            f"If-Match: {detail}", errors=[FieldError(InvalidRequest.code, detail, parameter="If-Match")]
-        )
+        raise InvalidRequest.naming(detail, parameter="If-Match", sentence=f"If-Match: {detail}")
 
 
 def _counted(results: Sequence[BatchResult | BatchPreview]) -> BatchAnswer:

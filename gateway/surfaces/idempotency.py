@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.models import IdempotencyRecord
 from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, may_have_changed_something
 from gateway.surfaces.leases import LEASE, renewal
@@ -48,9 +48,7 @@ def key_of(request: HttpRequest) -> str | None:
         return None
     if not re.fullmatch(r"[\x20-\x7e]{1,255}", key):
         detail = "must be 1 to 255 printable ASCII characters"
-        raise InvalidRequest(
-            f"Idempotency-Key {detail}.", errors=[FieldError(InvalidRequest.code, detail, parameter="Idempotency-Key")]
-        )
+        raise InvalidRequest.naming(detail, parameter="Idempotency-Key", sentence=f"Idempotency-Key {detail}.")
     return key
 
 

@@ -8,7 +8,7 @@ from urllib.parse import unquote_plus
 
 from django.http import HttpRequest
 
-from gateway.core.errors import FieldError, InvalidRequest, MalformedRequest, UnsupportedMediaType
+from gateway.core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
 from gateway.core.shapes import Body, load_body
 from keys.authentication import read_reason
 
@@ -31,13 +31,9 @@ def read_query(request: HttpRequest, *, lists: Collection[str] = ()) -> dict[str
         except UnicodeDecodeError:
             raise InvalidRequest("The query is not UTF-8.") from None
         if name in values and name not in lists:
-            raise InvalidRequest(
-                f"{name}: is given twice", errors=[FieldError(InvalidRequest.code, "is given twice", parameter=name)]
-            )
+            raise InvalidRequest.naming("is given twice", parameter=name, sentence=f"{name}: is given twice")
         if "\0" in value:
-            raise InvalidRequest(
-                f"{name}: contains NUL", errors=[FieldError(InvalidRequest.code, "contains NUL", parameter=name)]
-            )
+            raise InvalidRequest.naming("contains NUL", parameter=name, sentence=f"{name}: contains NUL")
         values[name] = f"{values[name]},{value}" if name in values else value
     return values
 

@@ -19,7 +19,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from audit.shapes import RecordJson
 from directory.shapes.record import DirectoryObject
-from gateway.core.errors import FieldError, InvalidRequest, ServiceUnavailable
+from gateway.core.errors import InvalidRequest, ServiceUnavailable
 from gateway.core.json_text import json_of
 from gateway.core.operation import Operation
 from gateway.core.paging import Page
@@ -98,8 +98,7 @@ def require_no_page(query: Mapping[str, str]) -> Mapping[str, str]:
     for name in ("pageSize", "cursor"):
         if name in query:
             detail = "has no meaning where the whole result is streamed"
-            error = FieldError(InvalidRequest.code, detail, parameter=name)
-            raise InvalidRequest(f"{name}: {detail}", errors=[error])
+            raise InvalidRequest.naming(detail, parameter=name, sentence=f"{name}: {detail}")
     return query
 
 

@@ -8,6 +8,7 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from directory.shapes.kinds import RESOURCES
 from gateway.console.directory.evidence import in_words
 from gateway.console.shared.names import common_name
 from gateway.core.errors import GatewayError
@@ -62,13 +63,11 @@ def sorted_head(context: template.RequestContext, attribute: str, label: str, so
     }
 
 
-_RESOURCES = {"users": "user", "groups": "group", "computers": "computer", "organization-units": "organizational unit"}
-
-
 @register.filter
 def resource_words(resource: str, count: int) -> str:
     """What the objects under a path are called, so many of them."""
-    return f"{_RESOURCES.get(resource, 'object')}{'' if count == 1 else 's'}"
+    declared = RESOURCES[resource if resource in RESOURCES else "objects"].declared
+    return declared.singular if count == 1 else declared.many
 
 
 @register.filter

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-_KINDS = ("user", "group", "computer", "organizationalunit", "object")
+from directory.shapes.kinds import PERMISSION_SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Scope:
 
 
 def _each(action: str) -> frozenset[str]:
-    return frozenset(f"directory.{action}_{kind}" for kind in _KINDS)
+    return frozenset(f"directory.{action}_{kind}" for kind in PERMISSION_SUFFIXES)
 
 
 SCOPES: Final[dict[str, Scope]] = {

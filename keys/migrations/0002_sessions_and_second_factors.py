@@ -2,7 +2,6 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import gateway.core.encryption
 import uuid
 from django.conf import settings
 from django.db import migrations, models
@@ -42,7 +41,7 @@ class Migration(migrations.Migration):
             name="SecondFactor",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("secret", gateway.core.encryption.EncryptedTextField()),
+                ("secret", models.TextField()),
                 ("confirmed_at", models.DateTimeField(null=True)),
                 ("last_step", models.BigIntegerField(default=0)),
             ],

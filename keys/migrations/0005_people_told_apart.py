@@ -4,8 +4,7 @@ from typing import Any
 
 from django.db import migrations, models
 
-import keys.models
-from keys.people.names import name_key
+from keys.migrations._name_keys import name_key
 
 
 def fill_name_keys(apps: Any, _: Any) -> None:
@@ -33,21 +32,6 @@ class Migration(migrations.Migration):
             model_name='person',
             name='name_key',
             field=models.CharField(db_default='', default='', editable=False, max_length=255),
-        ),
-        migrations.AlterField(
-            model_name='apikey',
-            name='name',
-            field=models.CharField(help_text='Recorded in the operations log with each change.', max_length=100, validators=[keys.models.require_legible]),
-        ),
-        migrations.AlterField(
-            model_name='person',
-            name='display_name',
-            field=models.CharField(blank=True, help_text='The name shown in logs and to approvers.', max_length=256, validators=[keys.models.require_legible]),
-        ),
-        migrations.AlterField(
-            model_name='role',
-            name='name',
-            field=models.CharField(max_length=100, unique=True, validators=[keys.models.require_legible]),
         ),
         migrations.RunPython(fill_name_keys, migrations.RunPython.noop),
         migrations.AddConstraint(

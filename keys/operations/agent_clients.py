@@ -52,6 +52,7 @@ def read_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:  # noqa: AR
     "agent-clients.create",
     "POST agent-clients",
     permission="keys.add_agentclient",
+    creates=True,
     effect=Effect.ADMINISTER,
     body=CreateAgentClient,
     output=AgentClientRecord,

@@ -133,6 +133,7 @@ def read_role_scopes(call: Call, *, id: UUID) -> RoleScopesRecord:  # noqa: ARG0
     "roles.create",
     "POST roles",
     permission="keys.add_role",
+    creates=True,
     effect=Effect.ADMINISTER,
     body=CreateRole,
     output=RoleRecord,

@@ -130,6 +130,7 @@ def read_user(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every op
     "people.create",
     "POST users",
     permission="keys.add_person",
+    creates=True,
     effect=Effect.ADMINISTER,
     body=CreatePerson,
     output=UserRecord,

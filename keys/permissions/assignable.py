@@ -6,10 +6,11 @@ from django.contrib.auth.models import Permission
 from django.db.models import F, Q, QuerySet, Value
 from django.db.models.functions import Concat
 
-_KINDS = ("user", "group", "computer", "organizationalunit", "object")
+from directory.shapes.kinds import PERMISSION_SUFFIXES
+
 _ON_DIRECTORY = (
     "read_object",
-    *(f"{action}_{kind}" for kind in _KINDS for action in ("create", "update", "delete")),
+    *(f"{action}_{kind}" for kind in PERMISSION_SUFFIXES for action in ("create", "update", "delete")),
     "move_object",
     "manage_membership",
     "enable_account",

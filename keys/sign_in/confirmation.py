@@ -6,7 +6,7 @@ from django.conf import settings
 from pydantic import Field
 
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, GatewayError
+from gateway.core.errors import GatewayError
 from gateway.core.shapes import Body
 from keys.models import Person
 from keys.sign_in import second_factor
@@ -60,4 +60,4 @@ def require_confirmation(call: Call, code: str | None) -> None:
         second_factor.require_code(call, person, code)
     except SignInRefused as refusal:
         detail = _TOLD[refusal.reason]
-        raise NotConfirmed(detail, errors=[FieldError(NotConfirmed.code, detail, pointer="#/code")]) from None
+        raise NotConfirmed.naming(detail, pointer="#/code") from None

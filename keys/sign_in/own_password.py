@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from audit import security
 from audit.administration.recording import recorded
 from gateway.core.call import Call
-from gateway.core.errors import Conflict, FieldError, InvalidRequest
+from gateway.core.errors import Conflict, InvalidRequest
 from keys.models import Person, PersonSession
 from keys.permissions.effective import reference_to
 from keys.sign_in import sessions
@@ -29,9 +29,7 @@ def change_own_password(request: HttpRequest, call: Call, person: Person, *, cur
         validate_password(new, person)
     except ValidationError as refusal:
         detail = " ".join(refusal.messages)
-        raise InvalidRequest(
-            detail, errors=[FieldError(InvalidRequest.code, detail, pointer="#/newPassword")]
-        ) from None
+        raise InvalidRequest.naming(detail, pointer="#/newPassword") from None
     with recorded(call, operation="people.update") as administration:
         administration.watch_row(person)
         person.set_password(new)

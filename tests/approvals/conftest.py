@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from approvals import queue
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from tests.approvals.estate import Estate, estate_in
@@ -17,7 +16,7 @@ from tests.support.directory import Directory
 def nudged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What workers would have been told, without a broker: each task with its arguments."""
     sent: list[Any] = []
-    monkeypatch.setattr(queue.current_app, "send_task", lambda name, args, **_: sent.append((name, args)))
+    monkeypatch.setattr("gateway.core.broker.current_app.send_task", lambda name, args, **_: sent.append((name, args)))
     return sent
 
 

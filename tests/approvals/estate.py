@@ -1,6 +1,6 @@
 """A small estate in the tests' domain with one object of each sort that supervision tells from the others."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -32,18 +32,20 @@ class Estate:
             "user": directory.add_user("Ada", parent=unit, enabled=False),
         }
         directory.delete(self.objects["deleted"])
-        locked = {"lockoutTime": filetime(-60)}
+        locked: dict[str, Any] = {"lockoutTime": filetime(-60)}
         for prefix, parent in (("", unit), ("boss", of_boss)):
-            for name, make in {
+            accounts: dict[str, Callable[..., UUID]] = {
                 "active": lambda **more: directory.add_user(password=PASSWORD, **more),
                 "disabled": lambda **more: directory.add_user(enabled=False, **more),
                 "locked": lambda **more: directory.add_user(**locked, **more),
                 "computer": lambda **more: directory.add_computer(enabled=False, **more),
                 "active_computer": directory.add_computer,
                 "locked_computer": lambda **more: directory.add_computer(**locked, **more),
-            }.items():
+            }
+            for name, make in accounts.items():
                 self.objects[f"{prefix}_{name}".strip("_")] = make(parent=parent)
         self.objects["boss"] = self.objects.pop("boss_active")
+        self.objects["boss_contact"] = directory.add(f"CN=Contact,{of_boss}", {"objectClass": "contact"})
         bosses = [guid for name, guid in self.objects.items() if name.startswith("boss")]
         self.objects["group"] = directory.add_group(parent=unit, members=[self.objects["active"]])
         self.objects["boss_group"] = directory.add_group("Staff", parent=of_boss, members=bosses)

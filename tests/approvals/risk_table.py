@@ -167,6 +167,18 @@ TABLE: dict[str, list[Row]] = {
         # A protected account fails by itself in a run: nobody's approval changes that.
         _row(DESTRUCTIVE, "unit", {"accounts": ["{active}", "{boss}"]}),
     ],
+    "contacts.create": [
+        _row(ORDINARY, body=_new(replace={"mail": "new@example.test"})),
+        _row(SECURITY, body=_new(add={"msDS-AllowedToDelegateTo": ["cifs/x.corp.example.test"]})),
+    ],
+    "contacts.update": [
+        _row(ORDINARY, "contact", {"replace": {"mail": "x@example.test"}}),
+        _row(SECURITY, "contact", {"add": {"msDS-AllowedToDelegateTo": ["cifs/x.corp.example.test"]}}),
+        _row(SECURITY, "boss_contact", {"replace": {"mail": "x@example.test"}}),
+    ],
+    "contacts.delete": _always(DESTRUCTIVE, "contact", "boss_contact"),
+    "contacts.move": _moves("contact", "boss_contact"),
+    "contacts.rename": _renames("contact", "boss_contact"),
     "objects.create": [
         _row(ORDINARY, body=_new(objectClass="contact")),
         _row(SECURITY, body=_new(objectClass="group", replace={"sAMAccountName": "new", "groupType": "2"})),

@@ -267,8 +267,8 @@ def test_in_the_back_office_it_is_refused(console: Console, admin: Client, two: 
         assert "a second person has approved it" in response.content.decode()
         assert all_rows() == rows
         assert not person.groups.exists()
-    form = {"name": "Desk", "permissions": [str(permissions([READ])[0].pk)]}
-    assert admin.post(f"/admin/auth/group/{group.pk}/change/", form).status_code == 409
+    group_form = {"name": "Desk", "permissions": [str(permissions([READ])[0].pk)]}
+    assert admin.post(f"/admin/auth/group/{group.pk}/change/", group_form).status_code == 409
     assert not group.permissions.exists()
     assert not OperationRecord.objects.exclude(outcome="failed").exists()
     assert "successfully" not in admin.get("/admin/").content.decode()

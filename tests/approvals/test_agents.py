@@ -14,6 +14,7 @@ from directory.models import DirectoryConnection
 from gateway import pipeline
 from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
 from gateway.core.operation import find_operation
+from gateway.core.rate_limits import CountersUnavailable
 from gateway.pipeline import agent_brake
 from keys.agents import grants, scopes
 from keys.agents.identification import identify_agent
@@ -205,7 +206,7 @@ def test_without_counters_agents_change_nothing(
     agent: Agent, ada: UUID, directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: Any) -> Any:
-        raise agent_brake.CountersUnavailable
+        raise CountersUnavailable
 
     monkeypatch.setattr(agent_brake, "count", away)
     with pytest.raises(ServiceUnavailable):

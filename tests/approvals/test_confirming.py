@@ -1,5 +1,6 @@
 """Approving asks for the second factor again, where the configuration and the person have one."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,10 +26,16 @@ def asked(configure: Configure) -> None:
     configure("Approvals", ConfirmSecondFactor=True)
 
 
+class Approver(Console):
+    """Somebody with a second factor: the secret of their authenticator, and their recovery codes."""
+
+    secret: str
+    recovery: Sequence[str]
+
+
 @pytest.fixture
-def approver() -> Console:
-    """Has a second factor; `secret` is their authenticator's."""
-    console = Console(make_person(may=[DECIDE]))
+def approver() -> Approver:
+    console = Approver(make_person(may=[DECIDE]))
     secret = second_factor.enrol(console.person).secret
     call = make_call(person=reference_to(console.person))
     console.recovery = second_factor.confirm(call, console.person, code_of(secret, steps=-1))
@@ -45,7 +52,7 @@ def status_of(held: ChangeRequest) -> str:
     return held.status
 
 
-def test_it_works(approver: Console) -> None:
+def test_it_works(approver: Approver) -> None:
     held = hold()
     assert approver.get(f"/rest/change-requests/{held.id}/review").body["codeNeeded"] is True
     assert approve(approver, held, code=code_of(approver.secret)).status == 200
@@ -53,7 +60,7 @@ def test_it_works(approver: Console) -> None:
 
 
 @pytest.mark.parametrize("code", [None, "000000", ""])
-def test_refused_without_the_right_code(code: str | None, approver: Console) -> None:
+def test_refused_without_the_right_code(code: str | None, approver: Approver) -> None:
     held = hold()
     refused = approve(approver, held, **({} if code is None else {"code": code}))
     assert (refused.status, refused.code) == (422, "Approvals.CodeWrong")
@@ -61,7 +68,7 @@ def test_refused_without_the_right_code(code: str | None, approver: Console) -> 
     assert status_of(held) == "pending"
 
 
-def test_a_code_counts_once(approver: Console) -> None:
+def test_a_code_counts_once(approver: Approver) -> None:
     code = code_of(approver.secret)
     assert approve(approver, hold(), code=code).status == 200
     assert approve(approver, hold(), code=code).code == "Approvals.CodeWrong"
@@ -70,7 +77,7 @@ def test_a_code_counts_once(approver: Console) -> None:
     assert RecoveryCode.objects.count() == 9
 
 
-def test_wrong_ones_are_counted_though_the_approval_was_undone(approver: Console) -> None:
+def test_wrong_ones_are_counted_though_the_approval_was_undone(approver: Approver) -> None:
     held = hold()
     for _ in range(5):
         assert approve(approver, held, code="000000").status == 422
@@ -80,7 +87,7 @@ def test_wrong_ones_are_counted_though_the_approval_was_undone(approver: Console
     assert status_of(held) == "pending"
 
 
-def test_rejecting_needs_none(approver: Console) -> None:
+def test_rejecting_needs_none(approver: Approver) -> None:
     held = hold()
     assert approver.post(f"/rest/change-requests/{held.id}/reject", {"comment": "no"}).status == 200
 
@@ -92,13 +99,13 @@ def test_whoever_has_none_is_not_asked() -> None:
     assert approve(console, held).status == 200
 
 
-def test_not_asked_by_default(approver: Console, configure: Configure) -> None:
+def test_not_asked_by_default(approver: Approver, configure: Configure) -> None:
     configure("Approvals", ConfirmSecondFactor=False)
     assert approve(approver, hold(), code="000000").status == 422, "what is given is looked at"
     assert approve(approver, hold()).status == 200
 
 
-def test_in_the_console(approver: Console) -> None:
+def test_in_the_console(approver: Approver) -> None:
     held = hold()
     assert 'name="code"' in approver.get(f"/console/changes/{held.id}").body.decode()
     path = f"/console/changes/{held.id}/approve"
@@ -109,7 +116,7 @@ def test_in_the_console(approver: Console) -> None:
     assert status_of(held) == "approved"
 
 
-def test_in_the_back_office(approver: Console) -> None:
+def test_in_the_back_office(approver: Approver) -> None:
     held, client = hold(), Client()
     Person.objects.filter(pk=approver.person.pk).update(is_staff=True)
     client.force_login(approver.person)

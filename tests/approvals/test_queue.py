@@ -14,7 +14,8 @@ from kombu.exceptions import OperationalError
 from approvals import decisions, queue
 from approvals.models import ChangeRequest
 from audit import log
-from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
+from audit.models import OperationRecord
+from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from directory.shapes.proposal import AttributeChange
 from gateway.core.call import Surface
 from tests.approvals.proposals import APPROVER, MAIL, SECURITY, hold, make_proposal
@@ -311,7 +312,7 @@ def test_a_broker_that_is_away_does_not_stop_the_approval(monkeypatch: pytest.Mo
     def be_away(*_: Any, **__: Any) -> None:
         raise OperationalError("no route to the broker")
 
-    monkeypatch.setattr(queue.current_app, "send_task", be_away)
+    monkeypatch.setattr("gateway.core.broker.current_app.send_task", be_away)
     queue.enqueue(approved().id)
 
 

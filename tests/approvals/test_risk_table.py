@@ -20,7 +20,8 @@ HELD_AT: dict[SupervisionLevel, set[Risk]] = {
     SupervisionLevel.ACT: set(),
 }
 WITHOUT_PROTECTED_TARGET = {
-    *("users.create", "computers.create", "groups.create", "organization-units.create", "objects.create"),
+    *("users.create", "computers.create", "groups.create", "organization-units.create", "contacts.create"),
+    "objects.create",
     *("organization-units.enable-accounts", "organization-units.disable-accounts"),
     "deleted-objects.restore",  # security whatever it is
 }

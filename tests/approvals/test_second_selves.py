@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 READ, DECIDE = "directory.read_object", "approvals.decide_change"
 CHANGES_PEOPLE = ("keys.add_person", "keys.change_person", "keys.view_person")
 LONG = "a long and unusual phrase"
-ADDRESSES = {"allowedAddresses": []}
+ADDRESSES: dict[str, list[str]] = {"allowedAddresses": []}
 
 
 @pytest.fixture

@@ -185,7 +185,7 @@ def test_nothing_is_written_that_cannot_be_kept(
 ) -> None:
     held = ask(careful, ada)
     approve(approver, held)
-    propose = approved.propose
+    propose: Any = vars(approved)["propose"]
 
     def settled_meanwhile(*args: Any) -> Any:
         proposed = propose(*args)

@@ -245,7 +245,7 @@ def test_two_hundred_double_approvals(
     """Two people approve each of 200 changes at once, and two workers take each up: one application of each."""
     configure("Approvals", ProtectedNeedsTwo=needs_two)
     careful = make_integration(make_connection(domain), level=SupervisionLevel.ASK_EVERY_CHANGE)
-    mark = {"adminCount": "1"} if needs_two else {}
+    mark: dict[str, Any] = {"adminCount": "1"} if needs_two else {}
     people = [directory.add_user(parent=organizational_unit, **mark) for _ in range(200)]
     items = [{"id": str(guid), "replace": {"title": "Countess"}} for guid in people]
     batch = careful.post("/api/ad/users/batch/update", {"items": items})

@@ -7,7 +7,7 @@ import pytest
 from approvals.security_attributes import meaning_of
 from approvals.supervision import Assessment, must_wait, risk_of
 from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Effect, Operation, Risk
+from gateway.core.operation import Effect, Operation, RateCategory, Risk, Target
 from tests.approvals.proposals import make_proposal
 
 EVERY, DANGEROUS, ACT = SupervisionLevel
@@ -46,8 +46,11 @@ def an_operation(risk: Risk) -> Operation:
         function=_update_user,
         permission=frozenset({"directory.update_user"}),
         effect=Effect.CHANGE,
+        target=Target.OBJECT,
         risk=risk,
-        rate=None,
+        inverse="update",
+        creates=False,
+        rate=RateCategory.GLOBAL,
         query=None,
         body=None,
         output=None,

@@ -6,7 +6,7 @@ import pytest
 from django.apps import apps
 from django.db import connection
 
-from audit.chain.append_only import protect_records
+from audit.migrations._append_only import protect_records
 from tests.audit.every_change import World
 from tests.support.cast import Integration
 from tests.support.directory import Directory

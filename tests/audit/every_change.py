@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from directory.shapes.kinds import RESOURCES
 from gateway.core.operation import Effect, Operation, operations
 from tests.support.cast import Integration
 from tests.support.directory import PASSWORD, Directory, random_name, split_dn
@@ -17,13 +18,7 @@ CHANGES = [item for item in operations() if item.effect is Effect.CHANGE and ite
 """The changes of one object each; a run needs a worker."""
 BATCHABLE = [item for item in CHANGES if item.batchable]
 
-KINDS = {
-    "users": "user",
-    "groups": "group",
-    "computers": "computer",
-    "organization-units": "organizationalUnit",
-    "objects": "contact",
-}
+KINDS = {name: str(resource.kind) for name, resource in RESOURCES.items()} | {"objects": "contact"}
 
 
 @dataclass

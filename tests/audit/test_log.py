@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -119,7 +120,7 @@ def test_an_intent_is_committed_when_the_call_returns() -> None:
 
 
 @pytest.fixture
-def unwritable_log() -> None:
+def unwritable_log() -> Iterator[None]:
     """The log's table is gone: the bluntest way in which a database refuses."""
     with connection.schema_editor() as editor:
         editor.execute("ALTER TABLE audit_operationrecord RENAME TO audit_away", None)
@@ -182,7 +183,7 @@ class TestSettling:
     pytestmark = pytest.mark.django_db(transaction=True)
 
     @staticmethod
-    def overdue(**outcome: str) -> OperationRecord:
+    def overdue(**outcome: Any) -> OperationRecord:
         record = log.record_intents(CALL, [log.Intent(operation="users.update")], seconds_until_write=-60)[0]
         if outcome:
             log.complete(record.id, **outcome)

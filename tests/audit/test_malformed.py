@@ -13,8 +13,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from audit.chain import sealing
-from audit.chain.append_only import SEALS, TABLE, release_records
+from audit.chain.append_only import SEALS, TABLE
 from audit.chain.verification import find_tampering
+from audit.migrations._append_only import release_records
 from audit.models import LogSeal, LogVerification, OperationRecord
 from tests.audit.sealed_log import execute, fill, key_of, verify, write_change
 

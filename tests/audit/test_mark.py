@@ -16,7 +16,8 @@ from audit import log
 from audit.chain import mark, sealing
 from audit.models import LogSeal, OperationRecord
 from tests.audit.calls import CALL
-from tests.audit.test_seals import Thief, execute, fill, verify
+from tests.audit.sealed_log import execute, fill, verify
+from tests.audit.test_seals import Thief
 from tests.console.pages import text_of
 from tests.support.cast import Console, make_person
 

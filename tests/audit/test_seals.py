@@ -17,9 +17,10 @@ from django.test import override_settings
 
 from audit import log
 from audit.chain import heads, mark, sealing
-from audit.chain.append_only import SEALS, TABLE, release_records
+from audit.chain.append_only import SEALS, TABLE
 from audit.chain.seals import seal_after
 from audit.chain.verification import Finding, find_tampering
+from audit.migrations._append_only import release_records
 from audit.models import LogSeal, OperationRecord
 from gateway import tasks
 from gateway.core.configuration import OperationsLogSection

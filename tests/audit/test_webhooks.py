@@ -20,9 +20,11 @@ from django.utils import timezone
 
 from audit import log
 from audit.chain import sealing
-from audit.models import OperationRecord, WebhookDelivery, WebhookEndpoint
+from audit.models import OperationRecord
+from audit.read_buffer import reads
 from audit.webhooks import delivery as webhook_delivery
 from audit.webhooks import events as webhooks
+from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from demo.certificates import CertificateAuthority
 from gateway.core.address_rules import may_be_reached, parse
 from gateway.core.configuration import WebhooksSection
@@ -121,7 +123,7 @@ def test_the_signature_is_the_standards() -> None:
 def test_each_closed_record_makes_one_event(endpoint: WebhookEndpoint) -> None:
     record = log.record_intent(CALL, log.Intent(operation="users.update"))
     log.record_read(CALL, operation="users.read")
-    log.reads.flush()
+    reads.flush()
     sealing.seal_records()
     assert not WebhookDelivery.objects.exists(), "neither an open record nor a read"
     log.complete(record.id, outcome="failed", code="AD.Object.NotFound")
@@ -135,7 +137,7 @@ def test_an_endpoint_gets_what_it_asked_for(endpoint: WebhookEndpoint) -> None:
     endpoint.save()
     write_change()
     log.record_read(CALL, operation="users.read")
-    log.reads.flush()
+    reads.flush()
     sealing.seal_records()
     webhooks.enqueue_change_request("approved", lambda: {"id": "x"})
     events = set(WebhookDelivery.objects.values_list("event", flat=True))

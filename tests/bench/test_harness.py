@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -70,7 +69,7 @@ def test_figures_know_their_direction(figure: Figure, value: float, reached: flo
 
 def result_of(gateway: str, through: float, measure: str = "read <one>") -> Result:
     asked = Measure(measure, Figure.SHARE, 0.5, lambda _domain, _gateways: {})
-    return Result(asked, gateway, "sqlite", raw=0.001, through=through, processor=dict(Counter(web=1.5)))
+    return Result(asked, gateway, "sqlite", raw=0.001, through=through, processor={"web": 1.5})
 
 
 def test_the_last_figures_of_each_commit_are_kept_and_drawn(tmp_path: Path) -> None:

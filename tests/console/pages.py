@@ -36,7 +36,7 @@ def get_objects(console: Console, path: str, **query: Any) -> Answer:
 
 def download(console: Console, path: str, **query: Any) -> tuple[str, str]:
     """A file's text and what it is to be called."""
-    response = console.client.get(f"{path}?{urlencode(query, doseq=True)}")
+    response: Any = console.client.get(f"{path}?{urlencode(query, doseq=True)}")
     assert response.status_code == 200
     return b"".join(response.streaming_content).decode(), response["Content-Disposition"]
 

@@ -63,6 +63,7 @@ def test_what_is_found_links_to_the_object(console: Console, directory: Director
         ({"filter": "(title=*)", "sort": "-title"}, ["Mary Somerville", "Charles Babbage", "Ada Lovelace"]),
         ({"kind": "groups", "filter": "(cn=A*)"}, ["Analysts"]),
         ({"kind": "organization-units"}, ["Below"]),
+        ({"kind": "contacts"}, []),
         ({"scope": "base", "kind": "users"}, []),
     ],
 )

@@ -8,11 +8,12 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit import log
+from audit.read_buffer import reads
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus
 from gateway.console.shared.charts import chart_of_days
 from gateway.core.operation import Risk
-from gateway.monitoring.readiness import readiness
+from gateway.monitoring.readiness import Readiness, readiness
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, make_call
 from tests.console.test_log import make_change, text_of
@@ -89,7 +90,7 @@ def test_ones_own_requests_are_for_everybody() -> None:
 def test_recent_changes_without_reads() -> None:
     make_change()
     log.record_read(CALL, operation="users.search")
-    log.reads.flush()
+    reads.flush()
     page = home("audit.read_log")
     assert "Update Ada Lovelace" in page
     assert "Search users" not in page
@@ -130,7 +131,7 @@ def test_keys_to_look_at() -> None:
     assert "Keys to look at" not in home("audit.read_log")
 
 
-def columns(part: str) -> list[str]:
+def columns(part: str) -> list[tuple[str, str, str]]:
     return re.findall(r'<rect class="(\w+)" x="[\d.]+%" y="([\d.]+%)" width="[\d.]+%" height="([\d.]+%)"', part)
 
 
@@ -185,7 +186,7 @@ def test_nothing_to_chart() -> None:
 
 @pytest.mark.django_db(transaction=True)  # the checks have database connections of their own
 def test_health(connection: DirectoryConnection) -> None:
-    readiness.__init__()
+    Readiness.__init__(readiness)
     part = text_of(Console(make_person(may=["directory.view_directoryconnection"])).get("/console/home/health"))
     assert re.search(r"Directory corp.*?Away", part, re.DOTALL)
     assert re.search(r"Database.*?Answers", part, re.DOTALL)

@@ -19,6 +19,7 @@ from audit.chain import sealing, verifying
 from audit.chain.append_only import release_records
 from audit.chain.verification import Finding, Progress, keep_verification
 from audit.models import OperationRecord
+from audit.read_buffer import reads
 from gateway.console.log.periods import with_said_period
 from gateway.core.call import Call
 from tests.audit.calls import CALL, make_call
@@ -50,7 +51,7 @@ def make_change(call: Call = CALL, operation: str = "users.update", **facts: Any
 
 
 def exported(console: Console, path: str) -> tuple[str, Any]:
-    response = console.client.get(path)
+    response: Any = console.client.get(path)
     assert response.status_code == 200
     return b"".join(response.streaming_content).decode(), response.headers
 
@@ -126,7 +127,7 @@ def test_page_by_page(console: Console) -> None:
 def test_changes_without_reads(console: Console) -> None:
     make_change()
     log.record_read(CALL, operation="users.search")
-    log.reads.flush()
+    reads.flush()
     assert "Search users" in text_of(console.get(PATH))
     page = text_of(console.get(f"{PATH}?onlyChanges=true"))
     assert ("Search users" in page, "Update Ada Lovelace" in page) == (False, True)

@@ -1,5 +1,7 @@
 """People in the console: who is shown with what they may do, and what may be done to whom."""
 
+from typing import Any
+
 import pytest
 from django.contrib.auth.models import Group
 from django.test import Client
@@ -84,7 +86,12 @@ def test_a_person_with_what_they_may_do_and_by_what(
 
 
 def test_a_person_is_made_named_and_given_permissions(console: Console) -> None:
-    fields = {"username": "alan", "displayName": "Alan Turing", "password": "an unusual phrase", "permissions": [READ]}
+    fields: dict[str, Any] = {
+        "username": "alan",
+        "displayName": "Alan Turing",
+        "password": "an unusual phrase",
+        "permissions": [READ],
+    }
     weak = console.submit("/console/people/new", **{**fields, "password": "password"})
     assert weak.status == 400
     assert 'id="password-error"' in fields_of(weak)

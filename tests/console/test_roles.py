@@ -1,5 +1,7 @@
 """Roles in the console: what each gives, how it is made and changed, and to whom it is shown."""
 
+from typing import Any
+
 import pytest
 
 from keys.models import Role
@@ -74,7 +76,7 @@ def test_a_role_is_made_from_its_groups_of_permissions(console: Console) -> None
 def test_a_change_of_a_role_is_told_before_it_holds_for_its_keys(
     console: Console, integration: Integration, role: Role, path: str
 ) -> None:
-    fields = {"name": role.name, "description": "", "scopes": "", "permissions": [READ, UNLOCK]}
+    fields: dict[str, Any] = {"name": role.name, "description": "", "scopes": "", "permissions": [READ, UNLOCK]}
     told = text_of(console.submit(f"{path}/preview", **fields))
     assert f"Saved, this changes what 1 key may do: {integration.key.name}." in told
     assert "No longer: delete users." in told

@@ -10,7 +10,7 @@ from django.test import Client
 from structlog.testing import capture_logs
 
 from keys.models import FailedSignIn, Person, PersonSession
-from keys.sign_in import second_factor, sessions
+from keys.sign_in import second_factor
 from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
 from tests.support import directory as accounts
@@ -159,7 +159,7 @@ def test_too_many_wrong_codes(client: Client, secret: str) -> None:
 
 
 TOO_LATE: dict[str, Callable[[Client, Person, pytest.MonkeyPatch], Any]] = {
-    "after some minutes": lambda _client, _ada, patch: patch.setattr(sessions.time, "time", lambda: 2e10),
+    "after some minutes": lambda _client, _ada, patch: patch.setattr("keys.sign_in.sessions.time.time", lambda: 2e10),
     "after the password was changed": lambda _client, ada, _patch: (ada.set_password("another one"), ada.save()),
     "after deactivation": lambda _client, ada, _patch: Person.objects.filter(pk=ada.pk).update(is_active=False),
     "after signing out": lambda client, _ada, _patch: client.logout(),

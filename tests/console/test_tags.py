@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
+from gateway.console.shared.names import common_name
 from gateway.core.errors import FieldError
 from gateway.templatetags import console
 
@@ -44,7 +45,7 @@ def test_exact_times() -> None:
     ],
 )
 def test_names_and_places(dn: str | None, name: str, place: str) -> None:
-    assert (console.common_name(dn), console.place(dn)) == (name, place)
+    assert (common_name(dn), console.place(dn)) == (name, place)
 
 
 def test_values_side_by_side() -> None:

@@ -69,10 +69,16 @@ def own_defaults(operation: Operation) -> dict[str, Any]:
     return {name: member["default"] for name, member in described.items() if "default" in member}
 
 
+def examples_of(operation: Operation) -> Any:
+    assert operation.body is not None
+    extra: Any = operation.body.model_config["json_schema_extra"]
+    return extra["examples"]
+
+
 @pytest.mark.parametrize("operation", BODIES, ids=lambda item: item.name)
 def test_a_default_that_is_sent_is_understood_as_its_absence(operation: Operation) -> None:
     assert operation.body is not None
-    for example in operation.body.model_config["json_schema_extra"]["examples"]:  # type: ignore[index, call-overload]
+    for example in examples_of(operation):
         without = load_body(operation.body, example)
         for name, default in own_defaults(operation).items():
             assert load_body(operation.body, {name: default} | example) == without, name
@@ -87,7 +93,7 @@ def test_a_default_that_is_sent_changes_nothing_else(
 ) -> None:
     integration = make_integration(connection)
     assert operation.body is not None
-    example = operation.body.model_config["json_schema_extra"]["examples"][0]  # type: ignore[index, call-overload]
+    example = examples_of(operation)[0]
     least = {name: example[name] for name in ("name", "objectClass") if name in example} | {
         "parent": organizational_unit
     }

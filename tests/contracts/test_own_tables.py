@@ -49,9 +49,7 @@ def world(db: None) -> World:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    from approvals import queue
-
-    monkeypatch.setattr(queue.current_app, "send_task", lambda *_, **__: None)
+    monkeypatch.setattr("gateway.core.broker.current_app.send_task", lambda *_, **__: None)
 
 
 def views_and_actions() -> set[tuple[str, str]]:

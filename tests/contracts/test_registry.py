@@ -1,5 +1,6 @@
 """What holds for every operation, present and future."""
 
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -19,6 +20,9 @@ ON_API = [item for item in EVERY if Surface.API in item.surfaces]
 ON_REST = [item for item in EVERY if Surface.REST in item.surfaces]
 GUARDED_ON_API = [item for item in ON_API if SIGNED_IN not in item.permission]
 GUARDED_ON_REST = [item for item in ON_REST if SIGNED_IN not in item.permission]
+
+
+KEPT_FOR_A_DIRECTORY = {"saved-filters", "runs", "schema"}
 
 
 def named(operation: Operation) -> str:
@@ -50,6 +54,14 @@ def test_is_described(operation: Operation) -> None:
 
 
 @pytest.mark.parametrize("operation", EVERY, ids=named)
+def test_what_it_is_about_is_where_it_is(operation: Operation) -> None:
+    is_below_ad = operation.path.startswith("ad/")
+    assert operation.on_directory is (is_below_ad or operation.effect is Effect.CHANGE)
+    assert operation.names_object is (is_below_ad and operation.resource not in KEPT_FOR_A_DIRECTORY)
+    assert operation.creates is (operation.method == "POST" and operation.action in ("create", "create-link"))
+
+
+@pytest.mark.parametrize("operation", EVERY, ids=named)
 def test_permission_exists(operation: Operation, db: None) -> None:
     for name in operation.permission - {SIGNED_IN}:
         app, _, codename = name.partition(".")
@@ -59,7 +71,8 @@ def test_permission_exists(operation: Operation, db: None) -> None:
 @pytest.mark.parametrize("operation", [item for item in EVERY if item.body], ids=named)
 def test_body_has_a_valid_example(operation: Operation) -> None:
     assert operation.body is not None
-    examples = operation.body.model_config.get("json_schema_extra", {}).get("examples")
+    extra: Any = operation.body.model_config.get("json_schema_extra", {})
+    examples = extra.get("examples")
     assert examples, f"{operation.body.__name__} has no example"
     for example in examples:
         load_body(operation.body, example)

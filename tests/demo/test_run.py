@@ -5,13 +5,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from demo import run
 from demo.domain_controller import LDAP_PORTS
 from demo.run import CannotRun, Demonstration
+from demo.supervisor import Supervisor
 
 
 class Screen:
@@ -35,14 +36,14 @@ def taken(*addresses: str) -> Iterator[None]:
 def demonstration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Makes one that has run before at an address, or never."""
 
-    def make(earlier: str | None) -> tuple[Demonstration, Screen]:
+    def make(earlier: str | None) -> tuple[Demonstration, Any]:
         credentials = tmp_path / "credentials.json"
         if earlier:
             credentials.write_text(json.dumps({"directory": {"url": f"ldaps://{earlier}", "bindPassword": "x"}}))
         monkeypatch.setattr(run, "CREDENTIALS", credentials)
         monkeypatch.setattr(run, "DIRECTORY", tmp_path)
-        screen = Screen()
-        return Demonstration(screen, None, tmp_path), screen
+        screen: Any = Screen()
+        return Demonstration(screen, cast(Supervisor, None), tmp_path), screen
 
     return make
 

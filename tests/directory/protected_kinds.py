@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from tests.support.delegated import Delegated
@@ -193,7 +194,7 @@ class _Maker:
             "class of the schema": existing(f"CN=User,CN=Schema,{configuration}"),
         }
 
-    def _add_user(self, name: str | None = None, **attributes: str) -> UUID:
+    def _add_user(self, name: str | None = None, **attributes: Any) -> UUID:
         return self._directory.add_user(name, parent=self._unit, password=PASSWORD, **attributes)
 
     def _add(self, dn: str, object_class: str, **attributes: str) -> UUID:

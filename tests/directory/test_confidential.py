@@ -52,9 +52,8 @@ def mark(connection: DirectoryConnection, domain: Domain, monkeypatch: pytest.Mo
 
 @pytest.fixture
 def stamped(directory: Directory, organizational_unit: str) -> UUID:
-    return directory.add_user(
-        parent=organizational_unit, carLicense="DGK-1815", employeeID="E-77", **{STAMP: b"sixteen octets.."}
-    )
+    stamp: dict[str, Any] = {STAMP: b"sixteen octets.."}
+    return directory.add_user(parent=organizational_unit, carLicense="DGK-1815", employeeID="E-77", **stamp)
 
 
 def ask(integration: Integration, resource: str, **parameters: Any) -> Any:

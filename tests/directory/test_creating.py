@@ -189,7 +189,7 @@ def test_an_empty_list_gives_nothing(
     integration: Integration, parent: str, directory: Directory, resource: str, update: str
 ) -> None:
     name = random_name("e")
-    empty = {"userAccountControl": [], "sAMAccountName": [], "title": []}
+    empty: dict[str, list[str]] = {"userAccountControl": [], "sAMAccountName": [], "title": []}
     body = {"name": name, "parent": parent, update: empty}
     assert integration.post(f"/api/ad/{resource}?dryRun=true", body).status == 200
     guid = UUID(integration.post(f"/api/ad/{resource}", body).body["id"])

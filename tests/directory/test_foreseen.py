@@ -37,13 +37,13 @@ def test_an_identifier_in_use(
     other = directory.add_user(parent=organizational_unit)
     directory.modify(other, userPrincipalName=random_name("u"), servicePrincipalName=f"HTTP/{random_name('u')}")
     taken = directory.text(other, attribute) or ""
-    for update in ("replace", "add") if attribute == "servicePrincipalName" else ("replace",):
-        body = {update: {attribute: taken.upper()}}
+    for member in ("replace", "add") if attribute == "servicePrincipalName" else ("replace",):
+        body = {member: {attribute: taken.upper()}}
         for caller, query in ((integration, ""), (integration, "?dryRun=true"), (supervised, "")):
             answer = caller.patch(f"/api/ad/users/{ada}{query}", body)
             assert (answer.status, answer.code) == (409, "AD.Object.AlreadyExists")
             assert attribute in answer.body["detail"]
-            assert answer.body["errors"][0]["pointer"] == f"#/{update}/{attribute}"
+            assert answer.body["errors"][0]["pointer"] == f"#/{member}/{attribute}"
     # Its own in another case is no other's.
     assert update(integration, other, {"replace": {attribute: taken.upper()}}).status == 200
     assert directory.text(other, attribute) == taken.upper()
@@ -69,11 +69,11 @@ def test_an_attribute_that_the_class_does_not_have(
     integration: Integration, supervised: Integration, ada: UUID, directory: Directory
 ) -> None:
     before = directory.read(ada)
-    for update in ("replace", "add"):
+    for member in ("replace", "add"):
         for caller, query in ((integration, ""), (integration, "?dryRun=true"), (supervised, "")):
-            answer = caller.patch(f"/api/ad/users/{ada}{query}", {update: {"dnsRoot": "x"}})
+            answer = caller.patch(f"/api/ad/users/{ada}{query}", {member: {"dnsRoot": "x"}})
             assert (answer.status, answer.code) == (422, "AD.Directory.Rejected")
-            assert answer.body["errors"][0]["pointer"] == f"#/{update}/dnsRoot"
+            assert answer.body["errors"][0]["pointer"] == f"#/{member}/dnsRoot"
             assert "dnsRoot" in answer.body["directoryMessage"]
     assert directory.read(ada) == before
     assert update(integration, ada, {"clear": ["dnsRoot"]}).status == 200

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 
-from directory.ldap import AttributeType, Entry
+from directory.ldap import AttributeType, Entry, SearchFlags
 from directory.ldap import client as client_module
-from directory.ldap.schema import SearchFlags, Syntax
+from directory.ldap.schema import Syntax
 from directory.queries.searches import search as search_module
 from directory.queries.searches import snapshots
 from directory.queries.searches.order import Match, Order
@@ -40,12 +40,12 @@ def redis(redis_server: RedisServer) -> Iterator[Any]:
 @pytest.fixture
 def people(directory: Directory, organizational_unit: str) -> dict[str, UUID]:
     """Thirty users; of three each has the same surname, and six have none."""
-    return {
-        f"User {number:02}": directory.add_user(
-            f"User {number:02}", parent=organizational_unit, **({"sn": f"Name {number // 3}"} if number >= 6 else {})
-        )
-        for number in range(30)
-    }
+
+    def add(number: int) -> UUID:
+        surname: dict[str, Any] = {"sn": f"Name {number // 3}"} if number >= 6 else {}
+        return directory.add_user(f"User {number:02}", parent=organizational_unit, **surname)
+
+    return {f"User {number:02}": add(number) for number in range(30)}
 
 
 def search(integration: Integration, **parameters: Any) -> Answer:
@@ -178,8 +178,9 @@ def test_writers_at_work(
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        for given in ({}, {"sort": "name"}, {"sort": "-sn"}):
-            found = [item["id"] for item in walk(integration, base=organizational_unit, pageSize=3, **given)]
+        for sort in ({}, {"sort": "name"}, {"sort": "-sn"}):
+            given: dict[str, Any] = {"base": organizational_unit, "pageSize": 3, **sort}
+            found = [item["id"] for item in walk(integration, **given)]
             assert len(found) == len(set(found))
             assert {str(id) for id in people.values()} <= set(found)
     finally:
@@ -248,7 +249,7 @@ def test_old_snapshots_make_room(redis: Any, monkeypatch: Any) -> None:
     matches = [Match(None, uuid4().bytes_le) for _ in range(2500)]
     monkeypatch.setattr(snapshots, "MOST_OCTETS", 100_000)
     clock = iter(range(1000, 2000))
-    monkeypatch.setattr(snapshots.time, "time", lambda: next(clock))
+    monkeypatch.setattr("directory.queries.searches.snapshots.time.time", lambda: next(clock))
     kept = [snapshots.keep(matches, 100) for _ in range(4)]
     assert all(snapshot.name for snapshot in kept)
     there = [snapshots.find(snapshot, 0, 100) is not None for snapshot in kept]
@@ -273,7 +274,7 @@ def test_a_limit_of_the_directory_cuts_nothing_silently(
     result: int,
     accept: str,
 ) -> None:
-    whole = client_module.stream
+    whole: Any = vars(client_module)["stream"]
 
     def cut(*given: Any) -> Iterator[Entry]:
         for number, entry in enumerate(whole(*given)):
@@ -303,7 +304,7 @@ def test_a_cursor_expires(
 
     class Later(datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> datetime:
+        def now(cls, tz: Any = None) -> Any:
             return datetime.now(tz) + timedelta(hours=25)
 
     monkeypatch.setattr(paging, "datetime", Later)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import ldap
@@ -23,7 +24,7 @@ from directory.policies.password_policy import (
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import PASSWORD, Directory, Values, random_name
 
-NAMES = {"account_name": "ada", "display_name": "Ada Lovelace"}
+NAMES: dict[str, Any] = {"account_name": "ada", "display_name": "Ada Lovelace"}
 FOR_EVER = str(-(2**63))
 DOMAIN = PasswordPolicy(
     source="DC=corp",

@@ -18,7 +18,7 @@ DISTRIBUTION_GROUP = 2
 
 
 def test_both_ways_agree_about_every_object(client: Client, directory: Directory, organizational_unit: str) -> None:
-    def add(*groups: object, **fields: object) -> object:
+    def add(*groups: object, **fields: object) -> UUID:
         guid = directory.add_user(parent=organizational_unit)
         for group in groups:
             directory.add_values(group, member=directory.dn(guid))  # type: ignore[arg-type]

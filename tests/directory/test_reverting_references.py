@@ -169,7 +169,8 @@ class TestOthers:
         attribute: str,
     ) -> None:
         boss = directory.add_user("Boss", parent=organizational_unit)
-        user = directory.add_user(parent=organizational_unit, **{attribute: directory.dn(alice)})
+        named: dict[str, Any] = {attribute: directory.dn(alice)}
+        user = directory.add_user(parent=organizational_unit, **named)
         succeeded(integration.patch(f"/api/ad/users/{user}", {"replace": {attribute: directory.dn(boss)}}))
         made = latest(integration, target=user)
         swap()

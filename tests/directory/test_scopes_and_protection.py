@@ -1,5 +1,6 @@
 """Who may be touched: the scopes of a role, and protected objects however they came to be protected."""
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -7,7 +8,7 @@ import pytest
 
 from gateway.core.call import SupervisionLevel
 from tests.directory.conftest import either_account
-from tests.support.cast import Integration, all_permissions, make_connection, make_integration
+from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 
@@ -203,12 +204,13 @@ def test_what_is_shown_is_never_older_than_the_gateways_own_change(
 
     assert shown() == {False}
     administrator = make_integration(make_connection(domain))
-    for change, protected in (
+    changes: tuple[tuple[Callable[[], Answer], bool], ...] = (
         (lambda: administrator.post(f"/api/ad/groups/{operators}/members", {"add": [str(group)]}), True),
         (lambda: administrator.post(f"/api/ad/groups/{group}/rename", {"name": random_name("group")}), True),
         (lambda: administrator.post(f"/api/ad/groups/{operators}/members", {"remove": [str(group)]}), False),
         (lambda: administrator.patch(f"/api/ad/groups/{operators}", {"add": {"member": directory.dn(group)}}), True),
         (lambda: administrator.delete(f"/api/ad/groups/{group}"), False),
-    ):
+    )
+    for change, protected in changes:
         assert change().status in (200, 204)
         assert shown() == {protected}

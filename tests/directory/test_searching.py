@@ -17,12 +17,13 @@ def people(directory: Directory, organizational_unit: str) -> dict[str, UUID]:
     """Five users, two of them in a unit below; surnames differ in case, one is missing."""
     inner = directory.add_unit("Inner", parent=organizational_unit)
     surnames = {"Ada": "byron", "Blaise": "PASCAL", "Charles": "Babbage", "Dorothy": None, "Émilie": "Pascal"}
-    return {
-        name: directory.add_user(
-            name, parent=inner if name in ("Dorothy", "Émilie") else organizational_unit, **({"sn": sn} if sn else {})
-        )
-        for name, sn in surnames.items()
-    }
+
+    def add(name: str, sn: str | None) -> UUID:
+        surname: dict[str, Any] = {"sn": sn} if sn else {}
+        parent = inner if name in ("Dorothy", "Émilie") else organizational_unit
+        return directory.add_user(name, parent=parent, **surname)
+
+    return {name: add(name, sn) for name, sn in surnames.items()}
 
 
 def search(integration: Integration, resource: str = "users", **parameters: Any) -> Answer:
@@ -72,7 +73,11 @@ def test_what_is_known_to_fit_on_a_page_is_read_in_one_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("directory.queries.searches.search._GUESSED", 0)
-    wanted = {"base": organizational_unit, "pageSize": 5, "attributes": "displayName,cn,objectSid,whenCreated"}
+    wanted: dict[str, Any] = {
+        "base": organizational_unit,
+        "pageSize": 5,
+        "attributes": "displayName,cn,objectSid,whenCreated",
+    }
     first = search(integration, **wanted)
     assert passes == ["identifiers", "objects"]
     passes.clear()
@@ -94,7 +99,11 @@ def test_values_are_told_as_when_one_is_read(
     integration: Integration, directory: Directory, organizational_unit: str
 ) -> None:
     """In lists the octets of text go into the JSON as they are."""
-    texts = {"description": '"quoted" \\ \u2028 <é> 😀\ttab', "info": "one\r\ntwo", "postOfficeBox": ["a", "ä"]}
+    texts: dict[str, Any] = {
+        "description": '"quoted" \\ \u2028 <é> 😀\ttab',
+        "info": "one\r\ntwo",
+        "postOfficeBox": ["a", "ä"],
+    }
     guid = directory.add_user("Zoë", parent=organizational_unit, **texts, jpegPhoto=b"\xff\xd8\x00")
     record = integration.get(f"/api/ad/users/{guid}?attributes=*").body
     (found,) = search(integration, base=organizational_unit, attributes="*").body["items"]
@@ -129,7 +138,7 @@ def test_order_and_pages(
     expected: list[str],
     page_size: int,
 ) -> None:
-    parameters = {"base": organizational_unit, "sort": sort, "pageSize": page_size}
+    parameters: dict[str, Any] = {"base": organizational_unit, "sort": sort, "pageSize": page_size}
     answer = search(integration, **parameters)
     found = names(answer)
     while cursor := answer.body["nextCursor"]:
@@ -145,7 +154,7 @@ def test_order_and_pages(
 def test_pages_survive_changes(
     integration: Integration, people: dict[str, UUID], directory: Directory, organizational_unit: str
 ) -> None:
-    parameters = {"base": organizational_unit, "pageSize": 2}
+    parameters: dict[str, Any] = {"base": organizational_unit, "pageSize": 2}
     first = search(integration, **parameters)
     gone = UUID(first.body["items"][0]["id"])
     directory.delete(gone)
@@ -161,7 +170,7 @@ def test_pages_survive_changes(
 def test_a_cursor_belongs_to_its_parameters_and_credential(
     integration: Integration, people: dict[str, UUID], connection: Any, organizational_unit: str
 ) -> None:
-    parameters = {"base": organizational_unit, "pageSize": 2}
+    parameters: dict[str, Any] = {"base": organizational_unit, "pageSize": 2}
     cursor = search(integration, **parameters).body["nextCursor"]
     for answer in (
         search(integration, **{**parameters, "pageSize": 3}, cursor=cursor),
@@ -214,15 +223,17 @@ def test_each_kind_finds_its_own(integration: Integration, directory: Directory,
     directory.add_group("group", parent=organizational_unit)
     directory.add_computer("computer", parent=organizational_unit)
     directory.add_unit("unit", parent=organizational_unit)
+    directory.add(f"CN=contact,{organizational_unit}", {"objectClass": "contact"})
     place = {"base": organizational_unit, "scope": "one-level"}
     for resource, name in (
         ("users", "user"),
         ("groups", "group"),
         ("computers", "computer"),
         ("organization-units", "unit"),
+        ("contacts", "contact"),
     ):
         assert names(search(integration, resource, **place)) == [name]
-    assert len(names(search(integration, "objects", **place))) == 4
+    assert len(names(search(integration, "objects", **place))) == 5
 
 
 @pytest.mark.parametrize(
@@ -314,7 +325,8 @@ def test_the_forests_configuration_is_searched_too(
     """It is a naming context of its own, which no search of the domain comes to."""
     place = f"CN=Services,CN=Configuration,{directory.base_dn}"
     integration = make_integration(connection, scopes=[directory.guid(place)] if confined else [])
-    found, more = [], {}
+    found: list[str] = []
+    more: dict[str, str] = {}
     while True:
         answer = search(integration, "objects", base=place, pageSize=page_size, **more)
         found += [item["distinguishedName"] for item in answer.body["items"]]

@@ -37,7 +37,7 @@ def made(client: Client, user: UUID) -> dict[str, int]:
     return {name: versions.get(attid, 0) for name, attid in attids.items()}
 
 
-def updates(choose: random.Random) -> dict[str, object]:
+def updates(choose: random.Random) -> dict[str, dict[str, list[str]]]:
     """One update of one or two attributes."""
     body: dict[str, dict[str, list[str]]] = {}
     for name in choose.sample(ATTRIBUTES, choose.choice((1, 1, 2))):

@@ -260,7 +260,7 @@ def test_large_records_are_read_fewer_at_a_time(
 
     monkeypatch.setattr(search._Running, "read", counting)
     given = {"base": organizational_unit, "attributes": "info"}
-    response = integration.client.get(
+    response: Any = integration.client.get(
         f"/api/ad/users?{urlencode(given)}", headers={"X-API-Key": integration.value, "Accept": NDJSON}
     )
     blocks = list(response.streaming_content)
@@ -304,7 +304,7 @@ def test_a_stream_that_breaks_off_does_not_look_complete(
 
 
 def test_streams_leave_threads_for_others(integration: Integration, organizational_unit: str, monkeypatch: Any) -> None:
-    begun = []
+    begun: list[Any] = []
     for _ in range(streams._STREAMS_AT_ONCE):
         response = integration.client.generic(
             "GET",
@@ -315,8 +315,8 @@ def test_streams_leave_threads_for_others(integration: Integration, organization
     refused = fetch(integration, NDJSON, base=organizational_unit)
     assert (refused.status, refused.problem["code"]) == (503, "Service.Unavailable")
     assert fetch(integration, "*/*", base=organizational_unit).status == 200
-    for response in begun:
-        b"".join(response.streaming_content)
+    for answer in begun:
+        b"".join(answer.streaming_content)
     assert fetch(integration, NDJSON, base=organizational_unit).status == 200
 
 
@@ -329,7 +329,7 @@ def test_memory_does_not_grow_with_the_result(
     peaks = []
     for pattern in ("(name=User 00*)", "(name=User 00*)", "(name=User*)"):  # the first one fills caches
         tracemalloc.start()
-        response = integration.client.generic(
+        response: Any = integration.client.generic(
             "GET",
             f"/api/ad/users?{urlencode({'base': organizational_unit, 'filter': pattern})}",
             headers={"X-API-Key": integration.value, "Accept": NDJSON},

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -51,13 +52,17 @@ def updates(draw: st.DrawFn, names: Sequence[str]) -> dict[str, Any]:
     return made
 
 
+def _key_of_text(name: str, text: str) -> Any:
+    return _key(name, text.encode())
+
+
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
     """Entries whose values differ as the directory compares them."""
     values: dict[str, list[bytes]] = {"objectGUID": [uuid4().bytes_le]}
     for name, strategy in VALUES.items():
         most = 1 if name == TITLE.name else 3
-        texts = draw(st.lists(strategy, max_size=most, unique_by=lambda text, name=name: _key(name, text.encode())))
+        texts = draw(st.lists(strategy, max_size=most, unique_by=partial(_key_of_text, name)))
         if texts:
             values[name] = [_octets(name, text) for text in texts]
     return Entry("CN=x,DC=b", values)
@@ -210,7 +215,7 @@ DESCRIPTIONS = st.sampled_from(["Analyst", "ANALYST", "Ünïcode", " padded", "t
 
 
 @st.composite
-def updates(draw: st.DrawFn) -> dict[str, Any]:
+def updates_of_a_user(draw: st.DrawFn) -> dict[str, Any]:
     """Updates of a user: a multi-valued attribute, a single-valued one, and one that is single-valued on accounts."""
     made: dict[str, Any] = draw(
         st.sampled_from(
@@ -235,7 +240,7 @@ def updates(draw: st.DrawFn) -> dict[str, Any]:
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(update=updates())
+@given(update=updates_of_a_user())
 def test_the_directory_holds_what_the_dry_run_said(
     integration: Integration, ada: UUID, directory: Directory, update: dict[str, Any]
 ) -> None:

@@ -243,7 +243,12 @@ def test_writes_tell_nothing_and_remove_nothing_unseen(
     assert dry.body["changes"] == [{"attribute": "manager", "before": [], "after": [company.lead]}]
     assert company.marker not in json.dumps(dry.body)
     assert company.marker not in json.dumps(confined.delete(f"{path}?dryRun=true").body)
-    for body in ({"replace": {"seeAlso": [company.lead]}}, {"clear": ["seeAlso"]}, {"replace": {"secretary": []}}):
+    refused: list[dict[str, Any]] = [
+        {"replace": {"seeAlso": [company.lead]}},
+        {"clear": ["seeAlso"]},
+        {"replace": {"secretary": []}},
+    ]
+    for body in refused:
         assert confined.patch(path, body).status == 403
     assert len(directory.read(company.led_from_outside, "seeAlso")["seeAlso"]) == 2
     unit = f"/api/ad/organization-units/{company.unit_id}"

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
-from audit.models import WebhookEndpoint
+from audit.webhooks.models import WebhookEndpoint
 from directory.models import DirectoryConnection
 from gateway.core.encryption import EncryptedTextField
 from gateway.core.stored_secrets import find_secrets, put_under_first_key

@@ -14,7 +14,7 @@ from redis import Redis
 
 from directory.models import DirectoryConnection
 from gateway.monitoring import heartbeats
-from gateway.monitoring.readiness import readiness
+from gateway.monitoring.readiness import Readiness, readiness
 from tests.support.cast import Console, make_connection, make_integration, make_person
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the checks have database
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    readiness.__init__()
+    Readiness.__init__(readiness)
     monkeypatch.setattr(
         "gateway.monitoring.readiness.ANSWER_WITHIN", 60.0
     )  # what answers at all does so on a busy machine too

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
@@ -137,7 +138,7 @@ def test_one_key_many_times_at_once(
         return live_gateway.request("POST", path, body={"name": name, "parent": parent}, headers=headers)
 
     for name in (random_name("new") for _ in range(KEYS)):
-        answers = together([lambda name=name: create(name)] * PARALLEL)
+        answers = together([partial(create, name)] * PARALLEL)
         created = [(headers, body) for status, headers, body in answers if status == 201]
         others = {(status, body["code"]) for status, _, body in answers if status != 201}
         assert others <= {(409, "Idempotency.InProgress")}

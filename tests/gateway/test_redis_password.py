@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -54,7 +55,7 @@ def urls(server: tuple[int, Path], password: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_every_client_gives_it(server: tuple[int, Path], number: int, settings: object) -> None:
+def test_every_client_gives_it(server: tuple[int, Path], number: int, settings: Any) -> None:
     url = redis_from(urls(server, PASSWORD)[number])
     settings.REDIS_URL = url
     heartbeats.give_sign("celery@here")
@@ -64,7 +65,8 @@ def test_every_client_gives_it(server: tuple[int, Path], number: int, settings: 
     RedisCache(url, {}).set("a", "b")
     assert RedisCache(url, {}).get("a") == "b"
     with Connection(broker_from(url)) as broker:
-        assert broker.default_channel.client.ping()
+        channel: Any = broker.default_channel
+        assert channel.client.ping()
 
 
 @pytest.mark.django_db(transaction=True)
@@ -72,7 +74,7 @@ def test_every_client_gives_it(server: tuple[int, Path], number: int, settings: 
 def test_a_wrong_one_is_told_without_being_shown(
     server: tuple[int, Path],
     number: int,
-    settings: object,
+    settings: Any,
     capfd: pytest.CaptureFixture,
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -379,7 +379,7 @@ def test_a_person_of_a_directory_keeps_its_name(console: Console, connection: Di
     ],
 )
 def test_each_needs_its_permission(permission: str, method: str, path: str, db: None) -> None:
-    body = {} if method == "POST" and not path.endswith("revoke") else None
+    body: dict[str, Any] | None = {} if method == "POST" and not path.endswith("revoke") else None
     without, having = Console(make_person()), Console(make_person(may=[permission]))
     refused = without.call(method, path, body)
     assert (refused.status, refused.code) == (403, "Auth.Forbidden")

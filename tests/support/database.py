@@ -31,9 +31,10 @@ def prepare_flush() -> None:
 
     On the class: a test that drives a browser has an event loop, and Django gives it another connection object.
     """
-    operations = type(connection.ops)
+    operations: Any = type(connection.ops)
     flush, statements_of_flush = operations.execute_sql_flush, operations.sql_flush
-    flush_command.emit_post_migrate_signal = lambda *_, **__: None
+    command: Any = flush_command
+    command.emit_post_migrate_signal = lambda *_, **__: None
 
     def flush_but_the_migrated(self: Any, style: Any, tables: Iterable[str], **options: Any) -> list[str]:
         emptied = [table for table in tables if table not in _MIGRATED]

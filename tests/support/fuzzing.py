@@ -155,9 +155,10 @@ class World:
         if name in self.objects and part != "dn":
             return str(self.objects[name])
         if name in self.objects:
-            with contextlib.suppress(ldap.NO_SUCH_OBJECT):
+            try:
                 return self.directory.dn(self.objects[name])
-            return f"CN=gone,{self.place}"
+            except ldap.NO_SUCH_OBJECT:
+                return f"CN=gone,{self.place}"
         made = {
             "@cursor": self.cursor,
             "@version": self.version,

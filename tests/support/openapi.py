@@ -19,7 +19,7 @@ OPEN_SHAPES = frozenset({"Problem", "KeptProblem"})
 _FORMATS = FormatChecker(["uuid", "date"])
 
 
-@_FORMATS.checks("date-time", raises=ValueError)
+@_FORMATS.checks("date-time", raises=ValueError)  # type: ignore[untyped-decorator]
 def _is_moment(value: object) -> bool:
     return not isinstance(value, str) or (value.endswith("Z") and datetime.fromisoformat(value).tzinfo is not None)
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from demo.processes import log_tail, start_process, stop_process
 
@@ -55,7 +56,7 @@ class Postgres:
                 directory=self.directory,
             )
         deadline = time.monotonic() + 180
-        ready = [self._binaries / "pg_isready", "-q", "-h", self.directory]
+        ready: list[str | Path] = [self._binaries / "pg_isready", "-q", "-h", self.directory]
         while subprocess.run(ready, check=False).returncode != 0:
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
@@ -89,7 +90,9 @@ class Postgres:
             self._process = None
 
     def _run(self, program: str, *arguments: str) -> None:
-        user = {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []} if self._user else {}
+        user: dict[str, Any] = (
+            {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []} if self._user else {}
+        )
         done = subprocess.run(
             [self._binaries / program, *arguments],
             capture_output=True,

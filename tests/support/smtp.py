@@ -49,7 +49,7 @@ class MailServer:
                 content = bytearray()
                 while (part := session.rfile.readline()) != b".\r\n":
                     content += part.removeprefix(b".")
-                self.messages.append(message_from_bytes(bytes(content), policy=policy.default))  # type: ignore[arg-type]
+                self.messages.append(message_from_bytes(bytes(content), policy=policy.default))
             if action.upper() == "RCPT" and any(address in rest for address in self.refused):
                 answer("450 Come back later")
             else:

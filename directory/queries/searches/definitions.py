@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from directory.ldap import Entry, Filter, Scope
-from directory.shapes.kinds import FILTER_OF_RESOURCE, KINDS_OF_RESOURCE, Kind
+from directory.shapes.kinds import RESOURCES, Kind
 
 SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}
 """What callers name the scope of a search by."""
@@ -36,7 +36,7 @@ class Search:
 
 
 SEARCHES: dict[str, Search] = {
-    resource: Search(name=resource, kinds=KINDS_OF_RESOURCE[resource], condition=FILTER_OF_RESOURCE[resource])
-    for resource in KINDS_OF_RESOURCE
+    resource: Search(name=resource, kinds=RESOURCES[resource].kinds, condition=RESOURCES[resource].condition)
+    for resource in RESOURCES
 }
 """The search of each kind's path, by resource."""

@@ -25,7 +25,6 @@ from directory.ldap import (
     Substrings,
     Syntax,
 )
-from gateway.core.errors import FieldError
 
 _NAME_WEIGHT = 6
 _ANR_WEIGHT = 10
@@ -80,9 +79,7 @@ def _too_costly(term: Filter, detail: str) -> errors.FilterTooCostly:
     text = str(term)
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     whole = f"{shown}: {detail}"
-    return errors.FilterTooCostly(
-        whole, errors=[FieldError(errors.FilterTooCostly.code, whole, parameter="filter")], term=shown
-    )
+    return errors.FilterTooCostly.naming(whole, parameter="filter", term=shown)
 
 
 def _terms(condition: Filter, is_negated: bool = False) -> Iterator[tuple[Filter, bool]]:

@@ -27,7 +27,7 @@ from directory.ldap import (
 )
 from directory.queries.searches.filter_cost import Cost, cost_of
 from directory.shapes.record import why_unreadable
-from gateway.core.errors import FieldError, GatewayError
+from gateway.core.errors import GatewayError
 
 # [MS-ADTS] 3.1.1.3.4.4: what each matching rule applies to.
 _SYNTAXES = {
@@ -137,4 +137,4 @@ def _require_usable(name: str, schema: Schema, *, confidential: bool) -> None:
 
 
 def _refusal(kind: type[GatewayError], detail: str, **members: Any) -> GatewayError:
-    return kind(detail, errors=[FieldError(kind.code, detail, parameter="filter")], **members)
+    return kind.naming(detail, parameter="filter", **members)

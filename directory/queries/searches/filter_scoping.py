@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from directory import errors
 from directory.ldap import ANYTHING, And, Entry, Equals, Extensible, Filter, Not, Or, Present
 from directory.lookup.visibility import Sight
-from gateway.core.errors import FieldError
 
 _NOTHING = Not(ANYTHING)
 
@@ -75,9 +74,7 @@ def _rewritten(condition: Filter, sight: Sight, *, is_negated: bool) -> Filter:
             f"{condition}: under a role with scopes it can be asked only beside conditions that all have to hold,"
             " whether there is any value"
         )
-        raise errors.FilterUnsupported(
-            detail, errors=[FieldError(errors.FilterUnsupported.code, detail, parameter="filter")]
-        )
+        raise errors.FilterUnsupported.naming(detail, parameter="filter")
     if isinstance(condition, Equals | Extensible) and _is_seen(condition, sight):
         return condition
     return ANYTHING if is_negated else _NOTHING

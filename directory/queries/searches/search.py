@@ -33,7 +33,7 @@ from directory.queries.searches.turns import turn
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import DirectoryObject, Selection, default_attributes, select
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, InvalidRequest
+from gateway.core.errors import InvalidRequest
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import CommaList
 from gateway.core.streams import RecordStream, StreamFormat
@@ -151,7 +151,7 @@ def _stream(running: "_Running", form: StreamFormat) -> RecordStream:
     kinds, selection = running.search.kinds, running.selection
     if form is StreamFormat.CSV and selection.everything:
         detail = "* has no columns that could be known beforehand: name the attributes"
-        raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="attributes")])
+        raise InvalidRequest.naming(detail, parameter="attributes")
     packed = bytearray()  # 16 octets each, a quarter of what so many objects would take
     with running.turn():
         found: Iterable[Match] = running.identify()
@@ -175,9 +175,7 @@ def _require_of_many(names: Iterable[str], *, parameter: str) -> None:
     for name in names:
         if name in _OF_ONE_OBJECT:
             detail = f"{name} is computed for one object at a time: read each by itself"
-            raise AttributeNotReadable(
-                detail, errors=[FieldError(AttributeNotReadable.code, detail, parameter=parameter)]
-            )
+            raise AttributeNotReadable.naming(detail, parameter=parameter)
 
 
 def _names_shown(running: "_Running", kinds: Iterable[Kind]) -> tuple[str, ...] | None:

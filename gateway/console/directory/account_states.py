@@ -6,13 +6,14 @@ from django.http import Http404, HttpResponseBase
 from django.urls import path
 
 from directory.queries.account_states import AccountState
+from directory.shapes import kinds
 from gateway.console.directory.search import SCOPES
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import USUAL, given_in, render_list
 from gateway.core.errors import Forbidden
 
-KINDS = {"user": "Users", "computer": "Computers", "serviceAccount": "Service accounts"}
+KINDS = {str(kind): kinds.KINDS[kind].many.capitalize() for kind in kinds.Kind if kind in kinds.ACCOUNT_KINDS}
 
 
 @dataclass(frozen=True, slots=True)

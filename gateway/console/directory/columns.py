@@ -2,30 +2,23 @@
 
 from collections.abc import Iterable
 
-from directory.shapes.kinds import DEFAULT_ATTRIBUTES, KINDS_OF_RESOURCE
+from directory.shapes.kinds import DEFAULT_ATTRIBUTES, RESOURCES
 from gateway.console.page_context import Visit
 
 _KEPT = "console-columns"
-_USUAL = {
-    "objects": ("description",),
-    "users": ("sAMAccountName", "title", "department", "mail"),
-    "groups": ("sAMAccountName", "description", "managedBy"),
-    "computers": ("dNSHostName", "operatingSystem", "location"),
-    "organization-units": ("description", "managedBy"),
-}
 MOST = 20
 """A table with more columns is no table any more."""
 
 
 def usual_columns(resource: str) -> tuple[str, ...]:
     """What is shown of the objects under a path to who has chosen nothing."""
-    return _USUAL[resource]
+    return RESOURCES[resource].declared.columns
 
 
 def find_columns(visit: Visit, resource: str) -> tuple[str, ...]:
     """The columns that the person has chosen for the objects under a path, else the usual ones."""
     chosen = visit.request.session.get(_KEPT, {}).get(resource)
-    return _USUAL[resource] if chosen is None else tuple(chosen)
+    return usual_columns(resource) if chosen is None else tuple(chosen)
 
 
 def keep_columns(visit: Visit, resource: str, names: Iterable[str]) -> None:
@@ -41,5 +34,5 @@ def keep_columns(visit: Visit, resource: str, names: Iterable[str]) -> None:
 
 def offered_columns(resource: str) -> list[str]:
     """The attributes to offer for the objects under a path, by name."""
-    names = {name for kind in KINDS_OF_RESOURCE[resource] for name in DEFAULT_ATTRIBUTES[kind]}
-    return sorted({*names, *_USUAL[resource]}, key=str.lower)
+    names = {name for kind in RESOURCES[resource].kinds for name in DEFAULT_ATTRIBUTES[kind]}
+    return sorted({*names, *usual_columns(resource)}, key=str.lower)

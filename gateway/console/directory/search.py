@@ -6,20 +6,18 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
+from directory.shapes import kinds
 from gateway.console.directory.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
 from gateway.console.directory.tree import Node, find_container, open_down_to
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
 from gateway.console.shared.own_address import own_path
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.errors import GatewayError, InvalidRequest
 
 RESOURCES = {
     "objects": "Objects of any kind",
-    "users": "Users",
-    "groups": "Groups",
-    "computers": "Computers",
-    "organization-units": "Organizational units",
+    **{name: resource.declared.many.capitalize() for name, resource in kinds.RESOURCES.items() if name != "objects"},
 }
 """What can be searched for, by the path of its search."""
 SCOPES = {"one-level": "Directly in it", "subtree": "In it and below", "base": "The container itself"}
@@ -29,8 +27,7 @@ def resource_of(visit: Visit) -> str:
     """What the address asks for (`kind`), as a path calls it; raises InvalidRequest."""
     resource = visit.query.get("kind", "objects")
     if resource not in RESOURCES:
-        error = FieldError(InvalidRequest.code, "is no kind that can be sought", parameter="kind")
-        raise InvalidRequest(errors=[error])
+        raise InvalidRequest.naming("is no kind that can be searched for", parameter="kind")
     return resource
 
 

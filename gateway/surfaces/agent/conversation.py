@@ -76,7 +76,7 @@ def _annotations(tool: Tool) -> dict[str, Any]:
     return {
         "readOnlyHint": tool.behaviour is Behaviour.READS,
         "destructiveHint": tool.behaviour is Behaviour.CHANGES,
-        "idempotentHint": tool.behaviour is not Behaviour.ADDS,
+        "idempotentHint": tool.behaviour not in (Behaviour.ADDS, Behaviour.WITHDRAWS),
         "openWorldHint": False,
     }
 

@@ -9,12 +9,23 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+from directory.shapes.kinds import RESOURCES, Kind
 from gateway import pipeline
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember
+from gateway.core.errors import GatewayError, InvalidRequest, UnknownMember
 from gateway.core.operation import Operation, find_operation
 from gateway.core.shapes import parse_guid
-from gateway.surfaces.agent.tools import OWN_REQUESTS, PREVIEW, PREVIEWABLE, TOOLS, Tool, Way
+from gateway.surfaces.agent.tools import (
+    ACCOUNTS,
+    DESCRIBE,
+    OWN_REQUESTS,
+    PREVIEW,
+    PREVIEWABLE,
+    TOOLS,
+    Behaviour,
+    Tool,
+    Way,
+)
 from keys.authentication import check_reason
 
 LIMIT: Final = "50"
@@ -25,10 +36,8 @@ FEW_ATTRIBUTES: Final = "displayName,description,mail"
 """What is shown of each object in a list unless something else is asked for."""
 EVERYTHING: Final = "*"
 
-_ACCOUNT_KINDS: Final = {"users": "user", "computers": "computer", "service-accounts": "serviceAccount"}
-_CLASSES: Final = {"users": "user", "groups": "group", "computers": "computer"} | {
-    "organization-units": "organizationalUnit"
-}
+_ACCOUNT_KINDS: Final = {name: RESOURCES[name].kind for name in ACCOUNTS} | {"service-accounts": Kind.SERVICE_ACCOUNT}
+_CLASSES: Final = {name: resource.object_class for name, resource in RESOURCES.items() if resource.object_class}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ class Arguments:
 def bad_argument(name: str, detail: str, error: type[GatewayError] = InvalidRequest) -> GatewayError:
     """The refusal of an argument by its name."""
     pointer = "#/" + name.replace("~", "~0").replace("/", "~1")
-    return error(f"{pointer}: {detail}", errors=[FieldError(error.code, detail, pointer=pointer)])
+    return error.naming(detail, pointer=pointer, sentence=f"{pointer}: {detail}")
 
 
 def plan_call(tool: Tool, given: Mapping[str, Any], call: Call) -> Plan:
@@ -144,8 +153,8 @@ def _plan(tool: Tool, arguments: Arguments, call: Call, *, dry_run: bool = False
     chosen = "attributes" in arguments.rest
     object_id = _read_id(arguments) if "{id}" in operation.path else None
     includes = _read_includes(tool, way, arguments, call)
-    call = _with_reason(tool, arguments, call, is_needed=tool.name in PREVIEWABLE and not dry_run)
-    if tool.name == "update_object" and (version := arguments.text("ifMatch")) is not None:
+    call = _with_reason(tool, arguments, call, is_needed=tool.changes_directory and not dry_run)
+    if "ifMatch" in tool.takes and (version := arguments.text("ifMatch")) is not None:
         call = replace(call, if_match=frozenset({version.strip('"')}))
     if dry_run:
         query["dryRun"] = "true"
@@ -227,7 +236,7 @@ def _included(tool: Tool, operation: Operation, call: Call) -> Callable[[UUID], 
 
 
 def _with_reason(tool: Tool, arguments: Arguments, call: Call, *, is_needed: bool) -> Call:
-    if tool.name not in PREVIEWABLE and tool.name != OWN_REQUESTS:
+    if tool.behaviour is Behaviour.READS:
         return call
     reason = arguments.text("reason")
     if reason is None or not reason.strip():
@@ -268,7 +277,7 @@ def _to_describe(tool: Tool, arguments: Arguments) -> tuple[Way, dict[str, str]]
     kind = arguments.word("kind", _kinds_of(tool))
     if arguments.rest.get("attribute") in (EVERYTHING, [EVERYTHING]):
         del arguments.rest["attribute"]
-    return (kind, "describe"), {"classes": _CLASSES[kind]} if kind in _CLASSES else {}
+    return (kind, DESCRIBE), {"classes": _CLASSES[kind]} if kind in _CLASSES else {}
 
 
 def _to_change(deed: str) -> Callable[[Tool, Arguments], tuple[Way, dict[str, str]]]:

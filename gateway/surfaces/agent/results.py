@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
-from directory.shapes.kinds import DEFAULT_ATTRIBUTES, KINDS_OF_RESOURCE, Kind
+from directory.shapes.kinds import RESOURCES
 from gateway import pipeline
 from gateway.surfaces.agent.planning import EVERYTHING, Plan
-from gateway.surfaces.agent.tools import OWN_REQUESTS, Behaviour
+from gateway.surfaces.agent.tools import DESCRIBE, Behaviour
 
 MOST_VALUES: Final = 50
 MOST_CHARACTERS: Final = 4000
@@ -66,7 +66,7 @@ def _sentence(plan: Plan, answer: pipeline.Answer, body: Mapping[str, Any]) -> s
         return _about_run(body)
     if "items" in body:
         return _about_page(plan, body)
-    if plan.tool.name == OWN_REQUESTS:
+    if plan.tool.behaviour is Behaviour.WITHDRAWS:
         return _ABOUT_REQUEST[body["status"]]
     return _done(plan)
 
@@ -103,7 +103,7 @@ def _about_page(plan: Plan, body: Mapping[str, Any]) -> str:
         parts.append("There are more: call again with the same arguments and cursor set to nextCursor.")
     if body["truncated"]:
         parts.append("A limit cut the result: ask for less, by filter or base.")
-    if plan.tool.name == "search_directory" and not plan.chosen:
+    if plan.tool.few_attributes and not plan.chosen:
         parts.append("Few attributes are shown; name others in attributes, or read_object.")
     return " ".join(parts)
 
@@ -126,7 +126,7 @@ _ABOUT_REQUEST: Final[Mapping[str, str]] = MappingProxyType(
 
 def _cut(plan: Plan, body: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Take out what is too much to be read unasked, and say how much it was."""
-    if plan.tool.name == "describe_schema":
+    if plan.way[1] == DESCRIBE:
         return _cut_description(plan.way[0], body, given)
     if plan.chosen and EVERYTHING not in str(given.get("attributes")):
         return None
@@ -149,8 +149,8 @@ def _cut_description(kind: str, body: dict[str, Any], given: Mapping[str, Any]) 
     """Of the attributes that a kind may have, show the usual ones unless others are named."""
     if "attribute" in given:
         return None
-    (usual,) = KINDS_OF_RESOURCE[kind] if len(KINDS_OF_RESOURCE[kind]) == 1 else (Kind.OBJECT,)
-    items = [item for item in body["items"] if item["name"] in DEFAULT_ATTRIBUTES[usual]]
+    usual = RESOURCES[kind].declared.attributes
+    items = [item for item in body["items"] if item["name"] in usual]
     number = len(body["items"]) - len(items)
     body["items"] = items
     return {"attributes": number} if number else None

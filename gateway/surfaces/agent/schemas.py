@@ -11,9 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from gateway.core.operation import Operation, find_operation
 from gateway.surfaces.agent.tools import (
-    OWN_REQUESTS,
     PREVIEW,
-    PREVIEWABLE,
     TOOLS,
     Behaviour,
     Tool,
@@ -28,7 +26,6 @@ _NOT_SAID: Final = frozenset(
 _TEXT: Final = {"type": "string"}
 _TEXTS: Final = {"type": "array", "items": _TEXT}
 _REASON: Final = {**_TEXT, "description": "Why, for the person who approves it and for the log."}
-_ID: Final = {**_TEXT, "description": "objectGUID."}
 
 _SAID_SHORTER: Final[Mapping[str, str]] = {
     "attribute": "Attributes to describe.",
@@ -67,15 +64,8 @@ def _input_schema(name: str, ways: frozenset[Way], previewable: tuple[str, ...])
     ordered = [way for way in tool.serves if way in ways]
     members, needed = _members(tool, [find_operation(tool.serves[way]) for way in ordered])
     properties = {**_own_arguments(tool, ordered), **members}
-    needed |= _REQUIRED[tool.name]
+    needed |= tool.needs
     return _object(properties, required=[name for name in properties if name in needed])
-
-
-_REQUIRED: Final[Mapping[str, frozenset[str]]] = {
-    **{tool.name: frozenset({"kind", "id", "action", "reason"}) for tool in TOOLS.values()},
-    "search_directory": frozenset({"kind"}),
-    OWN_REQUESTS: frozenset(),
-}
 
 
 def _own_arguments(tool: Tool, ways: list[Way]) -> Schema:
@@ -85,22 +75,16 @@ def _own_arguments(tool: Tool, ways: list[Way]) -> Schema:
     if len({kind for kind, _ in tool.serves}) > 1:
         own["kind"] = _one_of(kinds)
     if any("{id}" in find_operation(name).path for name in tool.serves.values()):
-        own["id"] = _ID
-    match tool.name:
-        case "read_object":
-            own["id"] = {**_TEXT, "description": "objectGUID or distinguished name."}
-            if included := [deed for deed in _deeds(ways) if deed in tool.includes]:
-                own["include"] = {"type": "array", "items": _one_of(included)}
-        case "change_members":
-            own["id"] = {**_TEXT, "description": "objectGUID of the group."}
-        case "change_account":
-            own["action"] = _one_of(_deeds(ways))
-        case "update_object":
-            own["ifMatch"] = {**_TEXT, "description": "The version read; refused if it is another one by now."}
-        case name if name == OWN_REQUESTS:
-            own["id"] = {**_TEXT, "description": "Of a change request."}
-            own["cancel"] = {"type": "boolean"}
-    if tool.name in PREVIEWABLE:
+        own["id"] = {**_TEXT, "description": tool.identified_by}
+    included = [deed for deed in _deeds(ways) if deed in tool.includes]
+    offered: Schema = {
+        "include": {"type": "array", "items": _one_of(included)},
+        "action": _one_of(_deeds(ways)),
+        "ifMatch": {**_TEXT, "description": "The version read; refused if it is another one by now."},
+        "cancel": {"type": "boolean"},
+    }
+    own |= {name: schema for name, schema in offered.items() if name in tool.takes and (name != "include" or included)}
+    if tool.changes_directory:
         own["reason"] = _REASON
     return own
 
@@ -198,7 +182,7 @@ def _output_schema(name: str, ways: frozenset[Way]) -> Schema:
             properties.setdefault(member, schema)
     if tool.behaviour is Behaviour.READS:
         properties["leftOut"] = {"type": "object"}
-    elif tool.name in PREVIEWABLE:
+    elif tool.changes_directory:
         properties["changeRequest"] = {"type": "object", "description": "Given when a person decides first."}
     return {"type": "object", "properties": properties}
 

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from directory.shapes.kinds import KINDS_OF_RESOURCE
+from directory.shapes.kinds import RESOURCES
 from gateway.core.call import Call
 from gateway.core.operation import SIGNED_IN, find_operation
 
 Way = tuple[str, str]
 """What a tool can be asked for: a kind of objects (by its plural name), and what is done with it."""
 
-KINDS: Final = tuple(KINDS_OF_RESOURCE)
-ACCOUNTS: Final = ("users", "computers")
-_BELONGING: Final = ("users", "groups", "computers")
+KINDS: Final = tuple(RESOURCES)
+ACCOUNTS: Final = tuple(name for name, resource in RESOURCES.items() if resource.has_accounts)
+_BELONGING: Final = (*ACCOUNTS, "groups")
 
 
 class Behaviour(StrEnum):
@@ -26,13 +26,15 @@ class Behaviour(StrEnum):
     READS = "reads"
     ADDS = "adds"
     CHANGES = "changes"
+    WITHDRAWS = "withdraws"  # what it asked for itself; nothing of the directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One tool. `serves` names the operation that each way of using it stands for; `includes` are those of its ways
     that come with another one's answer. `renamed` are members of the operations' shapes under the names that agents
-    know them by, `hidden` those that agents need not know of.
+    know them by, `hidden` those that agents need not know of. `takes` are arguments of the tool's own, `needs` those
+    that have to be given, `identified_by` what its `id` is. With `few_attributes` few are shown unless named.
     """
 
     name: str
@@ -43,6 +45,15 @@ class Tool:
     includes: frozenset[str] = frozenset()
     renamed: Mapping[str, str] = field(default_factory=dict)
     hidden: frozenset[str] = frozenset()
+    takes: frozenset[str] = frozenset()
+    needs: frozenset[str] = frozenset({"kind", "id", "action", "reason"})
+    identified_by: str = "objectGUID."
+    few_attributes: bool = False
+
+    @property
+    def changes_directory(self) -> bool:
+        """Whether it wants a reason, and has a dry run."""
+        return self.behaviour in (Behaviour.ADDS, Behaviour.CHANGES)
 
     def ways_of(self, call: Call) -> frozenset[Way]:
         """The ways of using it that the caller is admitted to; what a target asks for besides is not known here."""
@@ -65,6 +76,7 @@ def _all_by(kinds: Iterable[str], deed: str, operation: str) -> dict[Way, str]:
 
 
 PREVIEW: Final = "preview_change"
+DESCRIBE: Final = "describe"
 OWN_REQUESTS: Final = "my_change_requests"
 
 TOOLS: Final[Mapping[str, Tool]] = {
@@ -82,6 +94,8 @@ TOOLS: Final[Mapping[str, Tool]] = {
             },
             renamed={"pageSize": "limit"},
             hidden=frozenset({"kinds", "types"}),
+            needs=frozenset({"kind"}),
+            few_attributes=True,
         ),
         Tool(
             name="read_object",
@@ -99,6 +113,8 @@ TOOLS: Final[Mapping[str, Tool]] = {
             },
             includes=frozenset({"memberships", "members", "history", "access", "password-policy"}),
             hidden=frozenset({"dn"}),
+            takes=frozenset({"include"}),
+            identified_by="objectGUID or distinguished name.",
         ),
         Tool(
             name="describe_schema",
@@ -106,7 +122,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
             description="Say of attributes what type they have, whether they hold several values and can be written:"
             " the usual ones of a kind, those named, or all with attribute `*`.",
             behaviour=Behaviour.READS,
-            serves=_all_by(KINDS, "describe", "schema.list-attributes"),
+            serves=_all_by(KINDS, DESCRIBE, "schema.list-attributes"),
             renamed={"names": "attribute"},
             hidden=frozenset({"classes"}),
         ),
@@ -132,6 +148,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
             description="Change attributes and options of an object, all in one step.",
             behaviour=Behaviour.CHANGES,
             serves=_each(KINDS, "update"),
+            takes=frozenset({"ifMatch"}),
         ),
         Tool(
             name="move_or_rename_object",
@@ -146,6 +163,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
             description="Add members to a group and remove others, in one step.",
             behaviour=Behaviour.CHANGES,
             serves=_each(("groups",), "change-members"),
+            identified_by="objectGUID of the group.",
         ),
         Tool(
             name="change_account",
@@ -159,6 +177,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
                 ("organization-units", "disable"): "organization-units.disable-accounts",
             },
             hidden=frozenset({"planId"}),
+            takes=frozenset({"action"}),
         ),
         Tool(
             name="delete_object",
@@ -179,18 +198,19 @@ TOOLS: Final[Mapping[str, Tool]] = {
             title="My change requests",
             description="Look at changes that wait or waited for a person: one by id, or a list by status. With cancel"
             " and id: withdraw one that waits.",
-            behaviour=Behaviour.ADDS,
+            behaviour=Behaviour.WITHDRAWS,
             serves=_each(("change-requests",), "search", "read", "cancel"),
             renamed={"pageSize": "limit"},
             hidden=frozenset({"risk", "operation", "owner", "target"}),
+            takes=frozenset({"cancel"}),
+            needs=frozenset(),
+            identified_by="Of a change request.",
         ),
     )
 }
 
-PREVIEWABLE: Final = tuple(
-    tool.name for tool in TOOLS.values() if tool.behaviour is not Behaviour.READS and tool.name != OWN_REQUESTS
-)
-"""The tools that change the directory: they want a reason, and have a dry run."""
+PREVIEWABLE: Final = tuple(tool.name for tool in TOOLS.values() if tool.changes_directory)
+"""The tools that have a dry run."""
 
 NOT_SERVED: Final[Mapping[str, str]] = {
     "me.read": "what an agent may do, its list of tools says",

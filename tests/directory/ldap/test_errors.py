@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ldap
 import pytest
@@ -24,7 +24,7 @@ class Case(NamedTuple):
     attribute: str | None
 
 
-def modify(*steps: tuple[str, str, tuple[bytes, ...]], guarded: bool = False) -> Attempt:
+def modify(*steps: tuple[Any, str, tuple[bytes, ...]], guarded: bool = False) -> Attempt:
     return lambda client, dn, **_: client.write(Modify(dn, tuple(Modification(*step) for step in steps), guarded))
 
 

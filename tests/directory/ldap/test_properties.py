@@ -94,7 +94,7 @@ def attribute(syntax: Syntax, om_syntax: int = 0, *, name: str = "x") -> Attribu
 
 DN = r"CN=Love\, Ada,OU=Ünï,DC=corp"
 BASE64 = st.binary(min_size=1, max_size=24).map(lambda raw: base64.b64encode(raw).decode())
-MOMENTS = st.datetimes(allow_imaginary=False)
+MOMENTS = st.datetimes(timezones=st.none(), allow_imaginary=False)
 FILETIMES = st.integers(1, 2**61)
 
 

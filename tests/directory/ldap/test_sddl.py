@@ -194,5 +194,5 @@ def test_every_descriptor_survives_the_way_there_and_back(descriptor: SecurityDe
 
 
 def test_object_types_are_values() -> None:
-    (ace,) = parse_sddl("D:(OA;;CR;;00299570-246d-11d0-a768-00aa006e0529;WD)").dacl.aces  # type: ignore[union-attr]
+    (ace,) = parse_sddl("D:(OA;;CR;;00299570-246d-11d0-a768-00aa006e0529;WD)").dacl.aces
     assert ace.inherited_object_type == UUID("00299570-246d-11d0-a768-00aa006e0529")

@@ -1,6 +1,7 @@
 """A run's execution in this process, where what the directory answers to one account can be chosen."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -62,7 +63,9 @@ def outcomes(run: Run, account: UUID) -> list[tuple[str, str | None]]:
     return [(record.outcome, record.code) for record in records]
 
 
-def answer_instead(monkeypatch: pytest.MonkeyPatch, account: UUID, errors: list[LdapError], meanwhile: object) -> None:
+def answer_instead(
+    monkeypatch: pytest.MonkeyPatch, account: UUID, errors: list[LdapError], meanwhile: Callable[[], Any]
+) -> None:
     """Let the directory refuse the writes to one account, one error each, after something happened to it."""
     write_many = Client.write_many
 
@@ -154,7 +157,7 @@ def test_an_open_intent_is_looked_up_first(
         client.write(account.write)
 
     if comes_back:
-        look, away = run_execution.find_recorded_outcome, [True]
+        look, away = vars(run_execution)["find_recorded_outcome"], [True]
         monkeypatch.setattr(
             run_execution, "find_recorded_outcome", lambda *at: None if away and away.pop() else look(*at)
         )

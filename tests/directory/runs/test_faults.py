@@ -3,6 +3,8 @@
 import random
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import ldap
@@ -29,7 +31,7 @@ def versions(directory: Directory, accounts: list[UUID]) -> dict[UUID, int]:
     return {account: parse_versions(blob["replPropertyMetaData"][0])[control] for account, blob in blobs.items()}
 
 
-def changes_since(directory: Directory, before: dict[UUID, int]) -> set[int]:
+def changes_since(directory: Directory, before: dict[UUID, int]) -> set[float]:
     """How often the accounts were changed since: a set of one for all of them."""
     # A swap raises Samba's version by more than one: what one swap does is measured on an account of its own.
     parent = directory.dn(next(iter(before))).partition(",")[2]
@@ -44,7 +46,7 @@ def changes_since(directory: Directory, before: dict[UUID, int]) -> set[int]:
     return {(now[account] - before[account]) / step for account in before}
 
 
-def until(condition: object, *, seconds: float = 300) -> None:
+def until(condition: Callable[[], Any], *, seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

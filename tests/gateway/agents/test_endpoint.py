@@ -130,9 +130,9 @@ def test_what_the_protocol_does_not_know(method: str, params: dict[str, Any], co
 
 
 def test_headers_that_contradict_the_message_are_refused(agent: Agent) -> None:
-    answer = send_with_envelope(agent, "tools/list", **{"Mcp-Method": "tools/call"})
+    answer = send_with_envelope(agent, "tools/list", None, **{"Mcp-Method": "tools/call"})
     assert (answer.status, answer.body["error"]["code"]) == (400, -32020)
-    answer = send_with_envelope(agent, "tools/list", **{"MCP-Protocol-Version": "2031-01-01"})
+    answer = send_with_envelope(agent, "tools/list", None, **{"MCP-Protocol-Version": "2031-01-01"})
     assert (answer.status, "error" in answer.body) == (400, True)
 
 

@@ -7,6 +7,7 @@ goes on. In the end the directory is as it was meant to be, and the log tells ev
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from approvals.models import ChangeRequest, Status
@@ -91,7 +92,7 @@ def test_people_come_move_and_go(
     enabled: list[str] = []
     for id in ids.values():
         planner.change(
-            "change_account", lambda id=id: enabled.append(id), kind="users", id=id, action="enable", reason=begins
+            "change_account", partial(enabled.append, id), kind="users", id=id, action="enable", reason=begins
         )
     assert (enabled, len(planner.waiting)) == ([], PEOPLE)
     planner.look_after_what_waits()
@@ -122,7 +123,7 @@ def test_people_come_move_and_go(
     for id in found:
         planner.change(
             "change_account",
-            lambda id=id: planner.change("move_or_rename_object", kind="users", id=id, parent=leavers, reason=leaves),
+            partial(planner.change, "move_or_rename_object", kind="users", id=id, parent=leavers, reason=leaves),
             kind="users", id=id, action="disable", reason=leaves,
         )  # fmt: skip
     assert directory.search("(objectClass=user)", base=leavers) == {}

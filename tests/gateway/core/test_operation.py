@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.core.operation import find_operation, operation
+from gateway.core.operation import NO_INVERSE, Effect, find_operation, operation
 
 
 def test_an_operation_without_a_permission_cannot_be_declared() -> None:
@@ -18,6 +18,20 @@ def test_an_operation_without_a_docstring_cannot_be_declared() -> None:
 
         @operation("nothing.read", "GET nothing", permission="x.y")
         def read_nothing() -> None: ...
+
+
+def test_a_change_says_how_it_is_taken_back() -> None:
+    with pytest.raises(ValueError, match="inverse"):
+
+        @operation("nothing.change", "POST nothing", permission="x.y", effect=Effect.CHANGE)
+        def change_nothing() -> None:
+            """Change nothing."""
+
+    with pytest.raises(ValueError, match="inverse"):
+
+        @operation("nothing.read", "GET nothing", permission="x.y", inverse=NO_INVERSE)
+        def read_nothing() -> None:
+            """Read nothing."""
 
 
 def test_a_second_declaration_is_an_error() -> None:

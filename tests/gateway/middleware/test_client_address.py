@@ -1,13 +1,16 @@
 """Whose request it is: X-Forwarded-For is believed only as far as known proxies wrote it."""
 
+from collections.abc import Callable
+
 import pytest
+from django.test import Client
 
 from tests.gateway.middleware.conftest import Server
 
 PROXIES = ["10.0.0.0/8", "2001:db8:1::/48"]
 
 
-def address(client_with, peer: str, forwarded: str | None, **more: str) -> dict:
+def address(client_with: Callable[..., Client], peer: str, forwarded: str | None, **more: str) -> dict:
     client = client_with(RateLimiting={"Enabled": False}, ForwardedHeaders={"KnownProxies": PROXIES})
     headers = ({} if forwarded is None else {"X-Forwarded-For": forwarded}) | more
     return client.get("/api/echo", REMOTE_ADDR=peer, headers=headers).json()
@@ -33,17 +36,17 @@ def address(client_with, peer: str, forwarded: str | None, **more: str) -> dict:
         ("", None, "127.0.0.1"),  # a Unix socket
     ],
 )
-def test_address(client_with, peer: str, forwarded: str | None, expected: str) -> None:
+def test_address(client_with: Callable[..., Client], peer: str, forwarded: str | None, expected: str) -> None:
     assert address(client_with, peer, forwarded)["address"] == expected
 
 
-def test_scheme_is_believed_from_known_proxies_only(client_with) -> None:
+def test_scheme_is_believed_from_known_proxies_only(client_with: Callable[..., Client]) -> None:
     https = {"X-Forwarded-Proto": "https"}
     assert address(client_with, "10.1.1.1", None, **https)["secure"] is True
     assert address(client_with, "192.0.2.1", None, **https)["secure"] is False
 
 
-def test_unix_socket_counts_as_loopback(client_with) -> None:
+def test_unix_socket_counts_as_loopback(client_with: Callable[..., Client]) -> None:
     client = client_with(RateLimiting={"Enabled": False}, ForwardedHeaders={"KnownProxies": ["127.0.0.1"]})
     response = client.get("/api/echo", REMOTE_ADDR="", headers={"X-Forwarded-For": "203.0.113.9"})
     assert response.json()["address"] == "203.0.113.9"

@@ -1,12 +1,15 @@
 """Every error below the machine paths is a problem, whoever noticed it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from django.test import Client
 
 from gateway.middleware.body_limit import MAX_ADDRESS
 
 
-def assert_problem(response, status: int, code: str) -> dict:
+def assert_problem(response: Any, status: int, code: str) -> dict[str, Any]:
     assert response.status_code == status
     assert response["Content-Type"] == "application/problem+json"
     problem = response.json()
@@ -52,14 +55,14 @@ def test_wrong_method_names_the_right_ones(client: Client, path: str) -> None:
     assert "GET" in response["Allow"].split(", ")
 
 
-def test_host_is_checked(client_with) -> None:
+def test_host_is_checked(client_with: Callable[..., Client]) -> None:
     client = client_with(RateLimiting={"Enabled": False}, ALLOWED_HOSTS=["gateway.example.test"])
     assert_problem(client.get("/api/echo", headers={"Host": "evil.example"}), 400, "Request.Invalid")
     assert client.get("/health", headers={"Host": "10.0.0.1"}).status_code == 200
     assert client.get("/api/echo", headers={"Host": "gateway.example.test"}).status_code == 200
 
 
-def test_csrf_failure(client_with) -> None:
+def test_csrf_failure(client_with: Callable[..., Client]) -> None:
     client = client_with(RateLimiting={"Enabled": False})
     client.handler.enforce_csrf_checks = True
     assert_problem(client.post("/rest/echo"), 403, "Auth.Forbidden")
@@ -84,7 +87,7 @@ def test_browser_headers(client: Client) -> None:
     assert "Cache-Control" not in client.get("/page")
 
 
-def test_strict_transport_security_over_tls_only(client_with) -> None:
+def test_strict_transport_security_over_tls_only(client_with: Callable[..., Client]) -> None:
     client = client_with(RateLimiting={"Enabled": False}, SECURE_HSTS_SECONDS=60)
     assert "Strict-Transport-Security" not in client.get("/api/echo")
     assert client.get("/api/echo", secure=True)["Strict-Transport-Security"] == "max-age=60"

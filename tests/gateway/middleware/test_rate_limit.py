@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -42,7 +42,7 @@ def reset(client: Client) -> Any:
     return client.post(f"/api/ad/users/{uuid4()}/reset-password")
 
 
-def test_headers(client_with) -> None:
+def test_headers(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(Global=9, DirectorySearch=5))
     response = client.get("/api/ad/users")
     assert response["RateLimit-Policy"] == '"Global";q=9;w=60, "DirectorySearch";q=5;w=60'
@@ -52,7 +52,7 @@ def test_headers(client_with) -> None:
     assert response["RateLimit"] == '"Global";r=7;t=60'
 
 
-def test_global_limit_refuses_everything_but_health(client_with) -> None:
+def test_global_limit_refuses_everything_but_health(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(Global=2))
     assert [client.get(path).status_code for path in ("/api/echo", "/api/none", "/api/echo")] == [200, 404, 429]
     response = client.get("/api/ad/users")
@@ -67,14 +67,14 @@ def test_global_limit_refuses_everything_but_health(client_with) -> None:
     assert "RateLimit-Policy" not in health
 
 
-def test_refusals_by_the_gateway_itself_count(client_with) -> None:
+def test_refusals_by_the_gateway_itself_count(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(Global=100))
     client.post("/api/echo", b"", "application/json", CONTENT_LENGTH="2000000")
     client.get("/api/" + "a" * 17_000)
     assert left(client, "/api/echo", "Global") == 97
 
 
-def test_category_is_counted_beside_global(client_with) -> None:
+def test_category_is_counted_beside_global(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(DirectorySearch=1))
     assert client.get("/api/ad/users").status_code == 200
     assert client.get("/api/ad/users").status_code == 429
@@ -82,7 +82,7 @@ def test_category_is_counted_beside_global(client_with) -> None:
     assert client.head("/api/ad/users").status_code == 429
 
 
-def test_window_ends_when_the_headers_say(client_with, redis_server: RedisServer) -> None:
+def test_window_ends_when_the_headers_say(client_with: Callable[..., Client], redis_server: RedisServer) -> None:
     client = client_with(**limits(window=600, DirectorySearch=1))
     assert client.get("/api/ad/users").status_code == 200
     (counter,) = Redis.from_url(redis_server.url).scan_iter("gateway:limit:*DirectorySearch*")
@@ -94,12 +94,12 @@ def test_window_ends_when_the_headers_say(client_with, redis_server: RedisServer
     assert client.get("/api/ad/users").status_code == 200
 
 
-def test_identifiers_share_one_limit(client_with) -> None:
+def test_identifiers_share_one_limit(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(PasswordReset=2))
     assert [reset(client).status_code for _ in range(3)] == [204, 204, 429]
 
 
-def test_addresses_are_counted_apart_and_ipv6_by_network(client_with) -> None:
+def test_addresses_are_counted_apart_and_ipv6_by_network(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits())
     assert left(client, "/api/echo", "Global", REMOTE_ADDR="192.0.2.1") == 999
     assert left(client, "/api/echo", "Global", REMOTE_ADDR="192.0.2.2") == 999
@@ -108,7 +108,7 @@ def test_addresses_are_counted_apart_and_ipv6_by_network(client_with) -> None:
     assert left(client, "/api/echo", "Global", REMOTE_ADDR="2001:db8:0:1::1") == 999
 
 
-def test_password_changes_are_counted_per_account(client_with) -> None:
+def test_password_changes_are_counted_per_account(client_with: Callable[..., Client]) -> None:
     client = client_with(**limits(PasswordChange=2))
     one, other = uuid4(), uuid4()
     assert [change(client, one).status_code for _ in range(3)] == [204, 204, 429]
@@ -120,7 +120,7 @@ def test_password_changes_are_counted_per_account(client_with) -> None:
     assert '"PasswordChange";r=1;t=60' in response["RateLimit"]
 
 
-def test_path_takes_the_place_of_the_category(client_with) -> None:
+def test_path_takes_the_place_of_the_category(client_with: Callable[..., Client]) -> None:
     paths = [
         {"Path": "/api/ad/*", "Requests": 1, "WindowSeconds": 30},
         {"Path": "/api/ad/users*", "Requests": 3, "WindowSeconds": 30},
@@ -133,7 +133,7 @@ def test_path_takes_the_place_of_the_category(client_with) -> None:
     assert client.get("/api/ad/none").status_code == 429
 
 
-def test_path_limit_of_password_changes_stays_per_account(client_with) -> None:
+def test_path_limit_of_password_changes_stays_per_account(client_with: Callable[..., Client]) -> None:
     paths = [{"Path": "/api/ad/users/*/change-password", "Requests": 3, "WindowSeconds": 30}]
     client = client_with(**limits(PasswordChange=1, paths=paths))
     account = uuid4()
@@ -141,13 +141,15 @@ def test_path_limit_of_password_changes_stays_per_account(client_with) -> None:
     assert change(client, uuid4()).status_code == 204
 
 
-def test_nothing_is_limited_or_announced_when_disabled(client_with) -> None:
+def test_nothing_is_limited_or_announced_when_disabled(client_with: Callable[..., Client]) -> None:
     client = client_with(RateLimiting={"Enabled": False, "Global": {"Requests": 1, "WindowSeconds": 60}})
     responses = [client.get("/api/echo") for _ in range(3)]
     assert all(response.status_code == 200 and "RateLimit-Policy" not in response for response in responses)
 
 
-def test_without_redis_only_password_routes_stop(client_with, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_redis_only_password_routes_stop(
+    client_with: Callable[..., Client], caplog: pytest.LogCaptureFixture
+) -> None:
     client = client_with(**limits(), REDIS_URL="unix:///nonexistent/redis.sock")
     for _ in range(5):
         response = client.get("/api/ad/users")
@@ -161,7 +163,9 @@ def test_without_redis_only_password_routes_stop(client_with, caplog: pytest.Log
     assert len([record for record in caplog.records if "Redis does not answer" in str(record.msg)]) == 1
 
 
-def test_frozen_redis_costs_one_timeout_and_recovers(client_with, redis_server: RedisServer) -> None:
+def test_frozen_redis_costs_one_timeout_and_recovers(
+    client_with: Callable[..., Client], redis_server: RedisServer
+) -> None:
     client = client_with(**limits(PasswordReset=1000))
     assert reset(client).status_code == 204
     redis_server.pause()
@@ -178,7 +182,7 @@ def test_frozen_redis_costs_one_timeout_and_recovers(client_with, redis_server: 
         time.sleep(0.1)
 
 
-def test_redis_started_anew_is_noticed_at_once(client_with, redis_server: RedisServer) -> None:
+def test_redis_started_anew_is_noticed_at_once(client_with: Callable[..., Client], redis_server: RedisServer) -> None:
     client = client_with(**limits())
     assert left(client, "/api/echo", "Global") == 999
     redis = Redis.from_url(redis_server.url)

@@ -1,6 +1,7 @@
 """A few views of every kind, behind the real middleware: what is tested here must not depend on what operations do."""
 
 from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
@@ -19,7 +20,7 @@ SECRET = "dgk_abcdefghijkl_" + "s" * 38
 
 
 @csrf_exempt
-def echo(request: HttpRequest, **_: str) -> HttpResponse:
+def echo(request: Any, **_: str) -> HttpResponse:
     body = request.body
     return JsonResponse(
         {
@@ -67,7 +68,7 @@ class View(APIView):
         raise InvalidRequest("kind: no", errors=[FieldError("Request.Invalid", "no", parameter="kind")])
 
 
-def as_operation(view: object, method: str, rate: RateCategory) -> object:
+def as_operation(view: Any, method: str, rate: RateCategory) -> Any:
     view.operations = {method: SimpleNamespace(name=f"tests.{rate.lower()}", rate=rate)}
     return view
 

@@ -83,6 +83,7 @@ def _process(output: str) -> None:
     """A process of a server, which ends while lines are waiting."""
     configure({"level": "INFO", "format": "json"})
     for handler in logging.getLogger().handlers:
+        assert isinstance(handler, logging.StreamHandler)
         handler.setStream(Path(output).open("w"))  # noqa: SIM115 - open until the process ends
     access_lines.access_lines.start()
     for number in range(MANY):

@@ -81,7 +81,7 @@ def _past() -> Any:
     return timezone.now() - timedelta(seconds=1)
 
 
-REFUSALS: dict[str, Callable[[Agent], None]] = {
+REFUSALS: dict[str, Callable[[Agent], Any]] = {
     "unknown agent token": lambda agent: setattr(agent, "token", agent.token[::-1]),
     "agent token expired": lambda _: AgentAccessToken.objects.update(expires=_past()),
     "agent token for another audience": _change(AgentAccessToken, resource=["https://other.example/mcp"]),

@@ -49,10 +49,10 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def publisher(certificates: Path, configure: Configure, monkeypatch: pytest.MonkeyPatch) -> Iterator[Publisher]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            publisher.asked += 1
-            body = json.dumps(publisher.document).encode()
-            self.send_response(publisher.status)
-            self.send_header("Content-Type", publisher.media_type)
+            made.asked += 1
+            body = json.dumps(made.document).encode()
+            self.send_response(made.status)
+            self.send_header("Content-Type", made.media_type)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -64,15 +64,15 @@ def publisher(certificates: Path, configure: Configure, monkeypatch: pytest.Monk
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificates / "server.pem", certificates / "server.key")
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    publisher = Publisher(f"https://127.0.0.1:{server.server_port}/agent.json")
-    publisher.document = {"client_id": publisher.address, "client_name": "Published", "redirect_uris": [LOOPBACK]}
+    made = Publisher(f"https://127.0.0.1:{server.server_port}/agent.json")
+    made.document = {"client_id": made.address, "client_name": "Published", "redirect_uris": [LOOPBACK]}
     monkeypatch.setenv("SSL_CERT_FILE", str(CertificateAuthority(certificates).certificate_file))
     configure("Agents", MetadataDocuments=True, MetadataHosts=("127.0.0.1",))
     configure("Webhooks", AllowedNetworks=("127.0.0.0/8",))
     cache.clear()
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield publisher
+    yield made
     server.shutdown()
     server.server_close()
     thread.join()

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from directory.errors import VersionMismatch
 from gateway.console.page_context import Visit
-from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.errors import GatewayError, InvalidRequest
 
 DryRun = Mapping[str, Any]
 _VALUES_SHOWN = 100
@@ -136,7 +136,7 @@ def _require_consent(visit: Visit, change: Change, question: Question) -> None:
     sentence = question.consent(change.preview(visit))
     if sentence and visit.form.get("agreed") != sentence:
         detail = "has to be agreed to as it is now"
-        raise InvalidRequest("Nothing was done.", errors=[FieldError(InvalidRequest.code, detail, pointer="#/agreed")])
+        raise InvalidRequest.naming(detail, pointer="#/agreed", sentence="Nothing was done.")
 
 
 def _raise_if_stale(change: Change, refusal: GatewayError) -> None:

@@ -12,7 +12,6 @@ from directory.errors import AttributesConflict
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from gateway.console.directory.objects.fields import SECTIONS, Field, Form, fields_of
 from gateway.console.directory.objects.page import Record
-from gateway.core.errors import FieldError
 
 How = Literal["replace", "add", "remove", "clear"]
 _EXPIRES, _MUST_CHANGE, _NEVER_EXPIRES = (
@@ -189,7 +188,7 @@ def _require_once(other: ExtraAttribute, written: list[str]) -> None:
     """A JSON object could say it once only, so the later one would win without a word."""
     if other.name.lower() in (name.lower() for name in written):
         detail = f"{other.name} is written in two places of this form"
-        raise AttributesConflict(detail, errors=[FieldError(AttributesConflict.code, detail, pointer="#/other")])
+        raise AttributesConflict.naming(detail, pointer="#/other")
 
 
 def _lines(text: str) -> list[str]:

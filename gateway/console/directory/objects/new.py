@@ -12,7 +12,7 @@ from django.urls import path, reverse
 
 from directory.ldap import DistinguishedName, InvalidValue
 from directory.policies.password_generator import generate_password
-from directory.shapes.kinds import Kind, permission_for
+from directory.shapes.kinds import RESOURCES, Kind, permission_for
 from directory.shapes.value_rules import MAX_USER_SAM_ACCOUNT_NAME
 from gateway.console.directory.objects.actions import show_password
 from gateway.console.directory.objects.changes import Change, Question, finish, preview
@@ -25,11 +25,10 @@ from gateway.core.errors import GatewayError
 from gateway.core.shapes import parse_guid
 
 KINDS: Final[Mapping[Kind, tuple[str, str]]] = {
-    Kind.USER: ("User", "users.create"),
-    Kind.GROUP: ("Group", "groups.create"),
-    Kind.COMPUTER: ("Computer", "computers.create"),
-    Kind.ORGANIZATIONAL_UNIT: ("Organizational unit", "organization-units.create"),
-    Kind.CONTACT: ("Contact", "objects.create"),
+    **{
+        resource.kind: (resource.declared.singular.capitalize(), f"{name}.create")
+        for name, resource in RESOURCES.items()
+    },
     Kind.OBJECT: ("Another object", "objects.create"),
 }
 """What can be made here: what it is called, and the operation that makes it."""
@@ -99,8 +98,8 @@ class NewObject:
             body |= {"enabled": self.enabled, "password": self._password()}
         elif self.kind is Kind.GROUP:
             body |= body.pop("group", {})
-        elif self.kind in (Kind.CONTACT, Kind.OBJECT):
-            body["objectClass"] = self.object_class if self.kind is Kind.OBJECT else "contact"
+        elif self.kind is Kind.OBJECT:
+            body["objectClass"] = self.object_class
         return body
 
     def _password(self) -> str | None:

@@ -17,17 +17,15 @@ from django.utils.dateparse import parse_datetime
 
 from directory.errors import ObjectNotFound
 from directory.ldap import DistinguishedName
+from directory.shapes import kinds
 from directory.shapes.explained import explained
-from directory.shapes.kinds import KINDS_OF_RESOURCE, Kind, permission_for
+from directory.shapes.kinds import KINDS, Kind, permission_for
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import Forbidden
 
 Record = Mapping[str, Any]
 
-_RESOURCE_OF_KIND: Final = {
-    kind: resource for resource, kinds in KINDS_OF_RESOURCE.items() if len(kinds) == 1 for kind in kinds
-}
 _CONTAINERS: Final = frozenset({"organizationalUnit", "container", "domainDNS", "builtinDomain"})
 _WITH_ACCOUNT: Final = frozenset({"sAMAccountName", "userPrincipalName"})
 _HISTORY_AT_ONCE: Final = "25"
@@ -36,7 +34,7 @@ _WAITING_SHOWN: Final = "5"
 
 def resource_of(record: Record) -> str:
     """What the operations on objects of its kind are called by."""
-    return _RESOURCE_OF_KIND.get(record["kind"], "objects")
+    return kinds.resource_of(record["kind"])
 
 
 def find(visit: Visit, object_id: UUID) -> Record:
@@ -86,11 +84,9 @@ def frame_of(visit: Visit, record: Record, tab: str = "object") -> dict[str, Any
 
 
 def _kind_words(record: Record) -> str:
-    if record["kind"] == Kind.ORGANIZATIONAL_UNIT:
-        return "Organizational unit"
     if record["kind"] == Kind.OBJECT:
         return f"Object of the class {record['objectClass'][-1]}"
-    return "Service account" if record["kind"] == Kind.SERVICE_ACCOUNT else str(record["kind"]).capitalize()
+    return KINDS[record["kind"]].singular.capitalize()
 
 
 def path_to(distinguished_name: str) -> list[tuple[str, str]]:

@@ -1,0 +1,290 @@
+"""The operations that resources of directory objects have in common: find, read, create, update, delete, move, rename.
+
+Each resource's module declares them for it, and adds those that only it has.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+from uuid import UUID
+
+from directory.changes.accounts import propose_enabled, propose_unlocked
+from directory.changes.create import NewAccount, NewGroup, propose_create
+from directory.changes.delete import propose_delete
+from directory.changes.move import propose_move, propose_rename
+from directory.changes.update import propose_update
+from directory.lookup.access import parse_reference
+from directory.queries.member_lists import MembershipQuery, list_groups
+from directory.queries.reading import read_by_name, read_record
+from directory.queries.searches.definitions import SEARCHES
+from directory.queries.searches.search import SearchQuery, run_search
+from directory.shapes.attribute_updates import RequestedUpdates
+from directory.shapes.inputs import (
+    ByDnQuery,
+    CreateAccount,
+    CreateGroup,
+    CreateNamed,
+    CreateObject,
+    DeleteQuery,
+    MoveObject,
+    ReadQuery,
+    RenameObject,
+    UpdateAccount,
+    UpdateGroup,
+    UpdateObject,
+)
+from directory.shapes.kinds import RESOURCES
+from directory.shapes.proposal import Proposal
+from directory.shapes.record import DirectoryObject
+from gateway.core.call import Call
+from gateway.core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
+from gateway.core.paging import Page
+
+
+def declare_ordinary_operations(
+    resource: str,
+    *,
+    create: type[CreateNamed],
+    update: type[RequestedUpdates],
+    documentation: Mapping[str, str] = MappingProxyType({}),
+    move_risk: Risk = Risk.ORDINARY,
+    batchable: bool = True,
+) -> None:
+    """Declare them for a resource of `RESOURCES`.
+
+    `create` and `update` are the shapes of those bodies. `documentation` has what users read of an operation, by its
+    action, where the kind's words alone do not say it. `batchable` ones are create, update and delete.
+    """
+    place = RESOURCES[resource]
+    declared = place.declared
+    path = f"ad/{resource}"
+    which = "" if len(place.kinds) == 1 else " of any class"
+    one, many, singular = (words + which for words in (declared.one, declared.many, declared.singular))
+    words = {
+        "search": f"Search {many} by text, filter and place.",
+        "read-by-dn": f"Look up one {singular} by distinguished name.",
+        "read": f"Read one {singular}.",
+        "create": f"Create {one}.",
+        "update": f"Update attributes of {one}, all in one atomic change.",
+        "delete": f"Delete {one}.",
+        "move": f"Move {one} to another parent.",
+        "rename": f"Give {one} another name.",
+        **documentation,
+    }
+
+    def declare(action: str, route: str, function: Any, **options: Any) -> None:
+        _declare(f"{resource}.{action}", route, function, words[action], **options)
+
+    def search(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
+        return run_search(call, SEARCHES[resource], query)
+
+    declare(
+        "search",
+        f"GET {path}",
+        search,
+        permission="directory.read_object",
+        rate=RateCategory.DIRECTORY_SEARCH,
+        query=SearchQuery,
+        output=Page[DirectoryObject],
+    )
+
+    def read_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
+        return read_by_name(call, query.dn, kinds=place.kinds, attributes=query.attributes)
+
+    declare(
+        "read-by-dn",
+        f"GET {path}/by-dn",
+        read_by_dn,
+        permission="directory.read_object",
+        rate=RateCategory.DIRECTORY_SEARCH,
+        query=ByDnQuery,
+        output=DirectoryObject,
+    )
+
+    def read(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
+        return read_record(call, id, kinds=place.kinds, attributes=query.attributes)
+
+    declare(
+        "read",
+        f"GET {path}/{{id}}",
+        read,
+        permission="directory.read_object",
+        query=ReadQuery,
+        output=DirectoryObject,
+    )
+
+    def create_one(call: Call, *, body: CreateNamed) -> Proposal:
+        return propose_create(
+            call,
+            object_class=body.object_class if isinstance(body, CreateObject) else str(place.object_class),
+            name=body.name,
+            parent=parse_reference(body.parent, pointer="#/parent"),
+            updates=body,
+            account=_new_account(body) if isinstance(body, CreateAccount) else None,
+            group=_new_group(body) if isinstance(body, CreateGroup) else None,
+        )
+
+    declare(
+        "create",
+        f"POST {path}",
+        create_one,
+        permission=place.permissions("create"),
+        effect=Effect.CHANGE,
+        inverse="delete",
+        creates=True,
+        body=create,
+        output=DirectoryObject,
+        batchable=batchable,
+    )
+
+    def update_one(call: Call, *, id: UUID, body: RequestedUpdates) -> Proposal:
+        return propose_update(
+            call,
+            resource=resource,
+            id=id,
+            updates=body,
+            account=body.account if isinstance(body, UpdateAccount | UpdateObject) else None,
+            group=body.group if isinstance(body, UpdateGroup | UpdateObject) else None,
+        )
+
+    declare(
+        "update",
+        f"PATCH {path}/{{id}}",
+        update_one,
+        permission=place.permissions("update"),
+        effect=Effect.CHANGE,
+        inverse="update",
+        body=update,
+        output=DirectoryObject,
+        batchable=batchable,
+    )
+
+    def delete(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
+        return propose_delete(call, resource=resource, id=id, recursive=query.recursive)
+
+    declare(
+        "delete",
+        f"DELETE {path}/{{id}}",
+        delete,
+        permission=place.permissions("delete"),
+        effect=Effect.CHANGE,
+        inverse="restore",
+        risk=Risk.DESTRUCTIVE,
+        query=DeleteQuery,
+        batchable=batchable,
+    )
+
+    def move(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
+        return propose_move(call, resource=resource, id=id, parent=parse_reference(body.parent, pointer="#/parent"))
+
+    declare(
+        "move",
+        f"POST {path}/{{id}}/move",
+        move,
+        permission="directory.move_object",
+        effect=Effect.CHANGE,
+        inverse="move",
+        risk=move_risk,
+        body=MoveObject,
+        output=DirectoryObject,
+    )
+
+    def rename(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
+        return propose_rename(call, resource=resource, id=id, name=body.name)
+
+    declare(
+        "rename",
+        f"POST {path}/{{id}}/rename",
+        rename,
+        permission=place.permissions("update"),
+        effect=Effect.CHANGE,
+        inverse="rename",
+        body=RenameObject,
+        output=DirectoryObject,
+    )
+
+
+def declare_account_operations(resource: str) -> None:
+    """Declare what is done with accounts alone, for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
+    path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].declared.one
+
+    def enable(call: Call, *, id: UUID) -> Proposal:
+        return propose_enabled(call, resource=resource, id=id, enabled=True)
+
+    _declare(
+        f"{resource}.enable",
+        f"POST {path}/enable",
+        enable,
+        f"Enable {one}'s account.",
+        permission="directory.enable_account",
+        effect=Effect.CHANGE,
+        inverse="disable",
+        risk=Risk.SECURITY,
+        output=DirectoryObject,
+    )
+
+    def disable(call: Call, *, id: UUID) -> Proposal:
+        return propose_enabled(call, resource=resource, id=id, enabled=False)
+
+    _declare(
+        f"{resource}.disable",
+        f"POST {path}/disable",
+        disable,
+        f"Disable {one}'s account.",
+        permission="directory.disable_account",
+        effect=Effect.CHANGE,
+        inverse="enable",
+        risk=Risk.DESTRUCTIVE,
+        output=DirectoryObject,
+    )
+
+    def unlock(call: Call, *, id: UUID) -> Proposal:
+        return propose_unlocked(call, resource=resource, id=id)
+
+    _declare(
+        f"{resource}.unlock",
+        f"POST {path}/unlock",
+        unlock,
+        f"Unlock {one}'s account after too many wrong passwords.",
+        permission="directory.unlock_account",
+        effect=Effect.CHANGE,
+        inverse=NO_INVERSE,
+        output=DirectoryObject,
+    )
+
+    def list_groups_of(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
+        return list_groups(call, resource=resource, id=id, query=query)
+
+    _declare(
+        f"{resource}.list-groups",
+        f"GET {path}/groups",
+        list_groups_of,
+        f"List the groups {one} belongs to, the primary group included.",
+        permission="directory.read_object",
+        query=MembershipQuery,
+        output=Page[DirectoryObject],
+    )
+
+
+def _declare(name: str, route: str, function: Any, documentation: str, **options: Any) -> None:
+    function.__doc__ = documentation
+    operation(name, route, target=Target.OBJECT, **options)(function)
+
+
+def _new_account(body: CreateAccount) -> NewAccount:
+    return NewAccount(
+        sam_account_name=body.sam_account_name,
+        user_principal_name=body.user_principal_name,
+        password=body.password,
+        enabled=body.enabled,
+        options=body.account,
+    )
+
+
+def _new_group(body: CreateGroup) -> NewGroup:
+    return NewGroup(
+        sam_account_name=body.sam_account_name,
+        scope=body.scope,
+        category=body.type,
+        sent=body.model_fields_set & {"scope", "type"},
+    )
