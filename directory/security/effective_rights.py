@@ -102,7 +102,7 @@ class EffectiveRights:
     def holds(self, right: Right) -> bool | None:
         """Whether the account has the right; one to write every attribute, if it may write all that are usual."""
         if right.access is Access.CREATE:
-            return (right.object_class or "").lower() in self.creatable
+            return (right.object_class or "").lower() in {name.lower() for name in self.creatable}
         if right.access is Access.DELETE:
             return self._may_delete(right.object_class or "")
         if right.access is Access.EXTENDED:
@@ -137,8 +137,8 @@ class EffectiveRights:
 
     @cached_property
     def creatable(self) -> frozenset[str]:
-        """Classes, in lower case, of which the account may make objects in the base."""
-        return frozenset(name.lower() for name in self.base.texts("allowedChildClassesEffective"))
+        """Classes of which the account may make objects in the base."""
+        return frozenset(self.base.texts("allowedChildClassesEffective"))
 
     def writable(self, object_class: str) -> frozenset[str]:
         """Attributes that the account may write on every object of the class that was asked; none without objects."""

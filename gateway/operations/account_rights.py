@@ -34,7 +34,7 @@ from keys.permissions.assignable import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
 from keys.permissions.meanings import MEANINGS
 
-_SHOWN: Final = 20
+_SHOWN: Final = 12
 """Attributes or classes that one line about too much names."""
 
 
@@ -217,7 +217,7 @@ def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> I
         yield "It may reset passwords of users."
     if "directory.create_object" not in used:
         wanted = {(right.object_class or "").lower() for right in needed if right.access is Access.CREATE}
-        if surplus := sorted(effective.creatable - wanted):
+        if surplus := sorted(name for name in effective.creatable if name.lower() not in wanted):
             yield f"It may create objects that nobody needs to: {_listed(surplus)}."
     for object_class in ("user", "group", "computer", "organizationalUnit"):
         written = {

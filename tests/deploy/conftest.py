@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -90,7 +90,7 @@ class Deployment:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    def start(self, name: str, command: list[str | Path], **environment: str) -> None:
+    def start(self, name: str, command: Sequence[str | Path], **environment: str) -> None:
         """A process that runs until the deployment is stopped; the gateway's run as its account."""
         user = self.installed.user if command[0] == self.installed.command else None
         with self.log(name).open("ab") as output:
@@ -117,7 +117,7 @@ class Deployment:
 
     def start_web(self) -> None:
         """`gateway web`; returns when it answers."""
-        command = [self.installed.command, "--env-file", self.env_file]
+        command: list[str | Path] = [self.installed.command, "--env-file", self.env_file]
         self.start("web", [*command, "web", "--processes", "1", "--port", str(self.web_port)])
         self.wait("web", f"http://127.0.0.1:{self.web_port}/health")
 

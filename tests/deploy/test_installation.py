@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import Distribution
+from pathlib import Path
 from threading import Event, Thread
 
 from tests.deploy.conftest import HOST, Deployment
@@ -64,7 +65,7 @@ def _is_set_up(deployment: Deployment, domain: Domain) -> None:
     certificate.write_text(domain.ca_pem)
     certificate.chmod(0o644)
     bind_password = deployment.secret("bind-password", domain.bind_password)
-    options = [
+    options: list[str | Path] = [
         *("--no-input", "--username", "grace", "--display-name", "Grace Hopper", "--password-file", "-"),
         *("--directory-name", "Corp", "--url", domain.url, "--base-dn", domain.base_dn, "--ca-file", certificate),
         *("--bind-dn", domain.bind_dn),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -44,7 +45,15 @@ class Installation:
         self._command([self._python, "-m", "venv", "--without-pip", folder])
         wheel = build_wheel(folder / "dist")
         site = next(folder.glob("lib/python3*/site-packages"))
-        pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet"]
+        pip: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--python",
+            folder / "bin" / "python",
+            "install",
+            "--quiet",
+        ]
         self._command([*pip, "--no-index", "--no-deps", "--disable-pip-version-check", wheel])
         of_python = {"python_full_version": self._command([self._python, "-c", _VERSION]).strip()}
         for needed in _dependencies(Distribution.at(next(site.glob(f"{WHEEL}-*.dist-info"))), of_python):
@@ -75,7 +84,7 @@ class Installation:
         return {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
 
     @property
-    def _as_user(self) -> dict[str, object]:
+    def _as_user(self) -> dict[str, Any]:
         return {"user": self.user.pw_uid, "group": self.user.pw_gid, "extra_groups": []} if self.user else {}
 
     def _find_python(self) -> str | None:

@@ -72,9 +72,14 @@ def rights(visit: Visit, connection_id: UUID) -> HttpResponseBase:
         if visit.is_partial:
             raise
         return _page(visit, connection_id, base=base, problem=refusal)
+    context = {
+        "rights": found,
+        "rights_used": [item for item in found["permissions"] if item["usedBy"]],
+        "rights_unused": [item for item in found["permissions"] if not item["usedBy"]],
+    }
     if visit.is_partial:
-        return visit.render("access/_rights.html", {"rights": found})
-    return _page(visit, connection_id, base=base, rights=found)
+        return visit.render("access/_rights.html", context)
+    return _page(visit, connection_id, base=base, **context)
 
 
 def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list[str]]]:
