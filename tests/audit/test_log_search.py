@@ -12,7 +12,7 @@ from django.utils import timezone
 from approvals.models import ChangeRequest, Status
 from audit import log
 from audit.chain import sealing, verifying
-from audit.chain.append_only import release_records
+from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
 from keys.models import Person
 from tests.approvals.proposals import hold

@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from audit import log
 from audit.chain import sealing, verifying
-from audit.chain.append_only import release_records
 from audit.chain.verification import Finding, Progress, keep_verification
+from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
 from audit.read_buffer import reads
 from gateway.console.log.periods import with_said_period
