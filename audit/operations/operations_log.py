@@ -25,7 +25,7 @@ from audit.shapes import FoundRecordJson, OneRecordJson, RecordJson, TogetherJso
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by, hidden_attributes
 from gateway.core.call import Call, Surface
-from gateway.core.errors import FieldError, InvalidRequest, NotFound
+from gateway.core.errors import InvalidRequest, NotFound
 from gateway.core.operation import operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import WHOLE_NUMBER, Flag, Guid, Query, Timestamp, render_timestamp
@@ -126,7 +126,7 @@ def _of_values(call: Call, records: QuerySet[OperationRecord], query: SearchOper
         return log_search.of_values(records, attribute=query.attribute, value=None)
     if call.scopes:  # which values of others they may see is decided value by value
         detail = "cannot be searched for under a role with scopes"
-        raise InvalidRequest(detail, errors=[FieldError(InvalidRequest.code, detail, parameter="value")])
+        raise InvalidRequest.naming(detail, parameter="value")
     hidden, unreadable = hidden_attributes(call)
     if unreadable:
         records = records.exclude(directory_id__in=unreadable)

@@ -86,6 +86,7 @@ def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
     "POST permission-groups",
     permission="keys.change_person",
     effect=Effect.ADMINISTER,
+    creates=True,
     body=CreateGroupOfPermissions,
     output=PermissionGroupRecord,
     surfaces=_REST,

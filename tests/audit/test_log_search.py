@@ -5,7 +5,9 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from celery import current_app
 from django.apps import apps
+from django.core.cache import cache
 from django.db import connection
 from django.utils import timezone
 
@@ -172,8 +174,8 @@ def test_a_record_that_was_changed_is_doubted_and_not_reverted(integration: Inte
 
 def test_verifying_now(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    monkeypatch.setattr(verifying.current_app, "send_task", lambda name, **_: sent.append(name))
-    verifying.cache.delete(verifying._UNDER_WAY)
+    monkeypatch.setattr(current_app, "send_task", lambda name, **_: sent.append(name))
+    cache.delete(verifying._UNDER_WAY)
     change()
     sealing.seal_records()
     assert console.post("/rest/operations/verify").body == {"began": True}

@@ -111,14 +111,14 @@ def test_what_widening_a_role_means_is_seen_before_it_is_saved(console: Console)
     integration = make_integration(None, may=[READ])
     role = integration.key.role
     path = f"/console/roles/{role.pk}/edit"
-    wider = {"name": role.name, "description": "", "scopes": "", "permissions": [READ, "directory.delete_user"]}
-    seen = console.submit(path, **wider)
+    more = [READ, "directory.delete_user"]
+    seen = console.submit(path, name=role.name, description="", scopes="", permissions=more)
     assert (seen.status, "Nothing is saved yet." in text_of(seen)) == (200, True)
     assert integration.key.name in text_of(seen)
     assert "Without the recycle bin" in text_of(seen)
     assert role.permissions.count() == 1
     browser = PlainBrowser(console).open(path)
-    browser.press("Save", permissions=wider["permissions"]).press("Save")
+    browser.press("Save", permissions=more).press("Save")
     assert role.permissions.count() == 2
     browser.open(path).press("Save", permissions=[READ])
     assert role.permissions.count() == 1, "less needs no second look"
@@ -144,7 +144,7 @@ def test_scopes_are_checked_at_once(console: Console, domain: Domain) -> None:
     assert "in Corp" in text_of(checked)
     wrong = console.submit("/console/roles/scopes", scopes="OU=Nowhere,DC=corp")
     assert "is in none of the enabled directories" in text_of(wrong)
-    typed = {"choice": "new", "name": "Desk", "permissions": [READ], "scopes": "OU=Nowhere,DC=corp", "go": "on"}
-    step = console.submit("/console/keys/new/role", **typed)
+    typed = {"choice": "new", "name": "Desk", "scopes": "OU=Nowhere,DC=corp", "go": "on"}
+    step = console.submit("/console/keys/new/role", permissions=[READ], **typed)
     assert (step.status, 'id="scopes-error"' in fields_of(step)) == (400, True)
     assert DirectoryConnection.objects.count() == 1

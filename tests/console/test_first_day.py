@@ -32,7 +32,7 @@ TYPED = {
 }
 
 
-def send(client: Client | None = None, **typed: str) -> Any:
+def send(client: Any = None, **typed: Any) -> Any:
     return (client or Client()).post(SET_UP, {"code": first_administrator.code(), **TYPED, **typed})
 
 

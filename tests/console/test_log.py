@@ -7,6 +7,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from html import unescape
 from typing import Any
+from urllib.parse import unquote
 from uuid import UUID, uuid4
 
 import pytest
@@ -286,6 +287,17 @@ def test_a_search_that_says_a_time_is_made_explicit(console: Console) -> None:
     assert answer.status == 302
     assert re.fullmatch(r"/console/log/\?q=lovelace&owner=ada&from=[\d%A-Z-]*", answer.headers["Location"])
     assert "Update Ada Lovelace" in text_of(console.get(answer.headers["Location"]))
+
+
+def test_words_and_values_are_looked_for_in_the_last_month(console: Console) -> None:
+    make_change()
+    answer = console.get(f"{PATH}?value=clerk")
+    since = f"{timezone.now() - timedelta(days=31):%Y-%m-%dT00:00}"
+    assert unquote(answer.headers["Location"]).endswith(f"?value=clerk&from={since}")
+    page = text_of(console.get(answer.headers["Location"]))
+    assert "Update Ada Lovelace" in page
+    assert 'from=2000-01-01T00%3A00">Search everything' in page
+    assert console.get(f"{PATH}?value=clerk&owner=ada").status == 200
 
 
 def test_runs_and_batches_are_folded_and_unfolded(console: Console) -> None:

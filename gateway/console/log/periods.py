@@ -1,7 +1,7 @@
 """Times as people say them: "last month" in a search, and the moments that a browser's fields give, in UTC."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
@@ -31,6 +31,15 @@ def with_said_period(query: Mapping[str, str]) -> dict[str, str]:
     begins, ends = _period(said, timezone.now().astimezone(UTC))
     given |= {"q": rest, "from": _written(begins), "to": _written(ends - timedelta(minutes=1)) if ends else ""}
     return {name: value for name, value in given.items() if value}
+
+
+def with_bounds(query: Mapping[str, str], *, indexed: Collection[str]) -> dict[str, str]:
+    """The filters, of the last month if nothing else says where to look: words and values have no index."""
+    is_slow = any(name in query for name in ("q", "attribute", "value"))
+    if not is_slow or "from" in query or any(name in query for name in indexed):
+        return dict(query)
+    since = timezone.now().astimezone(UTC).replace(hour=0, minute=0) - timedelta(days=31)
+    return {**query, "from": _written(since)}
 
 
 def _period(said: re.Match[str], now: datetime) -> tuple[datetime, datetime | None]:

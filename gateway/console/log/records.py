@@ -15,7 +15,7 @@ from audit.administration.descriptions import names_of_changes
 from audit.models import Outcome, Reversible
 from directory.shapes.kinds import Kind
 from gateway.console.log.chain import chain_state
-from gateway.console.log.periods import PRESETS, for_field, with_said_period, with_zone
+from gateway.console.log.periods import PRESETS, for_field, with_bounds, with_said_period, with_zone
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import find_operation, operations
@@ -28,6 +28,8 @@ _LESS_COMMON = (
 """Filters that are folded away while they are not used."""
 _OF_ONE = ("runId", "requestId")
 """Filters that unfold a run or a batch."""
+_INDEXED = ("target", "owner", "keyName", "operation", "requestId", "runId")
+"""Filters by which records are found at once, however old."""
 _SUBJECTS = ("target", "owner", "keyName", "q")
 """What evidence is about: one of these has to be named."""
 _PRINTED = 1000
@@ -36,7 +38,8 @@ _PRINTED = 1000
 @page(get="operations.search")
 def log(visit: Visit) -> HttpResponseBase:
     shown = visit.query
-    if (explicit := with_said_period(shown)) != shown:  # the pages after this one are of the same time then
+    explicit = with_bounds(with_said_period(shown), indexed=_INDEXED)
+    if explicit != shown:  # the pages after this one are of the same time then
         return visit.redirect_to(f"{reverse('console:log')}?{urlencode(explicit)}")
     query = with_zone(shown)
     if not any(name in query for name in _OF_ONE):
