@@ -25,6 +25,7 @@ from directory.ldap import (
     MalformedDescriptor,
     Not,
     ObjectTypes,
+    Or,
     Scope,
     SecurityDescriptor,
     Subject,
@@ -68,21 +69,20 @@ def account_of(client: Client) -> Account:
     The rootDSE tells the SIDs of the session that asks ([MS-ADTS] 3.1.1.3.2.36, tokenGroups): groups of other domains
     and well-known ones are among them, which no search for memberships would find.
     """
-    raw = client.read("", ("tokenGroups",)).values("tokenGroups")
-    sids = frozenset(sid_to_text(value) for value in raw)
-    entry = next(iter(_find_account(client, client.settings.bind_dn)), None)
-    own = entry.values("objectSid") if entry is not None else ()
-    return Account(sid_to_text(own[0]) if own else None, sids)
+    sids = frozenset(sid_to_text(value) for value in client.read("", ("tokenGroups",)).values("tokenGroups"))
+    found = (sid_to_text(value) for entry in _find_accounts(client) for value in entry.values("objectSid"))
+    return Account(next((sid for sid in found if sid in sids), None), sids)
 
 
-def _find_account(client: Client, name: str) -> Iterable[Entry]:
-    wanted = ("objectSid",)
+def _find_accounts(client: Client) -> Iterable[Entry]:
+    """Who may be meant by the bind name: `name@domain` holds for an account without such a userPrincipalName, too."""
+    name = client.settings.bind_dn
     if "=" in name:
-        found = client.find(name, wanted)
+        found = client.find(name, ("objectSid",))
         return [found] if found is not None else []
     plain = name.rpartition("\\")[2]
-    condition = Equals("userPrincipalName", plain) if "@" in plain else Equals("sAMAccountName", plain)
-    return client.search(client.default_naming_context, Scope.SUBTREE, condition, wanted, limit=1, whole=True)
+    meant = Or(Equals("userPrincipalName", plain), Equals("sAMAccountName", plain.partition("@")[0]))
+    return client.search(client.default_naming_context, Scope.SUBTREE, meant, ("objectSid",), limit=10, whole=True)
 
 
 @dataclass

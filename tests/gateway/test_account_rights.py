@@ -24,8 +24,8 @@ def console(db: None) -> Console:
 def narrow(domain: Domain, directory: Directory, organizational_unit: str) -> DirectoryConnection:
     """A connection with an account that may do nothing but read."""
     name = random_name("svc")
-    account = directory.add_user(name, parent=organizational_unit, password=PASSWORD, sAMAccountName=name)
-    return make_connection(domain, bind_dn=directory.dn(account), bind_password=PASSWORD)
+    directory.add_user(name, parent=organizational_unit, password=PASSWORD, sAMAccountName=name)
+    return make_connection(domain, bind_dn=f"{name}@corp.example.test", bind_password=PASSWORD)
 
 
 def ask(console: Console, connection: DirectoryConnection, base: str) -> Answer:
