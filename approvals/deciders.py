@@ -6,6 +6,7 @@ record is made with each of these changes, in the same transaction.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -30,20 +31,63 @@ _CHANGES_AN_ACCOUNT = _TAKES_OVER | {"permissions", "groups", "active", "superus
 
 def why_barred(person_id: int | None, request: ChangeRequest) -> str | None:
     """In a sentence, why a person may not decide a request of somebody else; None when they may."""
-    days = settings.CONFIGURATION.Approvals.IssuerBarDays
-    if not days or person_id is None:
+    return Bars(person_id).why(request)
+
+
+class Bars:
+    """Why one person may not decide requests, for many of them: requests of one key are looked up once.
+
+    Good for one answer: the log goes on. Older requests are to be asked about first, or they are looked up again.
+    """
+
+    def __init__(self, person_id: int | None) -> None:
+        self._person_id = person_id
+        self._behind: dict[tuple[str, int], _Seen] = {}
+        self._makers: dict[datetime, set[int]] = {}
+
+    def why(self, request: ChangeRequest) -> str | None:
+        """In a sentence, why the person may not decide this request of somebody else; None when they may."""
+        days = settings.CONFIGURATION.Approvals.IssuerBarDays
+        if not days or self._person_id is None:
+            return None
+        since = request.created_at - timedelta(days=days)
+        key = (request.key_id, request.requester_id)
+        seen = self._behind.get(key)
+        if seen is None or seen.since > since:
+            seen = self._behind[key] = _Seen(since, _behind_the_key(request, since))
+        if any(person == self._person_id and at >= since for person, at in seen.people):
+            return f"{_ISSUED}, within {days} days before."
+        if self._is_made_by(request.requester_id, since):
+            return f"{_MADE}, within {days} days before."
         return None
-    since = request.created_at - timedelta(days=days)
-    if person_id in _behind_the_key(request, since):
-        return f"{_ISSUED}, within {days} days before."
-    if request.requester_id in _makers_of(person_id, since):
-        return f"{_MADE}, within {days} days before."
-    return None
+
+    def _is_made_by(self, requester_id: int, since: datetime) -> bool:
+        """Whether the requester made the person's account. Whoever did not since an earlier moment did not since."""
+        assert self._person_id is not None
+        earlier = [moment for moment in self._makers if moment <= since]
+        if earlier and requester_id not in self._makers[max(earlier)]:
+            return False
+        if since not in self._makers:
+            self._makers[since] = _makers_of(self._person_id, since)
+        return requester_id in self._makers[since]
 
 
-def find_deciders(request: ChangeRequest) -> list[str]:
-    """The user names of the active people who may decide a request, some of them at most, by name."""
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Who stood behind a key since a moment, each with when."""
+
+    since: datetime
+    people: list[tuple[int, datetime]]
+
+
+def find_deciders(request: ChangeRequest, *, among: str | None = None) -> list[str]:
+    """The user names of the active people who may decide a request, some of them at most, by name.
+
+    `among` looks at the one person of that name alone.
+    """
     others = _active_deciders().exclude(pk=request.requester_id)
+    if among is not None:
+        others = others.filter(username=among)
     return [person.username for person in others[:50] if why_barred(person.pk, request) is None]
 
 
@@ -66,20 +110,20 @@ def _active_deciders() -> QuerySet[Person]:
     return may_decide.filter(is_active=True).order_by("username")
 
 
-def _behind_the_key(request: ChangeRequest, since: datetime) -> set[int]:
-    """Who made the key, its role, its owner or the groups of its owner what they are."""
-    people = set()
+def _behind_the_key(request: ChangeRequest, since: datetime) -> list[tuple[int, datetime]]:
+    """Who made the key, its role, its owner or the groups of its owner what they are, and when."""
+    people = []
     targets: list[UUID] = []
     key_id = parse_guid(request.key_id)
     key = ApiKey.objects.filter(pk=key_id).first() if key_id else None
     if key is not None:
         targets += [key.pk, key.role_id]
         if key.created_by_id is not None and key.created_at >= since:  # issued before there was a record of it
-            people.add(key.created_by_id)
+            people.append((key.created_by_id, key.created_at))
     if request.agent and key_id is not None:  # then it is the grant that the agent acts by
         targets.append(key_id)
     targets += _targets_of(request.requester_id)
-    return people | _who_changed(targets, since, by=_TAKES_OVER)
+    return people + _who_changed(targets, since, by=_TAKES_OVER)
 
 
 def _makers_of(person_id: int, since: datetime) -> set[int]:
@@ -88,7 +132,7 @@ def _makers_of(person_id: int, since: datetime) -> set[int]:
     new = {person_id}
     while new:
         targets = [target for person in new for target in _targets_of(person)]
-        new = _who_changed(targets, since, by=_CHANGES_AN_ACCOUNT) - makers - {person_id}
+        new = {person for person, _ in _who_changed(targets, since, by=_CHANGES_AN_ACCOUNT)} - makers - {person_id}
         makers |= new
     return makers
 
@@ -103,16 +147,17 @@ def _targets_of(person_id: int) -> list[UUID]:
     return [person.public_id, *directory, *(of_groups(group) for group in person.groups.all())]
 
 
-def _who_changed(targets: Iterable[UUID], since: datetime, *, by: frozenset[str]) -> set[int]:
-    """Who made one of these things, let it do more, or changed what is named; their own account is everybody's."""
+def _who_changed(targets: Iterable[UUID], since: datetime, *, by: frozenset[str]) -> list[tuple[int, datetime]]:
+    """Who made one of these things, let it do more, or changed what is named, and when; their own account is
+    everybody's."""
     records = OperationRecord.objects.filter(
         target_id__in=list(targets), id__gte=identifier_bounds(since)[0], outcome=Outcome.SUCCEEDED
     ).filter(target_kind__in=("api-keys", "agents", "roles", "people", "permission-groups", "directories"))
-    return {
-        record.owner_id
-        for record in records.only("owner_id", "operation", "changes", "raised_access")
+    return [
+        (record.owner_id, record.at)
+        for record in records.only("owner_id", "at", "operation", "changes", "raised_access")
         if record.operation in _FIRST_STEPS
         or record.raised_access
         or not record.changes  # of before the values were recorded: it may have been anything
         or any(change["attribute"] in by for change in record.changes)
-    }
+    ]

@@ -36,8 +36,7 @@ def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | 
     change_request = _find_undecided(person, request_id)
     if needs_two(change_request) and change_request.first_approved_by_id == person.id:
         raise AlreadyDecided("You approved it already: somebody else has to approve it too.")
-    if not hmac.compare_digest(change_request.digest.encode(), digest.encode()):
-        raise Changed
+    _require_shown(change_request, digest)
     if needs_two(change_request) and change_request.first_approved_by_id is None:
         if _approve_first(person, request_id, comment):
             return find_request(request_id)
@@ -45,6 +44,11 @@ def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | 
     decided = _decide(person, change_request, Status.APPROVED, comment)
     transaction.on_commit(partial(enqueue, request_id))
     return decided
+
+
+def _require_shown(change_request: ChangeRequest, digest: str) -> None:
+    if not hmac.compare_digest(change_request.digest.encode(), digest.encode()):
+        raise Changed
 
 
 def needs_two(change_request: ChangeRequest) -> bool:
@@ -65,9 +69,15 @@ def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> 
     return kept == 1
 
 
-def reject(person: PersonRef, request_id: UUID, *, comment: str) -> ChangeRequest:
-    """Reject a pending request of somebody else; raises NotFound, OwnRequest, NotPending or AlreadyDecided."""
-    return _decide(person, _find_undecided(person, request_id), Status.REJECTED, comment)
+def reject(person: PersonRef, request_id: UUID, *, comment: str, digest: str | None = None) -> ChangeRequest:
+    """Reject a pending request of somebody else, with a digest only the one that was shown.
+
+    Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed.
+    """
+    change_request = _find_undecided(person, request_id)
+    if digest is not None:
+        _require_shown(change_request, digest)
+    return _decide(person, change_request, Status.REJECTED, comment)
 
 
 def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
@@ -75,7 +85,7 @@ def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
     change_request = find_request(request_id)
     if change_request.requester_id != person.id:
         raise NotFound
-    _require_pending(change_request)
+    require_pending(change_request)
     if not move(request_id, Status.PENDING, Status.CANCELLED):
         _refuse(find_request(request_id))
     return find_request(request_id)
@@ -87,11 +97,11 @@ def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:
         raise OwnRequest
     if why := why_barred(person.id, change_request):
         raise OwnRequest(why)
-    _require_pending(change_request)
+    require_pending(change_request)
     return change_request
 
 
-def _require_pending(change_request: ChangeRequest) -> None:
+def require_pending(change_request: ChangeRequest) -> None:
     """Refuse what is not to be decided any more. An overdue request counts as expired before the sweep marks it so."""
     if change_request.status != Status.PENDING:
         _refuse(change_request)

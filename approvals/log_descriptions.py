@@ -14,11 +14,14 @@ def describe_change_request(request: ChangeRequest) -> Facts:
         "firstComment": request.first_comment,
         "decidedBy": request.decided_by,
         "comment": request.comment,
+        "assignedTo": request.assigned_to,
     }
+    said = tuple(f"{each['by']}: {each['text']}" for each in request.comments or ())
     return Facts(
         name=request.operation,  # not the name of its target: whoever may see only part of the log is not told here
         shown={
             **{name: (value,) if value else () for name, value in shown.items()},
+            "comments": said,
             "secret": Secret(kept_until or ""),
         },
     )

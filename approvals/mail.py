@@ -11,15 +11,13 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import structlog
-from django.conf import settings
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils import timezone
 
+from approvals.messages import headline_of, in_one_line, link_to
 from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.notifications import EXPIRY_LEAD, people_who_decide, wait_for_decision
-from directory.ldap import DistinguishedName, InvalidValue
 from gateway.core import leases
 from keys.models import Person
 
@@ -36,6 +34,8 @@ _OF_ONE_MESSAGE = (SMTPRecipientsRefused, SMTPDataError, SMTPNotSupportedError, 
 _LONGEST_PAUSE = timedelta(hours=1)
 _DETAILED = 25
 """So many requests are told in full; of the others only the number."""
+_TO_DECIDE = (Audience.APPROVER, Audience.ASSIGNED)
+"""These are told of what they can still decide, and of nothing else."""
 _OUTCOMES = {
     Status.APPROVED: "approved",
     Status.APPLYING: "approved",
@@ -60,7 +60,7 @@ class _Claim:
         """What there still is to tell: nobody is asked for a decision that is not theirs to take (any more)."""
         told = Notice.objects.filter(claim=self.token).values("change_request_id")
         requests = ChangeRequest.objects.defer("input", "secret").filter(id__in=told).order_by("id")
-        if self.audience is Audience.APPROVER:
+        if self.audience in _TO_DECIDE:
             requests = wait_for_decision(requests, self.person.pk)
         return list(requests)
 
@@ -95,7 +95,7 @@ def _claim(person_id: int, audience: Audience) -> _Claim | None:
 def _send(claim: _Claim) -> bool:
     """Send the message of a claim, if there still is something to tell somebody; whether it was sent."""
     person = claim.person
-    if claim.audience is Audience.APPROVER:
+    if claim.audience in _TO_DECIDE:
         is_told = people_who_decide().filter(pk=person.pk).exists()
     else:
         is_told = person.is_active and bool(person.email)
@@ -121,22 +121,21 @@ def _put_off(claim: _Claim, error: Exception) -> None:
 
 def message(audience: Audience, address: str, requests: list[ChangeRequest]) -> EmailMessage:
     """The message that tells one person of some requests."""
-    is_question = audience is Audience.APPROVER
-    subject = _question(requests) if is_question else _outcome(requests)
+    subject = _SUBJECTS[audience](requests)
     context = {
         "items": [_item(request) for request in requests[:_DETAILED]],
         "count": len(requests),
         "more": len(requests) - _DETAILED,
+        "audience": audience,
     }
-    template = "approvals/mail/question.txt" if is_question else "approvals/mail/outcome.txt"
     return EmailMessage(
         subject=f"{SUBJECT_PREFIX} {subject}"[:200],
-        body=render_to_string(template, context),
+        body=render_to_string(f"approvals/mail/{_TEMPLATES[audience]}.txt", context),
         to=[address],
         # No out-of-office answers, and something that filters need not guess.
         headers={
             "Auto-Submitted": "auto-generated",
-            "X-Directory-Gateway": "approval-needed" if is_question else "outcome",
+            "X-Directory-Gateway": "outcome" if audience is Audience.REQUESTER else "approval-needed",
         },
     )
 
@@ -146,47 +145,52 @@ def _question(requests: list[ChangeRequest]) -> str:
     kind = "Approval needed"
     if any(request.expiry_announced and request.expires_at <= soon for request in requests):
         kind = "Approval needed, expires soon"
-    return f"{kind}: {_what(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
+    return f"{kind}: {headline_of(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
 
 
 def _outcome(requests: list[ChangeRequest]) -> str:
     words = [_OUTCOMES[Status(request.status)].partition(":")[0] for request in requests]
     if len(requests) == 1:
-        return f"Change {words[0]}: {_what(requests[0])}"
+        return f"{words[0].capitalize()}: {headline_of(requests[0])}"
     counted = ", ".join(f"{count} {word}" for word, count in Counter(words).most_common())
     return f"{len(requests)} changes: {counted}"
 
 
-def _what(request: ChangeRequest) -> str:
-    return f"{request.operation} on {_line(_name(request.target_dn))}"
-
-
-def _name(dn: str) -> str:
-    try:
-        return DistinguishedName.parse(dn).rdn_value
-    except InvalidValue:
-        return dn
-
-
 def _item(request: ChangeRequest) -> dict[str, Any]:
     """What the templates say of a request. What people wrote goes on one line: it must not look like ours."""
-    path = reverse("admin:approvals_changerequest_change", args=[request.id])
-    base = settings.CONFIGURATION.Approvals.BaseUrl.rstrip("/")
     return {
         "request": request,
-        "target": _line(request.target_dn),
-        "key_name": _line(request.key_name),
-        "reason": _line(request.reason),
-        "comment": _line(request.comment),
-        "attributes": _line(", ".join(dict.fromkeys(change["attribute"] for change in request.changes))),
-        "risk_reasons": [_line(reason) for reason in request.risk_reasons],
+        "what": headline_of(request),
+        "target": in_one_line(request.target_dn),
+        "key_name": in_one_line(request.key_name),
+        "reason": in_one_line(request.reason),
+        "comment": in_one_line(request.comment),
+        "attributes": in_one_line(", ".join(dict.fromkeys(change["attribute"] for change in request.changes))),
+        "said": [{"by": in_one_line(each["by"]), "text": in_one_line(each["text"])} for each in request.comments or ()],
+        "risk_reasons": [in_one_line(reason) for reason in request.risk_reasons],
         "outcome": _OUTCOMES.get(Status(request.status), request.status),
         "problem": f"{request.problem['code']}, {request.problem['title']}" if request.problem else "",
-        "link": f"{base}{path}" if base else "",
+        "link": link_to(request),
     }
 
 
-def _line(text: str | None) -> str:
-    printable = "".join(character if character.isprintable() else " " for character in text or "")
-    shown = " ".join(printable.split())
-    return shown if len(shown) <= 500 else f"{shown[:499]}…"
+def _assigned(requests: list[ChangeRequest]) -> str:
+    return f"For you to decide: {headline_of(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
+
+
+def _commented(requests: list[ChangeRequest]) -> str:
+    return f"Comment: {headline_of(requests[0]) if len(requests) == 1 else f'{len(requests)} changes'}"
+
+
+_SUBJECTS = {
+    Audience.APPROVER: _question,
+    Audience.REQUESTER: _outcome,
+    Audience.ASSIGNED: _assigned,
+    Audience.COMMENTED: _commented,
+}
+_TEMPLATES = {
+    Audience.APPROVER: "question",
+    Audience.REQUESTER: "outcome",
+    Audience.ASSIGNED: "question",
+    Audience.COMMENTED: "comment",
+}

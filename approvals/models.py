@@ -41,8 +41,8 @@ class ChangeRequest(models.Model):
     when the request ends. `changes` is what people see, without secrets. `attempt` counts how often a worker took
     the approved change up, `lost_workers` how many were lost with it, and `lease_until` is how long the last one has
     for it. `run_id` is the run that the change is, once it was started: how far it is, the run tells. `secret` is a
-    password generated while it was applied, encrypted, for the approver to take before `secret_until`
-    (`approvals.secrets`).
+    password generated while it was applied, encrypted, for the approver to take before `secret_until`, or with
+    `secret_for_requester` for who asked, as the key said then (`approvals.secrets`).
 
     A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
     directory, its target is one of the gateway's own things by the resource of its operations, and a person without a
@@ -50,6 +50,9 @@ class ChangeRequest(models.Model):
 
     Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`), and `asked` what it asked for as a
     keyed digest: of those that are the same one waits at most.
+
+    `assigned_to` is the person who is asked to decide; everybody else who may still can. `comments` are what was asked
+    and answered while it waited: `by`, `at` and `text` of each, in their order.
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
@@ -65,6 +68,7 @@ class ChangeRequest(models.Model):
     target_id = models.UUIDField(null=True)
     target_kind = models.CharField(max_length=64)
     target_dn = models.TextField("target's distinguished name")
+    target_account = models.CharField("target's account name", max_length=256, null=True)
     requester_id = models.BigIntegerField()
     requester = models.CharField(max_length=255)
     key_id = models.CharField(max_length=64)
@@ -97,6 +101,10 @@ class ChangeRequest(models.Model):
     run_id = models.UUIDField(null=True)
     secret = EncryptedTextField(blank=True)
     secret_until = models.DateTimeField(null=True)
+    secret_for_requester = models.BooleanField(default=False, db_default=False)
+    assigned_to_id = models.BigIntegerField(null=True)
+    assigned_to = models.CharField(max_length=255, null=True)
+    comments = models.JSONField(null=True)
     to_announce = models.BooleanField(default=True)
     expiry_announced = models.BooleanField(default=False)
 
@@ -171,10 +179,15 @@ def _keyed(key: bytes, content: list[Any]) -> str:
 
 
 class Audience(models.TextChoices):
-    """Who is told: people who may decide, or the person behind the request."""
+    """Who is told what: people who may decide of what waits, or the person behind the request of what became of it.
+
+    `ASSIGNED` tells one approver that it is theirs, `COMMENTED` whoever is concerned that somebody has said something.
+    """
 
     APPROVER = "approver"
     REQUESTER = "requester"
+    ASSIGNED = "assigned"
+    COMMENTED = "commented"
 
 
 class Notice(models.Model):

@@ -19,7 +19,7 @@ from typing_extensions import TypedDict
 
 from approvals.errors import Changed, NotApplied, NotAppliedInTime
 from approvals.models import ChangeRequest, Status
-from approvals.shapes import ChangeTargetJson, target_as_json
+from approvals.shapes import ChangeTargetJson, changes_to_keep, target_as_json
 from approvals.states import move, publish
 from approvals.supervision import Assessment
 from audit.identifiers import new_identifier
@@ -36,6 +36,7 @@ from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
 from gateway.core.operation import Risk
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
+from keys.models import ApiKey
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -101,6 +102,7 @@ def hold(
         target_id=proposal.target.id,
         target_kind=proposal.target.kind,
         target_dn=proposal.target.distinguished_name,
+        target_account=proposal.target.account_name,
         requester_id=call.person.id,
         requester=call.person.username,
         key_id=call.credential.unique_id,
@@ -111,7 +113,7 @@ def hold(
         reason=call.reason,
         directory_id=call.directory.id,
         directory=call.directory.name,
-        changes=_with_references(redacted(change.as_json() for change in proposal.changes), references_in_changes),
+        changes=changes_to_keep(proposal.changes, references_in_changes),
         input=json.dumps(
             {
                 "arguments": dict(arguments),
@@ -122,6 +124,7 @@ def hold(
             }
         ),
         if_match=None if call.if_match is None else sorted(call.if_match),
+        secret_for_requester=proposal.secret is not None and _hands_passwords_to_owner(call),
         created_at=now,
         expires_at=now + timedelta(hours=settings.CONFIGURATION.Approvals.ExpireAfterHours),
     )
@@ -131,6 +134,12 @@ def hold(
     change_request.save(force_insert=True)
     publish(change_request)
     return change_request
+
+
+def _hands_passwords_to_owner(call: Call) -> bool:
+    """Whether the key that asks says that a generated password is for its owner instead of the approver."""
+    is_key = call.credential.kind is CredentialKind.API_KEY
+    return is_key and ApiKey.objects.filter(pk=call.credential.id, passwords_to_requester=True).exists()
 
 
 def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
@@ -232,13 +241,6 @@ def fail_late(request_id: UUID | None = None) -> int:
     for id in failed:
         _logger.error("an approved change was not applied in time", request=str(id))
     return len(failed)
-
-
-def _with_references(changes: list[ChangeJson], of_each: Sequence[list[ReferenceJson]]) -> list[ChangeJson]:
-    for change, references in zip(changes, of_each, strict=False):
-        if references:
-            change["references"] = references
-    return changes
 
 
 def has_drifted(

@@ -1,5 +1,7 @@
 """A generated password on its way to the person who approved it: kept before it is set, given once, wiped after a day.
 
+Where the key says so it is the requester's instead, and not the approver's any more: nobody else is ever told.
+
 It is generated when the approved change is applied; what a requester sends is a part of the request's input.
 """
 
@@ -39,15 +41,20 @@ def may_take(person_id: int | None, change_request: ChangeRequest) -> bool:
     """Whether this person would be given a password now."""
     until = change_request.secret_until
     return (
-        change_request.decided_by_id == person_id
+        _taker_of(change_request) == person_id
         and change_request.status == Status.APPLIED
         and until is not None
         and until > timezone.now()
     )
 
 
+def _taker_of(change_request: ChangeRequest) -> int | None:
+    """Whom a generated password is for, by the person's id."""
+    return change_request.requester_id if change_request.secret_for_requester else change_request.decided_by_id
+
+
 def take(person: PersonRef, request_id: UUID) -> str:
-    """The generated password of a request that this person approved; from then on it is gone.
+    """The generated password of a request that is this person's to take; from then on it is gone.
 
     Raises NotFound (for one that was given, wiped or never generated, too), Forbidden for everybody else, and Conflict
     while the change is not applied yet. To be called in the transaction in which the log says who took it.
@@ -55,7 +62,7 @@ def take(person: PersonRef, request_id: UUID) -> str:
     change_request = ChangeRequest.objects.defer("input", "secret").filter(id=request_id).first()
     if change_request is None:
         raise NotFound
-    if change_request.decided_by_id != person.id:
+    if _taker_of(change_request) != person.id:
         raise Forbidden
     if change_request.status in _STILL_OPEN:
         raise Conflict("The change is not applied yet.")

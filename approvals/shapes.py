@@ -1,11 +1,14 @@
 """How a change request is answered (docs/api.md#change-requests)."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest, Status
-from audit.redact import ReferenceJson
+from audit.redact import HeldChangeJson, ReferenceJson, redacted
+from directory.shapes.change_words import Told, told
+from directory.shapes.proposal import AttributeChange
 from gateway.core.operation import Risk
 from gateway.core.problem_shapes import KEPT_PROBLEM
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
@@ -73,21 +76,55 @@ class ChangeRequestJson(TypedDict):
     firstApproval: NotRequired[FirstApprovalJson]
 
 
-class ReviewJson(TypedDict):
+class CommentJson(TypedDict):
+    """What somebody has asked or answered while a request waited."""
+
+    by: str
+    at: Moment
+    text: str
+
+
+class RequestLineJson(TypedDict):
+    """A change request with what it takes to say it in words.
+
+    `targetAccount` is the account name of its target. `unlisted` is by attribute how many values stay that the changes
+    do not list: of a group's members only those that come or go are. `directory` is null for a change of the
+    gateway's own keys, roles and people. `assignedTo` is who is asked to decide it.
+    """
+
+    changeRequest: ChangeRequestJson
+    targetAccount: str | None
+    targetKind: str
+    directory: str | None
+    unlisted: dict[str, int]
+    assignedTo: str | None
+    comments: list[CommentJson]
+
+
+class TogetherItemJson(RequestLineJson):
+    """One of the requests, with what its reader may do with it now.
+
+    `differs` says in words how it is not like most of the others; `hindrance` why its reader may not approve it.
+    """
+
+    differs: list[str]
+    mayApprove: bool
+    mayReject: bool
+    hindrance: str | None
+
+
+class ReviewJson(RequestLineJson):
     """What a person has to know besides the change itself, and what they may do with it now.
 
     `summary` says in a sentence what the operation does; `riskReasons` why the change is no less dangerous.
     `approvalsNeeded` is how many more people have to approve it. `barred` says why this person must not decide it,
     though they may decide others, and `deciders` then who may. `codeNeeded` is whether approving takes a code of their
-    second factor. `secretUntil` is set while a generated password waits for this person. `directory` is null for a
-    change of the gateway's own keys, roles and people.
+    second factor. `secretUntil` is set while a generated password waits for this person; with `secretForRequester` it
+    is for the requester instead of the approver.
     """
 
-    changeRequest: ChangeRequestJson
     summary: str
     riskReasons: list[str]
-    directory: str | None
-    targetKind: str
     clientAddress: str | None
     requestId: str
     approvalsNeeded: int
@@ -99,6 +136,7 @@ class ReviewJson(TypedDict):
     deciders: list[str]
     codeNeeded: bool
     secretUntil: Moment | None
+    secretForRequester: bool
 
 
 class GivenSecret(TypedDict):
@@ -136,6 +174,54 @@ class StatisticsJson(TypedDict):
     since: Moment | None
     ended: EndedJson
     medianSecondsToDecide: int | None
+
+
+def changes_to_keep(changes: Sequence[AttributeChange], of_each: Sequence[list[ReferenceJson]]) -> list[HeldChangeJson]:
+    """Changes as a request keeps them: with the objects that their values name, and how many values stay unlisted."""
+    kept: list[HeldChangeJson] = []
+    for change, shown in zip(changes, redacted(change.as_json() for change in changes), strict=True):
+        item: HeldChangeJson = {"attribute": shown["attribute"], "before": shown["before"], "after": shown["after"]}
+        if change.kept is not None:
+            item["kept"] = change.kept
+        kept.append(item)
+    for item, references in zip(kept, of_each, strict=False):
+        if references:
+            item["references"] = references
+    return kept
+
+
+def unlisted_values(change_request: ChangeRequest) -> dict[str, int]:
+    """By attribute how many values stay that the changes do not list."""
+    return {item["attribute"]: item["kept"] for item in change_request.changes if "kept" in item}
+
+
+def line_as_json(change_request: ChangeRequest, record: ChangeRequestJson) -> RequestLineJson:
+    """A request with what it takes to say it in words; `record` is what its reader may see of it."""
+    return {
+        "changeRequest": record,
+        "targetAccount": change_request.target_account,
+        "targetKind": change_request.target_kind,
+        "directory": change_request.directory,
+        "unlisted": unlisted_values(change_request),
+        "assignedTo": change_request.assigned_to,
+        "comments": [
+            {"by": each["by"], "at": each["at"], "text": each["text"]} for each in change_request.comments or ()
+        ],
+    }
+
+
+def told_of(change_request: ChangeRequest) -> Told:
+    """A request as it is said in words, to people who may see all of it."""
+    return told(
+        change_request.operation,
+        change_request.changes,
+        distinguished_name=change_request.target_dn,
+        target_id=str(change_request.target_id) if change_request.target_id else None,
+        account_name=change_request.target_account,
+        kind=change_request.target_kind,
+        references=[each for item in change_request.changes for each in item.get("references", ())],
+        own=change_request.directory_id is None,
+    )
 
 
 def target_as_json(change_request: ChangeRequest) -> ChangeTargetJson:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from approvals.messages import message_about
 from approvals.models import ChangeRequest, Status
 from approvals.secrets import deadline_from_now
 from approvals.shapes import change_request_as_json
@@ -67,4 +68,8 @@ def move(request_id: UUID, from_: Status, to: Status, *, if_attempt: int | None 
 
 def publish(change_request: ChangeRequest) -> None:
     """Tell the webhooks that asked for it to which state a request has come; joins the caller's transaction."""
-    webhooks.enqueue_change_request(change_request.status, lambda: change_request_as_json(change_request))
+    webhooks.enqueue_change_request(
+        change_request.status,
+        lambda: change_request_as_json(change_request),
+        lambda: message_about(change_request),
+    )

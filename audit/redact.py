@@ -29,6 +29,12 @@ class ChangeJson(TypedDict):
     references: NotRequired[list[ReferenceJson]]
 
 
+class HeldChangeJson(ChangeJson):
+    """A change that waits. `kept` is how many values stay unlisted: of members only those that come or go are told."""
+
+    kept: NotRequired[int]
+
+
 _MEMBERS = frozenset({"password", "newpassword", "currentpassword"})
 """What bodies call a password; the attributes that are secrets the directory's own names tell."""
 

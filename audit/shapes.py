@@ -18,7 +18,7 @@ class RecordTargetJson(TypedDict):
     distinguishedName: str | None
 
 
-class TogetherJson(TypedDict):
+class FoldedJson(TypedDict):
     """The records of a run or batch that one stands for: how many, how many of them failed, and what was done."""
 
     count: int
@@ -62,7 +62,7 @@ class RecordJson(TypedDict):
 class FoundRecordJson(RecordJson):
     """`together` is there where runs and batches are folded, and the record stands for several."""
 
-    together: NotRequired[TogetherJson]
+    together: NotRequired[FoldedJson]
 
 
 class OneRecordJson(RecordJson):

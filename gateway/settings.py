@@ -152,6 +152,10 @@ STATIC_ROOT = DATA_DIR / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise looks there too, and warns when it is missing
 WHITENOISE_USE_FINDERS = True  # the files of the installed packages are served from where they are: no build step
 WHITENOISE_AUTOREFRESH = False
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "gateway.middleware.static_files.FingerprintedStaticFiles"},
+}
 
 CACHES = {
     "default": {

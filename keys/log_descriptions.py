@@ -31,6 +31,7 @@ class KeyAccess:
     addresses: tuple[str, ...]
     expires_at: datetime | None
     level: str
+    passwords: bool
     directories: tuple[str, ...]
     revoked: bool
 
@@ -66,6 +67,8 @@ def key_raises(before: KeyAccess | None, after: KeyAccess) -> list[str]:
     reasons = _scope_reasons("the key's role", before.permissions, after.permissions, before.scopes, after.scopes)
     if before.owner != after.owner:
         reasons.append("the key acts as somebody else")
+    if after.passwords and not before.passwords:
+        reasons.append("generated passwords go to the key's owner")
     if _LEVELS.index(after.level) > _LEVELS.index(before.level):
         reasons.append(f"fewer changes wait for a person ({before.level} before, {after.level} now)")
     if _are_widened(before.addresses, after.addresses):
@@ -172,6 +175,7 @@ def describe_key(key: ApiKey) -> Facts:
             "expiresAt": _moment(key.expires_at),
             "allowedAddresses": tuple(key.allowed_addresses),
             "supervisionLevel": _text(key.supervision_level),
+            "passwordsToRequester": _flag(key.passwords_to_requester),
             "links": tuple(f"{link.connection.name} ({link.client_id})" for link in links),
             "value": Secret(key.digest),
             "previousValue": Secret(key.previous_digest),
@@ -188,6 +192,7 @@ def describe_key(key: ApiKey) -> Facts:
             addresses=tuple(key.allowed_addresses),
             expires_at=key.expires_at,
             level=key.supervision_level,
+            passwords=key.passwords_to_requester,
             directories=tuple(sorted(str(link.connection_id) for link in links)),
             revoked=key.revoked_at is not None,
         ),

@@ -241,6 +241,13 @@ class ApiKey(models.Model):
         default=Level.ASK_DESTRUCTIVE_SECURITY,
         help_text="Which changes wait for a person's approval.",
     )
+    passwords_to_requester = models.BooleanField(
+        "generated passwords go to the owner",
+        default=False,
+        db_default=False,
+        help_text="A password that is generated when an approved reset is applied is shown once to the owner of the "
+        "key instead of the approver.",
+    )
     created_at = models.DateTimeField("created", default=timezone.now, editable=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+", editable=False

@@ -19,11 +19,12 @@ from approvals.shapes import (
     ReviewJson,
     StatisticsJson,
     change_request_as_json,
+    line_as_json,
 )
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by
 from gateway.core.call import Call, Surface
-from gateway.core.errors import NotFound
+from gateway.core.errors import Forbidden, NotFound
 from gateway.core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, render_timestamp
@@ -34,7 +35,7 @@ DECIDE = "approvals.decide_change"
 WHY_ORDINARY = "The key asks before every change."
 
 
-def _require_text(value: str) -> str:
+def require_text(value: str) -> str:
     if not value.strip():
         raise ValueError("must not be blank")
     return value
@@ -67,10 +68,10 @@ class RejectChangeRequest(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"comment": "Ask the unit's owner first."}]})
 
-    comment: Annotated[Comment, AfterValidator(_require_text), Field(description="Why; the requester reads it.")]
+    comment: Annotated[Comment, AfterValidator(require_text), Field(description="Why; the requester reads it.")]
 
 
-def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
+def visible_requests(call: Call) -> QuerySet[ChangeRequest]:
     """One's own requests; in the console all of them for who may decide. The input is the worker's alone.
 
     Under a role with scopes those whose target lies inside them.
@@ -85,7 +86,7 @@ def _visible_requests(call: Call) -> QuerySet[ChangeRequest]:
     return requests.filter(requester_id=call.person.id)
 
 
-def _renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
+def renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
     """What makes a request as the caller may see it, with the values that the caller may see."""
     seen = changes_seen_by(call)
 
@@ -125,8 +126,8 @@ def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[C
         "requester": query.owner,
         "target_id": query.target,
     }
-    requests = _visible_requests(call).filter(**{name: value for name, value in wanted.items() if value is not None})
-    return page_of(call, requests, query=query, order=("-id",), render=_renderer_for(call))
+    requests = visible_requests(call).filter(**{name: value for name, value in wanted.items() if value is not None})
+    return page_of(call, requests, query=query, order=("-id",), render=renderer_for(call))
 
 
 @operation(
@@ -170,12 +171,12 @@ def _seconds(time: timedelta | None) -> int | None:
 @operation("change-requests.read", "GET change-requests/{id}", permission=SIGNED_IN, output=ChangeRequestJson)
 def read_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Read one change request with its current and proposed values."""
-    return _renderer_for(call)(find_visible(call, id))
+    return renderer_for(call)(find_visible(call, id))
 
 
 def find_visible(call: Call, request_id: UUID) -> ChangeRequest:
     """The request if the caller may see it; else NotFound."""
-    change_request = _visible_requests(call).filter(id=request_id).first()
+    change_request = visible_requests(call).filter(id=request_id).first()
     if change_request is None:
         raise NotFound
     return change_request
@@ -200,11 +201,9 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     may_approve = may_decide and not (two and approved_first == call.person.id)
     secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
     return {
-        "changeRequest": _renderer_for(call)(change_request),
+        **line_as_json(change_request, renderer_for(call)(change_request)),
         "summary": _summary(change_request.operation),
         "riskReasons": change_request.risk_reasons or [WHY_ORDINARY],
-        "directory": change_request.directory,
-        "targetKind": change_request.target_kind,
         "clientAddress": change_request.client_address,
         "requestId": change_request.request_id,
         "approvalsNeeded": (2 if two and approved_first is None else 1) if is_open else 0,
@@ -216,6 +215,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "deciders": find_deciders(change_request) if barred else [],
         "codeNeeded": may_approve and is_needed(call.person.id),
         "secretUntil": render_timestamp(secret_until),
+        "secretForRequester": change_request.secret_for_requester,
     }
 
 
@@ -237,7 +237,7 @@ def _summary(operation: str) -> str:
 def cancel_change_request(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Withdraw a change request of your own that nobody has decided yet."""
     find_visible(call, id)
-    return _renderer_for(call)(decisions.cancel(call.person, id))
+    return renderer_for(call)(decisions.cancel(call.person, id))
 
 
 @operation(
@@ -275,7 +275,7 @@ def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) ->
 @operation(
     "change-requests.reveal-secret",
     "POST change-requests/{id}/secret",
-    permission=DECIDE,
+    permission=SIGNED_IN,
     effect=Effect.ADMINISTER,
     output=GivenSecret,
     surfaces=REST_ONLY,
@@ -283,6 +283,9 @@ def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) ->
 def reveal_secret(call: Call, *, id: UUID) -> GivenSecret:
     """Get the password that was generated for a change you approved: once, within 24 hours.
 
-    409 while the change is not applied yet; 404 when there is none (any more); 403 for everybody but the approver.
+    Where the key that asked says so (`passwordsToRequester`) it is for its owner instead. 409 while the change is not
+    applied yet; 404 when there is none (any more); 403 for everybody else.
     """
+    if not call.may(DECIDE) and not visible_requests(call).filter(id=id, secret_for_requester=True).exists():
+        raise Forbidden
     return {"generatedPassword": secrets.take(call.person, id)}

@@ -21,7 +21,7 @@ from audit.overview_shapes import (
     usage_as_json,
     verification_as_json,
 )
-from audit.shapes import FoundRecordJson, OneRecordJson, RecordJson, TogetherJson, record_as_json
+from audit.shapes import FoldedJson, FoundRecordJson, OneRecordJson, RecordJson, record_as_json
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by, hidden_attributes
 from gateway.core.call import Call, Surface
@@ -144,7 +144,7 @@ def _note_together(items: list[FoundRecordJson], records: QuerySet[OperationReco
     batches = {item["requestId"] for item in items if item["batchIndex"] is not None}
     of_them = records.filter(Q(run_id__in=runs) | Q(request_id__in=batches, batch_index__isnull=False)).order_by()
     rows = of_them.values_list("run_id", "request_id", "credential_id", "operation", "outcome")
-    counted: dict[Any, TogetherJson] = {}
+    counted: dict[Any, FoldedJson] = {}
     for run, request, credential, name, outcome, count in rows.annotate(count=Count("id")):
         together = counted.setdefault(str(run or (request, credential)), {"count": 0, "failed": 0, "operations": []})
         together["count"] += count

@@ -10,15 +10,31 @@ from django.utils.html import format_html
 
 from audit.administration.recorded_admin import RecordedAdmin
 from audit.webhooks.delivery import send_again
-from audit.webhooks.models import DeliveryState, EventGroup, WebhookDelivery, WebhookEndpoint, new_secret
+from audit.webhooks.models import (
+    DeliveryState,
+    EndpointFormat,
+    EventGroup,
+    WebhookDelivery,
+    WebhookEndpoint,
+    new_secret,
+)
 
 
 class EndpointForm(forms.ModelForm):
     events = forms.MultipleChoiceField(choices=EventGroup.choices, widget=forms.CheckboxSelectMultiple)
 
+    format = forms.ChoiceField(
+        choices=EndpointFormat.choices,
+        required=False,
+        help_text="A message for people tells of change requests only, without any values.",
+    )
+
     class Meta:
         model = WebhookEndpoint
-        fields = ("name", "url", "events", "enabled")
+        fields = ("name", "url", "format", "events", "enabled")
+
+    def clean_format(self) -> str:
+        return self.cleaned_data["format"] or EndpointFormat.STANDARD
 
 
 @admin.register(WebhookEndpoint)

@@ -17,7 +17,8 @@ from django.utils import timezone
 from audit.models import OperationRecord, Outcome
 from audit.shapes import record_as_json
 from audit.webhooks.catalogue import OF_OUTCOMES, OF_STATUSES
-from audit.webhooks.models import DeliveryState, EventGroup, WebhookDelivery, WebhookEndpoint
+from audit.webhooks.chat import ChatMessage, body_of
+from audit.webhooks.models import DeliveryState, EndpointFormat, EventGroup, WebhookDelivery, WebhookEndpoint
 from gateway.core.operation import Effect, find_operation
 from gateway.core.shapes import render_timestamp
 
@@ -40,12 +41,30 @@ def enqueue_records(records: Iterable[OperationRecord]) -> None:
     WebhookDelivery.objects.bulk_create(deliveries)
 
 
-def enqueue_change_request(status: str, describe: Callable[[], Any]) -> None:
-    """An event for a change request that has come to a status; joins the caller's transaction."""
+def enqueue_change_request(
+    status: str, describe: Callable[[], Any], tell: Callable[[], ChatMessage | None] = lambda: None
+) -> None:
+    """An event for a change request that has come to a status; joins the caller's transaction.
+
+    `tell` gives the message for people, None where there is nothing that they would want to hear.
+    """
     event = OF_STATUSES.get(status)
-    wanted = [endpoint for endpoint in _endpoints() if event and not {*event.groups}.isdisjoint(endpoint.events)]
-    if event and wanted:
-        WebhookDelivery.objects.bulk_create(_deliveries(wanted, event.name, describe()))
+    if event is None:
+        return
+    wanted = [endpoint for endpoint in _endpoints() if not {*event.groups}.isdisjoint(endpoint.events)]
+    programs = [endpoint for endpoint in wanted if endpoint.format == EndpointFormat.STANDARD]
+    people = [endpoint for endpoint in wanted if endpoint.format != EndpointFormat.STANDARD]
+    deliveries = _deliveries(programs, event.name, describe()) if programs else []
+    if people and (message := tell()) is not None:
+        now = timezone.now()
+        deliveries += [
+            WebhookDelivery(
+                endpoint=each, event=event.name, body=body_of(EndpointFormat(each.format), message), next_at=now
+            )
+            for each in people
+        ]
+    if deliveries:
+        WebhookDelivery.objects.bulk_create(deliveries)
 
 
 def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:

@@ -13,6 +13,7 @@ def describe_endpoint(endpoint: WebhookEndpoint) -> Facts:
             "name": (endpoint.name,),
             "url": (endpoint.url,),
             "events": tuple(endpoint.events),
+            "format": (endpoint.format,),
             "enabled": ("true" if endpoint.enabled else "false",),
             "secret": Secret(endpoint.secret),
         },

@@ -19,6 +19,14 @@ class EventGroup(models.TextChoices):
     CHANGE_REQUESTS = "change-requests", "Change requests: every step from queued to applied"
 
 
+class EndpointFormat(models.TextChoices):
+    """How an event is written for an endpoint."""
+
+    STANDARD = "standard", "Standard Webhooks: the whole event, signed, for programs"
+    SLACK = "slack", "Slack: a message for people, of change requests"
+    TEAMS = "teams", "Microsoft Teams: a card for people, of change requests"
+
+
 def new_secret() -> str:
     """A signing secret in the form of Standard Webhooks: 32 random bytes."""
     return "whsec_" + b64encode(secrets.token_bytes(32)).decode("ascii")
@@ -43,6 +51,13 @@ class WebhookEndpoint(models.Model):
     )
     secret = EncryptedTextField(default=new_secret, editable=False)
     events = models.JSONField(default=list, validators=[validate_groups])
+    format = models.CharField(
+        max_length=16,
+        choices=EndpointFormat,
+        default=EndpointFormat.STANDARD,
+        db_default=EndpointFormat.STANDARD,
+        help_text="A message for people tells of change requests only, without any values.",
+    )
     enabled = models.BooleanField(default=True, help_text="Nothing is kept for an endpoint that is not enabled.")
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -51,6 +66,10 @@ class WebhookEndpoint(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        if self.format != EndpointFormat.STANDARD and self.events != [EventGroup.CHANGE_REQUESTS]:
+            raise ValidationError({"events": "a message for people tells of change requests only"})
 
 
 class DeliveryState(models.TextChoices):

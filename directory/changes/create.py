@@ -149,17 +149,17 @@ def propose_create(
     if client.find(str(dn), ("objectGUID",)) is not None:
         raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
     require_free(client, new.values, new.where)
+    planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})
     policy = None
     if account is not None and account.password is not None:
         policy = PolicyReader(client).of_domain()
-        planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})
         require_acceptable(policy, planned, account.password, pointer="#/password")
 
     write = Add(str(dn), {"objectClass": (classes[-1].encode(),), **new.values})
     warnings = warnings_of_missing_key(client, classes)
     written = named | (new.values.keys() - _OF_CREATIONS)
     return Proposal(
-        target=Target(id=None, kind=kind, distinguished_name=str(dn)),
+        target=Target(id=None, kind=kind, distinguished_name=str(dn), account_name=planned.text("sAMAccountName")),
         changes=(AttributeChange("distinguishedName", (), (write.dn,)), *_changes_of_values(schema, write.attributes)),
         write=write,
         answer=lambda: read_created(call, str(dn)),

@@ -15,6 +15,7 @@ from directory.ldap import (
     Entry,
     Schema,
     Scope,
+    days_in_recycle_bin,
     decode,
     is_credential,
     is_recycle_bin_enabled,
@@ -120,7 +121,14 @@ def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str
         warnings.append(f"It is a member of {len(groups)} groups: {_shown(groups)}.")
     if members := entry.values("member"):
         warnings.append(f"Its {len(members)} members lose the membership.")
-    if not is_recycle_bin_enabled(client):
+    if is_recycle_bin_enabled(client):
+        days = days_in_recycle_bin(client)
+        what = "it and everything below it" if below else "it"
+        warnings.append(
+            f"The recycle bin keeps {what}{f' for {days} days' if days else ''}, with attributes and memberships: "
+            "until then the deletion can be undone."
+        )
+    else:
         warnings.append(
             "The recycle bin is not enabled. A restored object keeps its objectGUID, SID, sAMAccountName and access "
             "control list. Its other attributes and memberships are lost to the directory and given back from the "

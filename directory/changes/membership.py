@@ -68,7 +68,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     require_no_cycle(client, group, added)
 
     write = _write(group, added, removed)
-    changes = _change(added, removed)
+    changes = _change(added, removed, kept=len(listed) - len(removed))
     risk, why_risky = _risk(added, removed)
     answer: MembersChanged = {
         "added": len(added),
@@ -121,12 +121,12 @@ def _write(group: Entry, added: Sequence[Entry], removed: Sequence[Entry]) -> Mo
     return Modify(guid_reference(group.guid), modifications, guarded=True) if modifications else None
 
 
-def _change(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[AttributeChange, ...]:
+def _change(added: Sequence[Entry], removed: Sequence[Entry], *, kept: int) -> tuple[AttributeChange, ...]:
     """A membership is recorded as what was added and removed (docs/api.md#log-records)."""
     if not added and not removed:
         return ()
-    names = [tuple(member.dn for member in members) for members in (removed, added)]
-    return (AttributeChange("member", *names),)
+    gone, come = (tuple(member.dn for member in members) for members in (removed, added))
+    return (AttributeChange("member", gone, come, kept=kept),)
 
 
 def _risk(added: Sequence[Entry], removed: Sequence[Entry]) -> tuple[Risk, str | None]:

@@ -45,7 +45,7 @@ from gateway.core.errors import GatewayError
 from gateway.core.rate_limits import count_password_change
 from gateway.core.shapes import render_timestamp
 
-_ATTRIBUTES = (*TARGET_ATTRIBUTES, "sAMAccountName", "displayName", "pwdLastSet", "lockoutTime")
+_ATTRIBUTES = (*TARGET_ATTRIBUTES, "displayName", "pwdLastSet", "lockoutTime")
 PASSWORD_ATTRIBUTES = (*_ATTRIBUTES, RESULTANT_POLICY)
 """What an account must have been read with to have its password set or changed."""
 _NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))

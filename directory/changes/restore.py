@@ -82,7 +82,8 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     refill = Refill() if image is None else refill_from(call, image, entry, new_dn)
     write = reanimate(entry.dn, new_dn, refill.steps)
     kind = kind_of(entry.object_classes)
-    target = Target(id=entry.guid, kind=kind, distinguished_name=new_dn, version=version_of(entry))
+    account_name = entry.text("sAMAccountName")
+    target = Target(entry.guid, kind, new_dn, version_of(entry), account_name)
     password_kept = _password_kept(client, entry, target) if is_whole else None
     warnings: tuple[str, ...] = ()
     if call.dry_run:

@@ -56,7 +56,11 @@ _PERMISSIONS_OF_ATTRIBUTE = {
 }
 # Re-linking policies changes what every object below is governed by.
 _POLICY_LINKS = frozenset({"gplink", "gpoptions"})
-TARGET_ATTRIBUTES = (*PROTECTION_ATTRIBUTES, *EVIDENCE_ATTRIBUTES, "objectClass", "name", "uSNChanged")
+TARGET_ATTRIBUTES = (
+    *PROTECTION_ATTRIBUTES,
+    *EVIDENCE_ATTRIBUTES,
+    *("objectClass", "name", "sAMAccountName", "uSNChanged"),
+)
 """What every proposal about an existing object reads of it."""
 
 
@@ -67,7 +71,11 @@ def permissions_for_attributes(names: frozenset[str]) -> frozenset[str]:
 
 def target_of(entry: Entry) -> Target:
     return Target(
-        id=entry.guid, kind=kind_of(entry.object_classes), distinguished_name=entry.dn, version=version_of(entry)
+        id=entry.guid,
+        kind=kind_of(entry.object_classes),
+        distinguished_name=entry.dn,
+        version=version_of(entry),
+        account_name=entry.text("sAMAccountName"),
     )
 
 

@@ -102,7 +102,14 @@ from directory.ldap.flags import (
     SystemFlags,
     UserAccountControl,
 )
-from directory.ldap.inspection import ServerCheck, check_server, is_recycle_bin_enabled, is_samba, says_samba
+from directory.ldap.inspection import (
+    ServerCheck,
+    check_server,
+    days_in_recycle_bin,
+    is_recycle_bin_enabled,
+    is_samba,
+    says_samba,
+)
 from directory.ldap.measurements import Listener, listen
 from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
@@ -250,6 +257,7 @@ __all__ = [
     "check_server",
     "comparable",
     "datetime_to_filetime",
+    "days_in_recycle_bin",
     "decode",
     "decoder",
     "describe",

@@ -78,6 +78,19 @@ def is_recycle_bin_enabled(client: Client) -> bool:
     return False
 
 
+def days_in_recycle_bin(client: Client) -> int | None:
+    """How long deleted objects stay restorable, None where the directory does not say.
+
+    ``msDS-DeletedObjectLifetime`` of the forest's Directory Service object, else its ``tombstoneLifetime``, in days
+    ([MS-ADTS] 6.1.1.2.4.1.1).
+    """
+    service = f"CN=Directory Service,CN=Windows NT,CN=Services,{client.configuration_naming_context}"
+    known = client.find(service, ("msDS-DeletedObjectLifetime", "tombstoneLifetime"))
+    if known is None:
+        return None
+    return known.integer("msDS-DeletedObjectLifetime") or known.integer("tombstoneLifetime")
+
+
 def is_samba(client: Client) -> bool:
     """Whether the server says that it is Samba (vendorName, RFC 3045), which in a few things does not do as AD does."""
     return says_samba(client.read("", ("vendorName",)))

@@ -3,9 +3,9 @@
 Each resource's module declares them for it, and adds those that only it has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from directory.changes.accounts import propose_enabled, propose_unlocked
@@ -40,6 +40,8 @@ from gateway.core.call import Call
 from gateway.core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 from gateway.core.paging import Page
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def declare_ordinary_operations(
     resource: str,
@@ -72,47 +74,52 @@ def declare_ordinary_operations(
         **documentation,
     }
 
-    def declare(action: str, route: str, function: Any, **options: Any) -> None:
-        _declare(f"{resource}.{action}", route, function, words[action], **options)
+    def declared_as(action: str, route: str, **options: Any) -> Callable[[F], F]:
+        return _declared_as(f"{resource}.{action}", route, words[action], **options)
 
-    def search(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
-        return run_search(call, SEARCHES[resource], query)
-
-    declare(
+    @declared_as(
         "search",
         f"GET {path}",
-        search,
         permission="directory.read_object",
         rate=RateCategory.DIRECTORY_SEARCH,
         query=SearchQuery,
         output=Page[DirectoryObject],
     )
+    def search(call: Call, *, query: SearchQuery) -> Page[DirectoryObject]:
+        return run_search(call, SEARCHES[resource], query)
 
-    def read_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
-        return read_by_name(call, query.dn, kinds=place.kinds, attributes=query.attributes)
-
-    declare(
+    @declared_as(
         "read-by-dn",
         f"GET {path}/by-dn",
-        read_by_dn,
         permission="directory.read_object",
         rate=RateCategory.DIRECTORY_SEARCH,
         query=ByDnQuery,
         output=DirectoryObject,
     )
+    def read_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
+        return read_by_name(call, query.dn, kinds=place.kinds, attributes=query.attributes)
 
-    def read(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
-        return read_record(call, id, kinds=place.kinds, attributes=query.attributes)
-
-    declare(
+    @declared_as(
         "read",
         f"GET {path}/{{id}}",
-        read,
         permission="directory.read_object",
         query=ReadQuery,
         output=DirectoryObject,
     )
+    def read(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
+        return read_record(call, id, kinds=place.kinds, attributes=query.attributes)
 
+    @declared_as(
+        "create",
+        f"POST {path}",
+        permission=place.permissions("create"),
+        effect=Effect.CHANGE,
+        inverse="delete",
+        creates=True,
+        body=create,
+        output=DirectoryObject,
+        batchable=batchable,
+    )
     def create_one(call: Call, *, body: CreateNamed) -> Proposal:
         return propose_create(
             call,
@@ -124,19 +131,16 @@ def declare_ordinary_operations(
             group=_new_group(body) if isinstance(body, CreateGroup) else None,
         )
 
-    declare(
-        "create",
-        f"POST {path}",
-        create_one,
-        permission=place.permissions("create"),
+    @declared_as(
+        "update",
+        f"PATCH {path}/{{id}}",
+        permission=place.permissions("update"),
         effect=Effect.CHANGE,
-        inverse="delete",
-        creates=True,
-        body=create,
+        inverse="update",
+        body=update,
         output=DirectoryObject,
         batchable=batchable,
     )
-
     def update_one(call: Call, *, id: UUID, body: RequestedUpdates) -> Proposal:
         return propose_update(
             call,
@@ -147,25 +151,9 @@ def declare_ordinary_operations(
             group=body.group if isinstance(body, UpdateGroup | UpdateObject) else None,
         )
 
-    declare(
-        "update",
-        f"PATCH {path}/{{id}}",
-        update_one,
-        permission=place.permissions("update"),
-        effect=Effect.CHANGE,
-        inverse="update",
-        body=update,
-        output=DirectoryObject,
-        batchable=batchable,
-    )
-
-    def delete(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
-        return propose_delete(call, resource=resource, id=id, recursive=query.recursive)
-
-    declare(
+    @declared_as(
         "delete",
         f"DELETE {path}/{{id}}",
-        delete,
         permission=place.permissions("delete"),
         effect=Effect.CHANGE,
         inverse="restore",
@@ -173,14 +161,12 @@ def declare_ordinary_operations(
         query=DeleteQuery,
         batchable=batchable,
     )
+    def delete(call: Call, *, id: UUID, query: DeleteQuery) -> Proposal:
+        return propose_delete(call, resource=resource, id=id, recursive=query.recursive)
 
-    def move(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
-        return propose_move(call, resource=resource, id=id, parent=parse_reference(body.parent, pointer="#/parent"))
-
-    declare(
+    @declared_as(
         "move",
         f"POST {path}/{{id}}/move",
-        move,
         permission="directory.move_object",
         effect=Effect.CHANGE,
         inverse="move",
@@ -188,33 +174,29 @@ def declare_ordinary_operations(
         body=MoveObject,
         output=DirectoryObject,
     )
+    def move(call: Call, *, id: UUID, body: MoveObject) -> Proposal:
+        return propose_move(call, resource=resource, id=id, parent=parse_reference(body.parent, pointer="#/parent"))
 
-    def rename(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
-        return propose_rename(call, resource=resource, id=id, name=body.name)
-
-    declare(
+    @declared_as(
         "rename",
         f"POST {path}/{{id}}/rename",
-        rename,
         permission=place.permissions("update"),
         effect=Effect.CHANGE,
         inverse="rename",
         body=RenameObject,
         output=DirectoryObject,
     )
+    def rename(call: Call, *, id: UUID, body: RenameObject) -> Proposal:
+        return propose_rename(call, resource=resource, id=id, name=body.name)
 
 
 def declare_account_operations(resource: str) -> None:
     """Declare what is done with accounts alone, for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
     path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].declared.one
 
-    def enable(call: Call, *, id: UUID) -> Proposal:
-        return propose_enabled(call, resource=resource, id=id, enabled=True)
-
-    _declare(
+    @_declared_as(
         f"{resource}.enable",
         f"POST {path}/enable",
-        enable,
         f"Enable {one}'s account.",
         permission="directory.enable_account",
         effect=Effect.CHANGE,
@@ -222,14 +204,12 @@ def declare_account_operations(resource: str) -> None:
         risk=Risk.SECURITY,
         output=DirectoryObject,
     )
+    def enable(call: Call, *, id: UUID) -> Proposal:
+        return propose_enabled(call, resource=resource, id=id, enabled=True)
 
-    def disable(call: Call, *, id: UUID) -> Proposal:
-        return propose_enabled(call, resource=resource, id=id, enabled=False)
-
-    _declare(
+    @_declared_as(
         f"{resource}.disable",
         f"POST {path}/disable",
-        disable,
         f"Disable {one}'s account.",
         permission="directory.disable_account",
         effect=Effect.CHANGE,
@@ -237,38 +217,41 @@ def declare_account_operations(resource: str) -> None:
         risk=Risk.DESTRUCTIVE,
         output=DirectoryObject,
     )
+    def disable(call: Call, *, id: UUID) -> Proposal:
+        return propose_enabled(call, resource=resource, id=id, enabled=False)
 
-    def unlock(call: Call, *, id: UUID) -> Proposal:
-        return propose_unlocked(call, resource=resource, id=id)
-
-    _declare(
+    @_declared_as(
         f"{resource}.unlock",
         f"POST {path}/unlock",
-        unlock,
         f"Unlock {one}'s account after too many wrong passwords.",
         permission="directory.unlock_account",
         effect=Effect.CHANGE,
         inverse=NO_INVERSE,
         output=DirectoryObject,
     )
+    def unlock(call: Call, *, id: UUID) -> Proposal:
+        return propose_unlocked(call, resource=resource, id=id)
 
-    def list_groups_of(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
-        return list_groups(call, resource=resource, id=id, query=query)
-
-    _declare(
+    @_declared_as(
         f"{resource}.list-groups",
         f"GET {path}/groups",
-        list_groups_of,
         f"List the groups {one} belongs to, the primary group included.",
         permission="directory.read_object",
         query=MembershipQuery,
         output=Page[DirectoryObject],
     )
+    def list_groups_of(call: Call, *, id: UUID, query: MembershipQuery) -> Page[DirectoryObject]:
+        return list_groups(call, resource=resource, id=id, query=query)
 
 
-def _declare(name: str, route: str, function: Any, documentation: str, **options: Any) -> None:
-    function.__doc__ = documentation
-    operation(name, route, target=Target.OBJECT, **options)(function)
+def _declared_as(name: str, route: str, documentation: str, **options: Any) -> Callable[[F], F]:
+    """Declare a function, whose documentation is put together, as an operation on an object."""
+
+    def declare(function: F) -> F:
+        function.__doc__ = documentation
+        return operation(name, route, target=Target.OBJECT, **options)(function)
+
+    return declare
 
 
 def _new_account(body: CreateAccount) -> NewAccount:

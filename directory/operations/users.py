@@ -7,11 +7,13 @@ from directory.changes.passwords import propose_password_change, propose_reset
 from directory.lookup.access import client_of, find_object
 from directory.operations.ordinary import declare_account_operations, declare_ordinary_operations
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicyJson, policy_of
+from directory.queries.sign_in_report import read_sign_in_report
+from directory.queries.sign_in_shapes import SignInReport
 from directory.shapes.inputs import CreateUser, UpdateAccount
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.passwords import ChangePassword, PasswordReset, ResetPassword
 from directory.shapes.proposal import Proposal
-from gateway.core.call import Call
+from gateway.core.call import Call, Surface
 from gateway.core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 
 declare_ordinary_operations(
@@ -44,6 +46,19 @@ def read_password_policy(call: Call, *, id: UUID) -> PasswordPolicyJson:
     if policy is None:  # by default only administrators may read fine-grained ones
         raise errors.DirectoryDenied("The gateway's own account may not read this policy.")
     return policy.as_json()
+
+
+@operation(
+    "users.read-sign-in-report",
+    "GET ad/users/{id}/sign-in-report",
+    permission="directory.read_object",
+    target=Target.OBJECT,
+    output=SignInReport,
+    surfaces=frozenset({Surface.REST}),
+)
+def read_sign_in(call: Call, *, id: UUID) -> SignInReport:
+    """Read what keeps a user from signing in, with what each domain controller of the connection knows of it."""
+    return read_sign_in_report(call, id)
 
 
 @operation(

@@ -148,10 +148,12 @@ def append_difference(delta: Delta, attribute: AttributeType, before: Sequence[b
             delta.modifications.append(Modification("delete", attribute.name, removed + again))
         if added or again:
             delta.modifications.append(Modification("add", attribute.name, again + added))
+    stay = None
     if attribute.linked:  # a membership is recorded as what was added and removed (docs/api.md#log-records)
+        stay = len(before) - len(removed)
         before, after = removed, added
-    shown = (shown_values(attribute, decode(attribute, values)) for values in (before, after))
-    delta.changes.append(AttributeChange(attribute.name, *shown))
+    was, becomes = (shown_values(attribute, decode(attribute, values)) for values in (before, after))
+    delta.changes.append(AttributeChange(attribute.name, was, becomes, kept=stay))
 
 
 def values_of_new(steps: Sequence[Step], *, kind: Kind) -> Iterator[tuple[AttributeType, tuple[bytes, ...]]]:

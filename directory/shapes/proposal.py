@@ -20,11 +20,15 @@ SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
 
 @dataclass(frozen=True, slots=True)
 class AttributeChange:
-    """An attribute's decoded values before and after. Secrets are given as `SECRET`, never as they are."""
+    """An attribute's decoded values before and after. Secrets are given as `SECRET`, never as they are.
+
+    Of references only those that come or go are listed; `kept` is then how many others stay.
+    """
 
     attribute: str
     before: tuple[str, ...]
     after: tuple[str, ...]
+    kept: int | None = field(default=None, compare=False)
 
     def as_json(self) -> ChangeJson:
         return {"attribute": self.attribute, "before": list(self.before), "after": list(self.after)}
@@ -41,12 +45,16 @@ def shown_values(attribute: AttributeType | None, values: Sequence[str]) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object a change is about. `id` is None for an object still to be created, `version` too."""
+    """The object a change is about. `id` is None for an object still to be created, `version` too.
+
+    `account_name` tells people which of several of the same name it is.
+    """
 
     id: UUID | None
     kind: str
     distinguished_name: str
     version: str | None = None
+    account_name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import path
 
-from approvals.models import Status
+from gateway.console.approvals.inbox import line_of
 from gateway.console.first_day.checklist import remaining
 from gateway.console.log.chain import chain_state
 from gateway.console.page_context import CHOSEN_DIRECTORY, Visit, page
@@ -45,12 +45,18 @@ def home(visit: Visit) -> HttpResponseBase:
 
 
 def _find_waiting(visit: Visit) -> dict[str, Any] | None:
-    """What the person may decide, the oldest first; their own requests are somebody else's to decide."""
+    """What the person may decide, the most dangerous first, and the oldest of all; of any number."""
     if not visit.may("change-requests.approve"):
         return None
-    pending = visit.perform("change-requests.search", query={"status": Status.PENDING, "pageSize": "200"})["items"]
-    others = [item for item in pending if item["requestedBy"]["owner"] != visit.call.person.username]
-    return {"oldest": others[::-1][:5], "statistics": visit.perform("change-requests.read-statistics")}
+
+    def lines(sort: str, count: int) -> list[dict[str, Any]]:
+        query = {"decidable": "true", "sort": sort, "pageSize": str(count)}
+        return [line_of(visit, item) for item in visit.perform("change-requests.list-inbox", query=query)["items"]]
+
+    urgent = lines("urgency", 5)
+    known = {line["change"]["id"] for line in urgent}
+    oldest = [line for line in lines("oldest", 1) if line["change"]["id"] not in known]
+    return {"lines": [*urgent, *oldest], "statistics": visit.perform("change-requests.read-statistics")}
 
 
 def _find_runs(visit: Visit) -> dict[str, Any] | None:

@@ -72,6 +72,17 @@ class Visit:
         return entries_for(self.call.permissions, is_staff=self.request.user.is_staff)
 
     @property
+    def waiting(self) -> Mapping[str, int]:
+        """How much waits for the person's decision, for the menu; nothing for who decides nothing."""
+        if not self.may("change-requests.count-waiting"):
+            return {}
+        try:
+            counted: Mapping[str, int] = self.perform("change-requests.count-waiting")
+        except GatewayError:  # a page is not refused because of a number in its menu
+            return {}
+        return counted
+
+    @property
     def here(self) -> Entry | None:
         """The part of the console that the page belongs to."""
         path, home = self.request.path, reverse("console:home")

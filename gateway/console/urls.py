@@ -3,7 +3,7 @@
 from gateway.console import home
 from gateway.console.access import agents, connections, key_wizard, keys, people, permission_groups, roles
 from gateway.console.account import connect_agent, profile, sign_in
-from gateway.console.approvals import change_requests
+from gateway.console.approvals import change_requests, inbox, together
 from gateway.console.directory import (
     account_states,
     deleted,
@@ -13,8 +13,11 @@ from gateway.console.directory import (
     service_accounts,
     tree,
 )
-from gateway.console.directory.objects import access, actions, edit, memberships, new
+from gateway.console.directory.finding import page as finding
+from gateway.console.directory.objects import access, actions, compare, edit, memberships, new
 from gateway.console.directory.objects import page as objects
+from gateway.console.directory.objects import sign_in as sign_in_card
+from gateway.console.directory.selection import pages as selection
 from gateway.console.first_day import administrator, steps
 from gateway.console.log import records
 from gateway.console.runs import pages
@@ -28,9 +31,13 @@ urlpatterns = [
     *home.urls,
     *administrator.urls,
     *steps.urls,
+    *inbox.urls,
+    *together.urls,
     *change_requests.urls,
     *records.urls,
     *search.urls,
+    *finding.urls,
+    *selection.urls,
     *filter_builder.urls,
     *pages.urls,
     *tree.urls,
@@ -51,4 +58,6 @@ urlpatterns = [
     *access.urls,
     *actions.urls,
     *memberships.urls,
+    *compare.urls,
+    *sign_in_card.urls,
 ]

@@ -6,7 +6,8 @@ The surfaces (HTTP, batch, agent tools) and the pipeline are driven by these rec
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from types import EllipsisType
+from typing import Any, TypeVar
 
 from gateway.core.call import Surface
 from gateway.core.shapes import Body, Query
@@ -51,8 +52,6 @@ SIGNED_IN = "signed-in"
 
 NO_INVERSE = None
 """The inverse of a change that cannot be taken back."""
-
-_NOT_SAID: Final = "not said"
 
 HTTP_SURFACES = frozenset({Surface.API, Surface.REST})
 
@@ -111,11 +110,8 @@ class Operation:
 
     @property
     def is_creation(self) -> bool:
-        """Whether it makes what has no version yet: only the `*` of If-Match holds (RFC 9110 section 13.1.1).
-
-        What is made as a part of something else is under the version of the whole.
-        """
-        return self.creates and "{id}" not in self.path
+        """Whether nothing that it names has a version: only the `*` of If-Match holds (RFC 9110 section 13.1.1)."""
+        return self.effect is not Effect.READ and "{id}" not in self.path
 
     @property
     def status(self) -> int:
@@ -143,7 +139,7 @@ def operation(
     effect: Effect = Effect.READ,
     target: Target = Target.GATEWAY,
     risk: Risk = Risk.ORDINARY,
-    inverse: str | None = _NOT_SAID,
+    inverse: str | EllipsisType | None = ...,
     creates: bool = False,
     rate: RateCategory = RateCategory.GLOBAL,
     query: type[Query] | None = None,
@@ -163,8 +159,8 @@ def operation(
             raise ValueError(f"operation {name} has no permission")
         if not (function.__doc__ or "").strip():
             raise ValueError(f"operation {name} has no docstring")
-        if (effect is Effect.CHANGE) is (inverse is _NOT_SAID):
-            raise ValueError(f"operation {name} says of an inverse what it must not, or not what it must")
+        if (effect is Effect.CHANGE) is isinstance(inverse, EllipsisType):
+            raise ValueError(f"operation {name}: a change of the directory says its inverse, and nothing else does")
         for other in _operations.values():
             if other.name == name or (other.route == route and other.surfaces & surfaces):
                 raise ValueError(f"operation {name} ({route}) is declared already, as {other.name} ({other.route})")
@@ -176,7 +172,7 @@ def operation(
             effect=effect,
             target=target,
             risk=risk,
-            inverse=None if inverse is _NOT_SAID else inverse,
+            inverse=None if isinstance(inverse, EllipsisType) else inverse,
             creates=creates,
             rate=rate,
             query=query,

@@ -5,6 +5,7 @@ A session cookie is no credential below `/api`, `/ad`, `/mcp` and `/oauth`: ther
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
@@ -12,6 +13,7 @@ from django.http import HttpRequest
 from django.middleware import csrf
 from whitenoise import middleware as whitenoise
 
+from gateway.middleware.static_files import keep_for_good
 from gateway.surfaces.routes import is_for_programs
 from keys.sign_in.sessions import note_seen
 
@@ -29,7 +31,12 @@ class _ForPeople:
 
 
 class WhiteNoiseMiddleware(_ForPeople, whitenoise.WhiteNoiseMiddleware):  # type: ignore[misc]  # has no types
-    pass
+    def __call__(self, request: HttpRequest) -> Any:
+        response = super().__call__(request)
+        if request.path_info.startswith(settings.STATIC_URL) and response.status_code == 200:
+            name = request.path_info.removeprefix(settings.STATIC_URL)
+            keep_for_good(response, name=name, version=request.GET.get("v"))
+        return response
 
 
 class SessionMiddleware(_ForPeople, sessions.SessionMiddleware):

@@ -22,6 +22,7 @@ from gateway.core.rate_limits import (
     count,
     current_limits,
 )
+from gateway.middleware.patience import is_page, page_that_waits
 from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
 from gateway.surfaces.routes import route_of
@@ -93,7 +94,11 @@ class RateLimitMiddleware:
         exceeded = [usage for usage in limits.usages if usage.is_exceeded]
         if exceeded:
             metrics.count_refusal(exceeded[0].policy.name)
-            return error_response(request, RateLimited(retry_after=max(usage.rest for usage in exceeded)))
+            seconds = max(usage.rest for usage in exceeded)
+            limited = RateLimited(retry_after=seconds)
+            if is_page(request):
+                return page_that_waits(request, limited, seconds=seconds)
+            return error_response(request, limited)
         return self.get_response(request)
 
     def _describe(self, response: HttpResponseBase, category: RateCategory, limits: RequestLimits) -> None:

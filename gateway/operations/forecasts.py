@@ -1,6 +1,7 @@
 """What would become of a waiting change request: asked of the pipeline, which alone can tell."""
 
-from typing import Annotated, Any
+import time
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from typing_extensions import TypedDict
@@ -9,11 +10,16 @@ from approvals.decisions import find_request
 from approvals.errors import NotPending
 from approvals.models import Status
 from approvals.operations.change_requests import find_visible
+from approvals.operations.together import MOST, ReadTogether, chosen_requests
 from audit.redact import ChangeJson
 from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.operation import SIGNED_IN, RateCategory, operation
 from gateway.core.problem_shapes import KEPT_PROBLEM
+from gateway.core.shapes import Id
+
+_SECONDS: Final = 10
+"""For so long the directory is asked about several requests."""
 
 
 class ForecastJson(TypedDict):
@@ -41,10 +47,62 @@ def read_forecast(call: Call, *, id: UUID) -> ForecastJson:
     """
     if find_visible(call, id).status != Status.PENDING:
         raise NotPending
-    forecast = pipeline.forecast(find_request(id, with_input=True))
+    return _as_json(pipeline.forecast(find_request(id, with_input=True)))
+
+
+def _as_json(forecast: pipeline.Forecast) -> ForecastJson:
     return {
         "problem": forecast.refusal.as_problem() if forecast.refusal else None,
         "stale": forecast.stale,
         "changes": list(forecast.changes),
         "warnings": list(forecast.warnings),
     }
+
+
+class ForecastOfOneJson(TypedDict):
+    """What would become of one of the requests; `target` is what it is about, by its distinguished name."""
+
+    id: Id
+    target: str
+    forecast: ForecastJson
+
+
+class ForecastsJson(TypedDict):
+    """The requests that would not simply be applied as they were asked for: stale ones, failing ones.
+
+    `looked` is how many waiting requests were looked at, `left` how many there are besides: the time was over.
+    """
+
+    looked: int
+    left: int
+    exceptions: list[ForecastOfOneJson]
+
+
+@operation(
+    "change-requests.read-forecasts",
+    "GET change-requests/forecasts",
+    permission=SIGNED_IN,
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=ReadTogether,
+    output=ForecastsJson,
+    surfaces=frozenset({Surface.REST}),
+)
+def read_forecasts(call: Call, *, query: ReadTogether) -> ForecastsJson:
+    """Read which of several waiting changes would fail or be found stale if they were approved now.
+
+    Each is judged as its application would judge it. As many are looked at as ten seconds allow, the oldest first.
+    """
+    waiting = list(chosen_requests(call, query).filter(status=Status.PENDING).order_by("id").only("id")[:MOST])
+    deadline = time.monotonic() + _SECONDS
+    exceptions: list[ForecastOfOneJson] = []
+    looked = 0
+    for each in waiting:
+        if time.monotonic() > deadline:
+            break
+        request = find_request(each.id, with_input=True)
+        forecast = pipeline.forecast(request)
+        looked += 1
+        if forecast.stale or forecast.refusal is not None:
+            told = _as_json(forecast)
+            exceptions.append({"id": str(request.id), "target": request.target_dn, "forecast": told})
+    return {"looked": looked, "left": len(waiting) - looked, "exceptions": exceptions}

@@ -4,7 +4,7 @@ It fails closed: a stage that cannot be done ends the call, and no argument swit
 request and renders an answer, and what an operation does, live elsewhere.
 """
 
-from gateway.pipeline.approved import Forecast, apply_change_request, forecast
+from gateway.pipeline.approved import Forecast, apply_change_request, call_of, forecast, hold_anew
 from gateway.pipeline.execute import run
 from gateway.pipeline.inputs import Answer, ChangeQuery, Inputs
 from gateway.pipeline.prepare import require_admission
@@ -15,7 +15,9 @@ __all__ = [
     "Forecast",
     "Inputs",
     "apply_change_request",
+    "call_of",
     "forecast",
+    "hold_anew",
     "require_admission",
     "run",
 ]

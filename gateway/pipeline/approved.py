@@ -18,12 +18,12 @@ from directory.changes.references import references_of
 from directory.lookup.access import client_of
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
-from gateway.core.errors import GatewayError, ServiceUnavailable
+from gateway.core.errors import Conflict, GatewayError, ServiceUnavailable
 from gateway.core.operation import Effect, Operation, find_operation
 from gateway.pipeline.execute import execute
 from gateway.pipeline.inputs import Accepted, Change, Inputs
 from gateway.pipeline.perform import administer
-from gateway.pipeline.prepare import propose, require_admitted, with_reason
+from gateway.pipeline.prepare import hold, propose, require_admitted, with_reason
 from gateway.pipeline.recording import record_refusal
 from keys.agents.identification import call_for_agent
 from keys.permissions.effective import call_for_key, call_for_person
@@ -48,7 +48,7 @@ def apply_change_request(change_request_id: UUID) -> None:
 
 
 def _apply(change_request: ChangeRequest) -> str:
-    call = _call_of(change_request)
+    call = call_of(change_request)
     operation, inputs = _asked(change_request, call)
     if operation.effect is Effect.ADMINISTER:
         return _apply_access(change_request, operation, call, inputs)
@@ -116,7 +116,7 @@ class Forecast:
 def forecast(change_request: ChangeRequest) -> Forecast:
     """Judge a waiting change request as its application would, changing and recording nothing."""
     try:
-        call = _call_of(change_request)
+        call = call_of(change_request)
         operation, inputs = _asked(change_request, call)
         if operation.effect is Effect.ADMINISTER:
             with transaction.atomic():
@@ -138,7 +138,32 @@ def forecast(change_request: ChangeRequest) -> Forecast:
     )
 
 
-def _call_of(change_request: ChangeRequest) -> Call:
+def hold_anew(change_request: ChangeRequest) -> ChangeRequest:
+    """Hold what a request asks for once more, as a change of the values of now; the new request.
+
+    It is under the same key or agent, whatever that may do without asking. Joins the caller's transaction. Raises
+    what asking for it would be refused with, and Conflict when nothing would change any more.
+    """
+    surface = Surface.AGENT if change_request.agent else Surface.API
+    call = replace(
+        call_of(change_request),
+        surface=surface,
+        change_request_id=None,
+        client_address=change_request.client_address,
+    )
+    operation, inputs = _asked(change_request, call)
+    if operation.effect is Effect.ADMINISTER:
+        raise Conflict("More access has to be asked for anew by who wants it.")
+    try:
+        call, accepted, proposal, assessment = _propose_anew(operation, call, inputs)
+    except ReferenceChanged:
+        raise Conflict("An object that it refers to is gone.") from None
+    if not proposal.changes:
+        raise Conflict("Nothing would change any more: the values are as they were asked for.")
+    return hold(operation, call, accepted, proposal, assessment)
+
+
+def call_of(change_request: ChangeRequest) -> Call:
     """The call under which a change request is applied: its key's or agent's, as that is now; raises Forbidden.
 
     Only access is asked for without a directory, by a person.

@@ -68,10 +68,18 @@ def _is_self_contained(proposal: Proposal) -> bool:
 
 
 def execute_batch(
-    operation: Operation, call: Call, documents: Sequence[Any], *, on_error: Literal["continue", "stop"]
+    operation: Operation,
+    call: Call,
+    documents: Sequence[Any],
+    *,
+    on_error: Literal["continue", "stop"],
+    first: int = 0,
 ) -> list[Item]:
-    """Carry out the items in their order; each with what came of it."""
-    items = [Item(index, ItemInputs(document)) for index, document in enumerate(documents)]
+    """Carry out the items in their order; each with what came of it.
+
+    `first` is the place of the first one, where these are a part of a greater whole.
+    """
+    items = [Item(index, ItemInputs(document)) for index, document in enumerate(documents, first)]
     _Batch(operation, call, items, stop=on_error == "stop").run()
     return items
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from approvals import queue, supervision
+from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
 from directory import errors as directory_errors
@@ -145,6 +146,13 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
 
 
 def _hold(operation: Operation, call: Call, accepted: Accepted, proposal: Proposal, assessment: Assessment) -> Answer:
+    return queued(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
+
+
+def hold(
+    operation: Operation, call: Call, accepted: Accepted, proposal: Proposal, assessment: Assessment
+) -> ChangeRequest:
+    """Keep a change until a person decides, with its record."""
     document = accepted.document
     if proposal.run is not None:  # what was selected now is what will be done, not what the unit holds then
         document = {"accounts": [str(account) for account in proposal.run.accounts]}
@@ -170,4 +178,4 @@ def _hold(operation: Operation, call: Call, accepted: Accepted, proposal: Propos
             changes=shown(proposal.changes),
             change_request_id=change_request.id,
         )
-    return queued(call, queue.queued_answer(change_request))
+    return change_request

@@ -11,9 +11,10 @@ from django.utils.dateparse import parse_datetime
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from directory.shapes.attribute_labels import label_of
 from directory.shapes.explained import explained
 from gateway.console.menu import Entry, entries_for
-from gateway.console.shared.names import common_name, parsed
+from gateway.console.shared.names import common_name, parsed, place
 from gateway.console.shared.sentences import sentence
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from keys.permissions.effective import permissions_of_person
@@ -21,6 +22,7 @@ from keys.permissions.effective import permissions_of_person
 register = template.Library()
 register.filter(common_name)
 register.filter(sentence)
+register.filter(place)
 
 _UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
@@ -70,18 +72,6 @@ def duration(seconds: float | None) -> str:
         return "—"
     text = _distance(seconds)
     return text.removesuffix(" ago") if seconds >= 60 else "less than a minute"
-
-
-@register.filter
-def place(distinguished_name: str | None) -> str:
-    """Where an object is, from the domain down: `corp.example.test / Staff / London`."""
-    name = parsed(distinguished_name)
-    if name is None:
-        return ""
-    above = [rdn[0] for rdn in name.rdns[1:]]
-    domain = ".".join(value for attribute, value in above if attribute.upper() == "DC")
-    units = [value for attribute, value in reversed(above) if attribute.upper() != "DC"]
-    return " / ".join([domain, *units] if domain else units)
 
 
 @register.filter
@@ -137,11 +127,15 @@ def _compared(change: Mapping[str, Any]) -> dict[str, Any]:
     def marked(values: Sequence[str]) -> list[tuple[str, bool]]:
         return [(explained(change["attribute"], value), value in kept) for value in values if value not in hidden]
 
+    is_list = change["attribute"].lower() == "member"  # told by what comes and goes, so an empty side is no empty group
     return {
         "attribute": change["attribute"],
+        "label": label_of(change["attribute"]),
         "before": marked(before),
         "after": marked(after),
         "unchanged": len(hidden),
+        "others_stay": is_list and not kept and change.get("kept") != 0,
+        "kept": change.get("kept"),
     }
 
 

@@ -10,9 +10,12 @@ from django.utils.safestring import SafeString
 
 from directory.shapes.kinds import RESOURCES
 from gateway.console.directory.evidence import in_words
-from gateway.console.shared.names import common_name
+from gateway.console.directory.finding.typed import PHONE_ATTRIBUTES
+from gateway.console.directory.labels import label_of
+from gateway.console.directory.selection.actions import ACTIONS, Action, actions_for
+from gateway.console.shared.names import common_name, place
 from gateway.core.errors import GatewayError
-from gateway.templatetags.console import address_with, moment, place
+from gateway.templatetags.console import address_with, moment
 
 register = template.Library()
 
@@ -33,12 +36,30 @@ def values_of(record: Mapping[str, Any], attribute: str) -> list[str]:
     return found or []
 
 
-@register.filter
-def shown_value(value: str) -> str | SafeString:
-    """A value as people read it: a moment, an object by its name, a long text by its beginning.
+_PHONES = frozenset(name.lower() for name in (*PHONE_ATTRIBUTES, "facsimileTelephoneNumber", "otherTelephone", "pager"))
 
-    An address may be broken after its `@`, where a column is narrow.
+
+@register.filter
+def reachable(value: str, attribute: str) -> str | SafeString:
+    """A telephone number or an address that can be called or written to; any other value as it is.
+
+    It stays on one line as long as there is room for it on one.
     """
+    if attribute.lower() == "mail" and _ADDRESS.fullmatch(value):
+        return format_html('<a class="whole" href="mailto:{}">{}</a>', value, value)
+    if attribute.lower() in _PHONES and (number := re.sub(r"(?!^)\+|[^\d+]", "", value.replace("(0)", ""))):
+        return format_html('<a class="whole" href="tel:{}">{}</a>', number, value)
+    return value
+
+
+@register.filter
+def shown_value(value: str, attribute: str = "") -> str | SafeString:
+    """A value as people read it: a moment, an object by its name, a long text by its beginning, an address as a link.
+
+    An address that is none to write to may be broken after its `@`, where a column is narrow.
+    """
+    if (linked := reachable(value, attribute or "")) is not value:
+        return linked
     if _TIME.fullmatch(value):
         return moment(value)
     if _NAME.fullmatch(value) and place(value):
@@ -58,9 +79,61 @@ def sorted_head(context: template.RequestContext, attribute: str, label: str, so
     wanted = f"-{attribute}" if is_sorted and not descending else attribute
     return {
         "label": label,
+        "attribute": "" if attribute == "name" else attribute,
         "address": address_with(context, sort=wanted, cursor=None),
         "direction": ("descending" if descending else "ascending") if is_sorted else "",
     }
+
+
+register.filter("attribute_label", label_of)
+
+
+@register.simple_tag
+def attribute_head(attribute: str) -> SafeString:
+    """The head of a column as people call it, with the attribute's own name to be seen on it."""
+    return format_html('<th scope="col" title="{}">{}</th>', attribute, label_of(attribute))
+
+
+@register.simple_tag(takes_context=True)
+def selection_actions(context: template.RequestContext) -> list[Action]:
+    """What the person may do with the objects that they tick in a list; none, and there is nothing to tick."""
+    visit = context.get("visit")
+    return [] if visit is None else actions_for(visit)
+
+
+def _may_select(context: template.RequestContext) -> bool:
+    """Whether anything may be done with what is ticked; asked for every row of a table."""
+    visit = context.get("visit")
+    return visit is not None and any(visit.may(name) for action in ACTIONS.values() for name in action.operations)
+
+
+@register.simple_tag(takes_context=True)
+def selecting_head(context: template.RequestContext) -> str | SafeString:
+    """The head of the column of boxes, with one that ticks all of them."""
+    if not _may_select(context):
+        return ""
+    return format_html(
+        '<th scope="col" class="choose"><input type="checkbox" data-ticks aria-label="{}"></th>', "Choose all"
+    )
+
+
+@register.simple_tag(takes_context=True)
+def selecting_box(context: template.RequestContext, item: Mapping[str, Any], name: str = "chosen") -> str | SafeString:
+    """The box that chooses an object of a list; its `name` tells another button of the form what may be done."""
+    if not _may_select(context):
+        return ""
+    return format_html(
+        '<td class="choose"><input type="checkbox" name="{}" value="{}" aria-label="Choose {}"></td>',
+        name,
+        item["id"],
+        item["name"],
+    )
+
+
+@register.simple_tag
+def nth(values: Sequence[str], place: int) -> str:
+    """The value at a place, empty where there are fewer."""
+    return values[place] if place < len(values) else ""
 
 
 @register.filter

@@ -57,7 +57,10 @@ class ApiKeyForm(forms.ModelForm):
 
     class Meta:
         model = ApiKey
-        fields = ("name", "owner", "role", "expires_at", "allowed_addresses", "supervision_level")
+        fields = (
+            *("name", "owner", "role", "expires_at", "allowed_addresses"),
+            *("supervision_level", "passwords_to_requester"),
+        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -157,7 +160,7 @@ class ApiKeyAdmin(RecordedAdmin):
                     "<dl>{}</dl>",
                     format_html_join("", "<dt>{}</dt><dd>{}</dd>", ((level.label, level.meaning) for level in Level)),
                 ),
-                "fields": ("supervision_level",),
+                "fields": ("supervision_level", "passwords_to_requester"),
             },
         ),
     )

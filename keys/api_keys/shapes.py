@@ -42,6 +42,15 @@ class SearchApiKeys(PageQuery):
     ] = None
 
 
+PasswordsToRequester = Annotated[
+    bool,
+    Field(
+        description="Whether a password that is generated when an approved reset is applied is for the key's owner to "
+        "take, once, instead of the approver."
+    ),
+]
+
+
 class CreateApiKey(Body):
     """A new key. Only a superuser makes one for another owner."""
 
@@ -66,6 +75,7 @@ class CreateApiKey(Body):
     expires_at: Timestamp | None = None
     allowed_addresses: Addresses = Field(default_factory=list)
     supervision_level: Level = _DEFAULT_LEVEL
+    passwords_to_requester: PasswordsToRequester = False
 
 
 class UpdateApiKey(Part):
@@ -78,6 +88,7 @@ class UpdateApiKey(Part):
     expires_at: Timestamp | None = None
     allowed_addresses: Addresses = Field(default_factory=list)
     supervision_level: Level = _DEFAULT_LEVEL
+    passwords_to_requester: PasswordsToRequester = False
 
 
 class RotateApiKey(Body):
@@ -121,6 +132,7 @@ class ApiKeyRecord(TypedDict):
     expiresAt: Moment | None
     allowedAddresses: list[str]
     supervisionLevel: Annotated[str, documented_as(SupervisionLevel)]
+    passwordsToRequester: bool
     links: list[LinkRecord]
     createdAt: Moment | None
     createdBy: str | None
@@ -173,6 +185,7 @@ def api_key_as_json(key: ApiKey) -> ApiKeyRecord:
         "expiresAt": render_timestamp(key.expires_at),
         "allowedAddresses": key.allowed_addresses,
         "supervisionLevel": key.supervision_level,
+        "passwordsToRequester": key.passwords_to_requester,
         "links": [link_as_json(link) for link in key.links.all()],
         "createdAt": render_timestamp(key.created_at),
         "createdBy": key.created_by.username if key.created_by else None,

@@ -74,6 +74,7 @@ def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
         expires_at=body.expires_at,
         allowed_addresses=list(dict.fromkeys(body.allowed_addresses)),
         supervision_level=body.supervision_level,
+        passwords_to_requester=body.passwords_to_requester,
     )
     _require_future(key)
     value = lifecycle.issue(key, created_by_id=call.person.id)
@@ -104,6 +105,8 @@ def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
         key.allowed_addresses = list(dict.fromkeys(body.allowed_addresses))
     if "supervision_level" in given:
         key.supervision_level = body.supervision_level
+    if "passwords_to_requester" in given:
+        key.passwords_to_requester = body.passwords_to_requester
     if given:
         # Only what was given: a revocation, a rotation or a use at the same moment is not written over.
         key.save(update_fields=sorted(given))

@@ -84,17 +84,17 @@ class TestApprovers:
         tell()
         (message,) = mailoutbox
         assert message.to == ["grace@example.test"]
-        assert message.subject == "[Directory gateway] Approval needed: users.update on Ada"
+        assert message.subject == "[Directory gateway] Approval needed: Change e-mail of Ada"
         assert message.content_subtype == "plain"
         assert message.extra_headers["Auto-Submitted"] == "auto-generated"
         for text in (
-            "users.update on CN=Ada,OU=Sales,DC=corp",
+            "CN=Ada,OU=Sales,DC=corp",
             "ada, key crm",
             "Ticket 4711",
             "This is a security change: it writes mail.",
             "Attributes: mail",
             str(held.id),
-            f"https://gateway.example.test/dmg/admin/approvals/changerequest/{held.id}/change/",
+            f"https://gateway.example.test/dmg/console/changes/{held.id}",
         ):
             assert text in message.body
         tell()
@@ -130,7 +130,7 @@ class TestApprovers:
         tasks.tell_people()
         (message,) = mailoutbox
         assert message.subject == "[Directory gateway] Approval needed: 40 changes"
-        assert message.body.count("users.update on") == 25
+        assert message.body.count("Change e-mail of") == 25
         assert "And 15 more." in message.body
         assert not Notice.objects.exists()
 
@@ -200,21 +200,21 @@ class TestExpiry:
         tell()
         assert len(mailoutbox) == is_told
         if is_told:
-            assert mailoutbox[0].subject == ("[Directory gateway] Approval needed, expires soon: users.update on Ada")
+            assert mailoutbox[0].subject == ("[Directory gateway] Approval needed, expires soon: Change e-mail of Ada")
 
 
 class TestRequesters:
     @pytest.mark.parametrize(
         ("way", "subject"),
         [
-            (["approved"], "Change approved: users.update on Ada"),
-            (["rejected"], "Change rejected: users.update on Ada"),
-            (["expired"], "Change expired without a decision: users.update on Ada"),
-            (["approved", "applying", "applied"], "Change applied: users.update on Ada"),
-            (["approved", "applying", "failed"], "Change failed: users.update on Ada"),
-            (["approved", "applying", "stale"], "Change stale: users.update on Ada"),
-            (["approved", "failed"], "Change failed: users.update on Ada"),
-            (["approved", "applying", "unknown", "applied"], "Change applied: users.update on Ada"),
+            (["approved"], "Approved: Change e-mail of Ada"),
+            (["rejected"], "Rejected: Change e-mail of Ada"),
+            (["expired"], "Expired without a decision: Change e-mail of Ada"),
+            (["approved", "applying", "applied"], "Applied: Change e-mail of Ada"),
+            (["approved", "applying", "failed"], "Failed: Change e-mail of Ada"),
+            (["approved", "applying", "stale"], "Stale: Change e-mail of Ada"),
+            (["approved", "failed"], "Failed: Change e-mail of Ada"),
+            (["approved", "applying", "unknown", "applied"], "Applied: Change e-mail of Ada"),
             (["cancelled"], None),
         ],
     )
@@ -247,8 +247,8 @@ class TestRequesters:
         tell()
         told = [item for item in mailoutbox if item.to == ["ada@example.test"]]
         assert [item.subject.partition("] ")[2].partition(":")[0] for item in told] == [
-            "Change approved",
-            "Change failed",
+            "Approved",
+            "Failed",
         ]
         assert "AD.Directory.Rejected, The directory refused" in told[1].body
         assert "secret detail" not in told[1].body
@@ -292,7 +292,7 @@ class TestContent:
         ChangeRequest.objects.filter(id=held.id).update(target_dn="CN=x\\0AEvil: 1,DC=corp")
         tell()
         assert mailoutbox[0].message()["Evil"] is None
-        assert mailoutbox[0].subject.endswith("on x Evil: 1")
+        assert mailoutbox[0].subject.endswith("of x Evil: 1")
 
     def test_without_a_base_url_there_is_no_link(
         self, grace: Person, ada: Person, mailoutbox: list[EmailMessage]
@@ -318,7 +318,7 @@ class TestDelivery:
         (message,) = server.messages
         assert (message["To"], message["X-Directory-Gateway"]) == ("grace@example.test", "approval-needed")
         assert message.get_content_type() == "text/plain"
-        assert "users.update on CN=Ada" in message.get_content()
+        assert "Change e-mail of Ada" in message.get_content()
 
     def test_a_server_that_is_away_loses_nothing(
         self, grace: Person, ada: Person, server: MailServer, settings: Any

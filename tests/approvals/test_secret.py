@@ -107,6 +107,35 @@ def test_only_to_the_approver(connection: DirectoryConnection, approver: Console
     assert take(approver, held).status == 403, "who may not decide any more gets nothing either"
 
 
+def test_where_the_key_says_so_it_is_the_requesters(
+    connection: DirectoryConnection, approver: Console, directory: Directory, ada: UUID
+) -> None:
+    owner = make_person(may=["directory.reset_password"])
+    careful = make_integration(
+        connection,
+        may=["directory.reset_password"],
+        owner=owner,
+        level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY,
+        passwords_to_requester=True,
+    )
+    held = ask(careful, ada)
+    careful.key.passwords_to_requester = False  # what was asked for is as it was
+    careful.key.save()
+    requester = Console(owner)
+    assert take(requester, held).status == 404, "there is none yet"
+    approve(approver, held)
+    assert take(requester, held).status == 409, "not before it is applied"
+    pipeline.apply_change_request(UUID(held))
+    for other in (approver, Console(make_person(superuser=True)), Console(make_person())):
+        assert take(other, held).status == 403
+    review = requester.get(f"/rest/change-requests/{held}/review").body
+    assert (bool(review["secretUntil"]), review["secretForRequester"]) == (True, True)
+    assert approver.get(f"/rest/change-requests/{held}/review").body["secretUntil"] is None
+    assert directory.can_sign_in(ada, take(requester, held).body["generatedPassword"])
+    assert take(requester, held).status == 404
+    assert take(approver, ask(careful, ada)).status == 403
+
+
 def test_not_before_it_is_applied(careful: Integration, approver: Console, ada: UUID) -> None:
     held = ask(careful, ada)
     approve(approver, held)

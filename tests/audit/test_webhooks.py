@@ -15,9 +15,12 @@ from typing import Any
 
 import pytest
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.test import Client, override_settings
 from django.utils import timezone
 
+from approvals.models import Status
+from approvals.states import move
 from audit import log
 from audit.chain import sealing
 from audit.models import OperationRecord
@@ -26,10 +29,12 @@ from audit.webhooks import delivery as webhook_delivery
 from audit.webhooks import events as webhooks
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from demo.certificates import CertificateAuthority
+from directory.shapes.proposal import Target
 from gateway.core.address_rules import may_be_reached, parse
 from gateway.core.configuration import WebhooksSection
 from keys.models import Person
-from tests.audit.calls import CALL
+from tests.approvals.proposals import hold
+from tests.audit.calls import CALL, make_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
@@ -307,3 +312,51 @@ def test_delivered_events_are_forgotten_in_time(endpoint: WebhookEndpoint) -> No
         WebhookDelivery.objects.filter(id=old.id).update(created_at=timezone.now() - timedelta(days=8))
     assert webhooks.forget_delivered() == 1
     assert WebhookDelivery.objects.get().state == "dead"
+
+
+@pytest.fixture
+def channels(receiver: Receiver, on_loopback: None) -> Iterator[None]:
+    for name in ("slack", "teams"):
+        WebhookEndpoint.objects.create(name=name, url=receiver.url, events=["change-requests"], format=name)
+    approvals = settings.CONFIGURATION.Approvals.model_copy(update={"BaseUrl": "https://gateway.example.test"})
+    with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"Approvals": approvals})):
+        yield
+
+
+def test_messages_for_people(channels: None, receiver: Receiver) -> None:
+    target = Target(id=None, kind="user", distinguished_name="CN=Ada \\<3 & co,DC=corp")
+    request = hold(make_call(reason="Ticket\n4711"), target=target)
+    link = f"https://gateway.example.test/console/changes/{request.id}"
+    assert webhook_delivery.deliver_due() == 2
+    slack, teams = sorted((json.loads(body) for _, body in receiver.received), key=lambda body: "type" in body)
+    assert slack == {
+        "text": f"<{link}|Waits for a decision: Change e-mail of Ada &lt;3 &amp; co>\n"
+        "Risk: security\nAsked by: ada, key crm\nReason: Ticket 4711"
+    }
+    (attachment,) = teams["attachments"]
+    card = attachment["content"]
+    assert (teams["type"], attachment["contentType"]) == ("message", "application/vnd.microsoft.card.adaptive")
+    assert card["body"][0]["text"] == "Waits for a decision: Change e-mail of Ada <3 & co"
+    assert {"title": "Risk", "value": "security"} in card["body"][1]["facts"]
+    assert card["actions"] == [{"type": "Action.OpenUrl", "title": "Open", "url": link}]
+    assert not any(b"new@example.test" in body for _, body in receiver.received), "no values"
+
+
+def test_people_hear_once_of_a_batch_and_of_what_becomes_of_it(channels: None) -> None:
+    first, second = (hold(make_call(request_id="batch")) for _ in range(2))
+    WebhookEndpoint.objects.filter(name="teams").delete()
+    assert list(WebhookDelivery.objects.values_list("event", flat=True)) == ["change-request.pending"]
+    move(second.id, Status.PENDING, Status.APPROVED)
+    move(second.id, Status.APPROVED, Status.APPLYING)
+    assert WebhookDelivery.objects.count() == 1, "that it is under way nobody waits for"
+    move(second.id, Status.APPLYING, Status.APPLIED)
+    assert WebhookDelivery.objects.filter(event="change-request.applied").count() == 1
+    assert first.status == Status.PENDING
+
+
+def test_messages_for_people_tell_of_change_requests_alone() -> None:
+    endpoint = WebhookEndpoint(name="x", url="https://x.example/", events=["changes"], format="slack")
+    with pytest.raises(ValidationError):
+        endpoint.full_clean()
+    endpoint.events = ["change-requests"]
+    endpoint.full_clean()

@@ -127,7 +127,7 @@ def test_the_requester_may_withdraw_and_nobody_else_sees_it(
     held = hold_title(integration, user, "Countess")
     owner = sign_in(integration.key.owner)
     owner.goto("/console/changes/")
-    owner.get_by_role("link", name="update").click()
+    owner.get_by_role("link", name="Change job title").click()
     expect(owner.get_by_role("button", name="Approve")).to_have_count(0)
     owner.get_by_role("button", name="Withdraw").click()
     expect(owner.locator("main")).to_contain_text("Withdrawn.")

@@ -81,7 +81,7 @@ def test_the_whole_page(
     waiting = page.get_by_role("region", name="Waits for you")
     expect(waiting.get_by_role("listitem")).to_have_count(2)
     expect(waiting).to_contain_text("1 security")
-    expect(page.get_by_role("region", name="Recent changes")).to_contain_text("Update Ada Lovelace")
+    expect(page.get_by_role("region", name="Recent changes")).to_contain_text("Change job title of Ada Lovelace")
     health = page.get_by_role("region", name="Health")
     for name in ("Database", "Broker", "Directory corp", "Workers"):
         expect(health.get_by_role("listitem").filter(has_text=name)).to_contain_text("Answers")

@@ -25,8 +25,10 @@ def names_in(answer: Answer) -> list[str]:
 
 
 def heads_in(answer: Answer) -> list[str]:
-    """The heads of the table's columns."""
-    return [head.rstrip("▲▼ ") for head in found(r'<a class="sorts"[^>]*>([^<]*)', answer)]
+    """The heads of the table's columns, by the names of their attributes where these are beside what people say."""
+    heads = re.findall(r'<a class="sorts"([^>]*)>([^<]*)', answer.body.decode())
+    named = [re.search(r'title="([^"]*)"', attributes) for attributes, _ in heads]
+    return [unescape(name[1] if name else text).rstrip("▲▼ ") for name, (_, text) in zip(named, heads, strict=True)]
 
 
 def get_objects(console: Console, path: str, **query: Any) -> Answer:

@@ -56,9 +56,9 @@ class _Reader(HTMLParser):
         elif tag == "option" and self._choice:
             chosen = dict(self.forms[-1].fields)
             if "selected" in given or self._choice not in chosen:
-                chosen[self._choice] = given["value"]
+                chosen[self._choice] = given.get("value", "")
                 others = [pair for pair in self.forms[-1].fields if pair[0] != self._choice]
-                self.forms[-1].fields = [*others, (self._choice, given["value"])]
+                self.forms[-1].fields = [*others, (self._choice, given.get("value", ""))]
         elif tag == "input" and "name" in given:
             is_box = given.get("type") in ("checkbox", "radio")
             value = given.get("value", "on" if is_box else "")

@@ -64,16 +64,20 @@ def test_who_has_nothing_to_look_after_is_led_to_what_they_can_do() -> None:
     assert "What you can do here" not in home("audit.read_log")
 
 
-def test_what_waits_the_oldest_first_and_not_ones_own() -> None:
-    for name, risk in (("Oldest", Risk.SECURITY), ("Newer", Risk.ORDINARY)):
-        request = hold()
+def test_what_waits_the_most_dangerous_first_then_the_oldest_and_not_ones_own() -> None:
+    named = [("Oldest", Risk.ORDINARY), ("Dangerous", Risk.SECURITY)]
+    named += [(f"N{number}", Risk.DESTRUCTIVE) for number in range(9)]
+    for number, (name, risk) in enumerate(named):
+        request = hold(make_call(request_id=f"call-{number}"))
         ChangeRequest.objects.filter(id=request.id).update(target_dn=f"CN={name},DC=corp", risk=risk)
     page = home("approvals.decide_change")
-    assert 0 < page.index("Update: Oldest") < page.index("Update: Newer")
+    assert 0 < page.index("of Dangerous") < page.index("of N0") < page.index("of Oldest"), "of any number"
+    assert "of N8" not in page
     assert "1 security" in page
     assert "1 ordinary" in page
 
-    approver = make_person(CALL.person.username, may=["approvals.decide_change"])
+    approver = make_person(may=["approvals.decide_change"])
+    ChangeRequest.objects.update(requester_id=approver.pk)
     assert "Nothing waits for your decision." in text_of(Console(approver).get("/console/"))
 
 
@@ -92,7 +96,7 @@ def test_recent_changes_without_reads() -> None:
     log.record_read(CALL, operation="users.search")
     reads.flush()
     page = home("audit.read_log")
-    assert "Update Ada Lovelace" in page
+    assert "Change job title of Ada Lovelace" in page
     assert "Search users" not in page
 
 

@@ -60,7 +60,14 @@ def exported(console: Console, path: str) -> tuple[str, Any]:
 def test_it_works(console: Console) -> None:
     record = make_change()
     page = text_of(console.get(PATH))
-    for shown in ("Update Ada Lovelace", "corp.example.test / Staff", "Succeeded", "ada", "crm", "just now"):
+    for shown in (
+        "Change job title of Ada Lovelace",
+        "corp.example.test / Staff",
+        "Succeeded",
+        "ada",
+        "crm",
+        "just now",
+    ):
         assert shown in page
     assert f'href="/console/log/{record.id}"' in page
     assert f"{record.at:%Y-%m-%d %H:%M:%S} UTC" in page
@@ -88,7 +95,7 @@ def test_it_works(console: Console) -> None:
 def test_every_filter_of_the_operation(console: Console, query: str, found: bool) -> None:
     make_change()
     page = text_of(console.get(f"{PATH}?{query}"))
-    assert ("Update Ada Lovelace" in page) is found
+    assert ("Change job title of Ada Lovelace" in page) is found
     assert ("Nothing in the log matches these filters." in page) is not found
 
 
@@ -101,7 +108,7 @@ def test_times_are_utc_and_a_minute_is_meant_to_its_end(console: Console) -> Non
         (f"to={minute}:00", False),
         (f"from={at:%Y-%m-%dT%H:%M:%S.%f}Z&to={at:%Y-%m-%dT%H:%M:%S.%f}%2B00:00", True),
     ):
-        assert ("Update Ada Lovelace" in text_of(console.get(f"{PATH}?{query}"))) is found, query
+        assert ("Change job title of Ada Lovelace" in text_of(console.get(f"{PATH}?{query}"))) is found, query
 
 
 def test_a_filter_that_makes_no_sense_is_told_beside_its_field(console: Console) -> None:
@@ -110,7 +117,7 @@ def test_a_filter_that_makes_no_sense_is_told_beside_its_field(console: Console)
     page = text_of(answer)
     assert 'id="target-error">This is no id.' in page
     assert 'id="from-error">Choose a date and a time' in page
-    assert "Update Ada Lovelace" not in page
+    assert "Change job title of Ada Lovelace" not in page
     assert console.get(f"{PATH}?nonsense=1").status == 400
 
 
@@ -131,7 +138,7 @@ def test_changes_without_reads(console: Console) -> None:
     reads.flush()
     assert "Search users" in text_of(console.get(PATH))
     page = text_of(console.get(f"{PATH}?onlyChanges=true"))
-    assert ("Search users" in page, "Update Ada Lovelace" in page) == (False, True)
+    assert ("Search users" in page, "Change job title of Ada Lovelace" in page) == (False, True)
 
 
 def test_a_record(console: Console) -> None:
@@ -286,7 +293,7 @@ def test_a_search_that_says_a_time_is_made_explicit(console: Console) -> None:
     answer = console.get(f"{PATH}?q=lovelace+today&owner=ada")
     assert answer.status == 302
     assert re.fullmatch(r"/console/log/\?q=lovelace&owner=ada&from=[\d%A-Z-]*", answer.headers["Location"])
-    assert "Update Ada Lovelace" in text_of(console.get(answer.headers["Location"]))
+    assert "Change job title of Ada Lovelace" in text_of(console.get(answer.headers["Location"]))
 
 
 def test_words_and_values_are_looked_for_in_the_last_month(console: Console) -> None:
@@ -295,7 +302,7 @@ def test_words_and_values_are_looked_for_in_the_last_month(console: Console) -> 
     since = f"{timezone.now() - timedelta(days=31):%Y-%m-%dT00:00}"
     assert unquote(answer.headers["Location"]).endswith(f"?value=clerk&from={since}")
     page = text_of(console.get(answer.headers["Location"]))
-    assert "Update Ada Lovelace" in page
+    assert "Change job title of Ada Lovelace" in page
     assert 'from=2000-01-01T00%3A00">Search everything' in page
     assert console.get(f"{PATH}?value=clerk&owner=ada").status == 200
 

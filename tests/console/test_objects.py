@@ -71,7 +71,9 @@ def test_what_waits_for_approval_is_told_with_a_link(
     answer = key.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}})
     assert answer.status == 202
     page = administrator.open(f"{OBJECTS}/{ada}")
-    assert f"Waits for approval: Update Ada Lovelace, asked just now by {key.key.owner.username}" in page.text
+    assert (
+        f"Waits for approval: Change job title of Ada Lovelace, asked just now by {key.key.owner.username}" in page.text
+    )
     assert page.open(f"/console/changes/{answer.body['changeRequest']['id']}").status == 200
     assert "Waits for approval" not in visitor().open(f"{OBJECTS}/{ada}").text  # neither theirs nor to decide
 

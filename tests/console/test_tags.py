@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from gateway.console.shared.names import common_name
+from directory.shapes.names import common_name
+from directory.shapes.names import place as place_of
 from gateway.core.errors import FieldError
 from gateway.templatetags import console
 
@@ -45,7 +46,7 @@ def test_exact_times() -> None:
     ],
 )
 def test_names_and_places(dn: str | None, name: str, place: str) -> None:
-    assert (common_name(dn), console.place(dn)) == (name, place)
+    assert (common_name(dn), place_of(dn)) == (name, place)
 
 
 def test_values_side_by_side() -> None:

@@ -201,6 +201,10 @@ def _held(_: World) -> ChangeRequest:
     return hold()
 
 
+def _an_approver(*_: Any) -> dict[str, Any]:
+    return {"username": make_person(may=["approvals.decide_change"]).username}
+
+
 ON_REST: dict[str, Change] = {
     "roles.create": _rest_create("roles", "roles", lambda _: {"name": random_name("role")}),
     "roles.update": _rest(World.role, "PATCH", "roles/{id}", "description", {"description": "x"}),
@@ -247,6 +251,10 @@ ON_REST: dict[str, Change] = {
     "saved-filters.delete": _rest(World.saved_filter, "DELETE", "ad/saved-filters/{id}", "filter"),
     "change-requests.approve": _rest(_held, "POST", "change-requests/{id}/approve", "decidedBy", _digest),
     "change-requests.reject": _rest(_held, "POST", "change-requests/{id}/reject", "comment", {"comment": "no"}),
+    "change-requests.comment": _rest(
+        _held, "POST", "change-requests/{id}/comment", "comments", {"comment": "Which ticket?"}
+    ),
+    "change-requests.assign": _rest(_held, "POST", "change-requests/{id}/assign", "assignedTo", _an_approver),
     "change-requests.cancel": _rest(World.own_request, "POST", "change-requests/{id}/cancel", "status"),
     "change-requests.reveal-secret": _rest(
         World.applied_with_secret, "POST", "change-requests/{id}/secret", "secret"

@@ -17,7 +17,7 @@ from directory.lookup import connection as connections
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
-from tests.support.cast import Integration, all_permissions, make_integration
+from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 
@@ -187,3 +187,15 @@ def test_what_was_logged_before_it_was_marked(
     refused = unprivileged.post(f"/api/operations/{plain['id']}/revert")
     assert (refused.status, refused.code) == (409, "Operations.NotRevertible")
     assert "other" not in json.dumps(refused.body)
+
+
+def test_the_console_shows_the_rest(mark: Mark, stamped: UUID, directory: Directory) -> None:
+    mark("employeeID", "telephoneNumber")
+    name = directory.text(stamped, "cn")
+    for may, is_shown in ((["directory.read_object"], False), (["directory.read_object", READ_CONFIDENTIAL], True)):
+        desk = Console(make_person(may=may))
+        page = desk.get(f"/console/directory/objects/{stamped}")
+        assert page.status == 200
+        assert (b"E-77" in page.body) is is_shown
+        assert str(stamped).encode() in desk.get(f"/console/find?q={name}&now=yes").body
+        assert (str(stamped).encode() in desk.get("/console/find?q=E-77&all=yes").body) is is_shown

@@ -99,11 +99,12 @@ def test_the_dry_run_lists_what_would_go(integration: Integration, unit: UUID, d
     body = integration.delete(path).body
     assert body["risk"] == "destructive"
     assert body["changes"][0]["before"] == [directory.dn(unit), directory.dn(user)]
-    assert body["warnings"][1:] == ["1 object below it is deleted too: 1 user."]
+    assert body["warnings"][1:-1] == ["1 object below it is deleted too: 1 user."]
+    assert body["warnings"][-1].startswith("The recycle bin keeps it and everything below it for 180 days")
     directory.add_user(parent=directory.dn(unit))
     directory.add_unit("Below", parent=directory.dn(unit))
     told = "3 objects below it are deleted too: 2 users, 1 organizational unit."
-    assert integration.delete(path).body["warnings"][1:] == [told]
+    assert integration.delete(path).body["warnings"][1:-1] == [told]
     assert directory.exists(user)
 
 
@@ -111,9 +112,10 @@ def test_the_dry_run_tells_what_is_lost(integration: Integration, ada: UUID, dir
     parent = directory.dn(ada).partition(",")[2]
     group = directory.add_group("Analysts", parent=parent, members=[ada])
     directory.add_group("Engineers, first", parent=parent, members=[ada])
-    _, *warnings = integration.delete(f"/api/ad/users/{ada}?dryRun=true").body["warnings"]
+    _, *warnings, kept = integration.delete(f"/api/ad/users/{ada}?dryRun=true").body["warnings"]
+    assert kept.startswith("The recycle bin keeps it for ")
     assert warnings == ["It is a member of 2 groups: Analysts, Engineers, first."]
-    _, *warnings = integration.delete(f"/api/ad/groups/{group}?dryRun=true").body["warnings"]
+    _, *warnings, _ = integration.delete(f"/api/ad/groups/{group}?dryRun=true").body["warnings"]
     assert warnings == ["Its 1 members lose the membership."]
 
 

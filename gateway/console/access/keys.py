@@ -120,6 +120,7 @@ def edit(visit: Visit, key_id: UUID) -> HttpResponseBase:
         "expiresOn": (found["expiresAt"] or "")[:10],
         "addresses": "\n".join(found["allowedAddresses"]),
         "level": found["supervisionLevel"],
+        "passwordsToRequester": found["passwordsToRequester"],
         "version": found["version"],
     }
     if visit.request.method != "POST":
@@ -130,6 +131,7 @@ def edit(visit: Visit, key_id: UUID) -> HttpResponseBase:
         "role": typed.get("role") or found["role"],
         "allowedAddresses": lines_of(typed.get("addresses", "")),
         "supervisionLevel": typed.get("level", ""),
+        "passwordsToRequester": "passwordsToRequester" in typed,
     }
     if typed.get("expiresOn", "") != shown["expiresOn"]:  # a day is less than the moment that is kept
         body["expiresAt"] = midnight_of(typed.get("expiresOn", ""))

@@ -2,21 +2,9 @@
 
 import re
 
-from directory.ldap import DistinguishedName, InvalidValue
+from directory.shapes.names import common_name, parsed, place
 
-
-def common_name(distinguished_name: str | None) -> str:
-    """What people call an object: the value of its first name part."""
-    name = parsed(distinguished_name)
-    return name.rdn_value if name is not None and name.rdns else (distinguished_name or "")
-
-
-def parsed(distinguished_name: str | None) -> DistinguishedName | None:
-    try:
-        return DistinguishedName.parse(distinguished_name or "")
-    except InvalidValue:  # a log shows what was asked for, which need not be a name
-        return None
-
+__all__ = ["client_name", "common_name", "parsed", "place"]
 
 # The first that is found in a User-Agent header: others claim to be Chrome and Safari too.
 _BROWSERS = (("Edg", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"), ("Chrome", "Chrome"), ("Safari", "Safari"))

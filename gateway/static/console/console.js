@@ -54,12 +54,35 @@ document.addEventListener("input", (event) => {
   if (chooses) document.getElementById(chooses).checked = true;
 });
 
-// `data-key` on a link or button: the key that follows it, except while something is being typed.
+// Boxes that choose rows of a table: `data-ticks` ticks them all, `data-counts` tells how many (`#`) are ticked.
+document.addEventListener("change", (event) => {
+  const box = event.target;
+  if (!box.matches("td.choose input, [data-ticks]")) return;
+  if (box.matches("[data-ticks]")) {
+    for (const each of box.closest("table").querySelectorAll("td.choose input")) each.checked = box.checked;
+  }
+  const told = box.form?.querySelector("[data-counts]");
+  const count = box.form?.querySelectorAll("td.choose input:checked").length;
+  if (told) told.textContent = count ? told.dataset.counts.replace("#", count) : "";
+});
+
+// Ctrl-K leads to the search of everything, from wherever somebody is.
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
-  const wanted = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || event.key.toLowerCase() !== "k") return;
+  const field = document.querySelector("[data-finds]");
+  if (!field) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+});
+
+// `data-key` on a link or button: the keys that follow it, except while something is being typed. With
+// `data-key-focuses` the key only leads there, for what must not be done by a slip of the hand.
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input:not([type=checkbox]), select, textarea")) return;
+  const wanted = document.querySelector(`[data-key~="${CSS.escape(event.key)}"]`);
   if (!wanted) return;
   event.preventDefault();
-  if (wanted.matches("input, select, textarea")) wanted.focus();
+  if (wanted.matches("input, select, textarea, [data-key-focuses]")) wanted.focus();
   else wanted.click();
 });

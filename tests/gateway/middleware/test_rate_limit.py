@@ -189,3 +189,45 @@ def test_redis_started_anew_is_noticed_at_once(client_with: Callable[..., Client
     redis.script_flush()
     redis.client_kill_filter(_type="normal", skipme=True)
     assert left(client, "/api/echo", "Global") == 998
+
+
+def test_a_page_of_the_console_waits_and_goes_on(client_with: Callable[..., Client]) -> None:
+    client = client_with(**limits(Global=1))
+    client.get("/page")
+    page = client.get("/console/changes/?risk=security")
+    text = page.content.decode()
+    assert (page.status_code, page["Cache-Control"]) == (429, "no-store")
+    assert f'<meta http-equiv="refresh" content="{page["Retry-After"]}">' in text
+    assert 'href="/console/changes/?risk=security"' in text
+    assert "default-src 'none'" in page["Content-Security-Policy"]
+    part = client.get("/console/changes/", headers={"HX-Request": "true"}).content.decode()
+    assert "data-countdown" in part
+    assert "<html" not in part
+
+
+def test_a_form_of_the_console_is_kept_to_be_sent_again(client_with: Callable[..., Client]) -> None:
+    client = client_with(**limits(Global=1))
+    client.get("/page")
+    sent = "change=1%3Aa&change=2%3Ab&comment=%3Cb%3EAgreed%3C%2Fb%3E&csrfmiddlewaretoken=t"
+
+    def send(content: str, content_type: str = "application/x-www-form-urlencoded") -> str:
+        return client.generic("POST", "/console/changes/together/decide?q=x", content, content_type).content.decode()
+
+    page = send(sent)
+    assert 'action="/console/changes/together/decide?q=x"' in page
+    for field in (
+        'name="change" value="1:a"',
+        'name="change" value="2:b"',
+        'name="comment" value="&lt;b&gt;Agreed&lt;/b&gt;"',
+        'name="csrfmiddlewaretoken" value="t"',
+    ):
+        assert field in page
+    for not_kept in (
+        send(f"{sent}&newPassword=Correct-Horse-9"),
+        send(f"{sent}&code=123456"),
+        send(f"{sent}&more={'x' * 70_000}"),
+        send('{"a": 1}', "application/json"),
+    ):
+        assert "Agreed" not in not_kept
+        assert "Your browser keeps what you typed" in not_kept
+        assert "Correct-Horse-9" not in not_kept

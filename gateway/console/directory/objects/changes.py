@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from audit.models import Reversible
 from directory.errors import VersionMismatch
 from gateway.console.page_context import Visit
 from gateway.core.errors import GatewayError, InvalidRequest
@@ -114,6 +115,7 @@ def preview(
         }
     context = {
         "question": question,
+        "operation": change.operation,
         "kept": _sent(visit) if kept is None else kept,
         "has_form": form is not None,
         "reason": visit.form.get("reason", ""),
@@ -166,12 +168,18 @@ def finish(visit: Visit, *, message: str, then: str) -> HttpResponse:
 
 
 def record_link(visit: Visit) -> str | SafeString:
-    """A link to the log record of the change that this request has made, for whom may read it."""
+    """A link to the log record of the change that this request has made, for whom may read it, and one to undo it."""
     if not visit.may("operations.search"):
         return ""
     found = visit.perform("operations.search", query={"requestId": visit.call.request_id, "pageSize": "10"})["items"]
     if not found:  # there was nothing to do
         return ""
     # Newest first: what followed from the change has records, too, which were begun after it.
-    address = reverse("console:log-record", kwargs={"record_id": found[-1]["id"]})
-    return format_html('<a href="{}">See its log record</a>.', address)
+    record = found[-1]
+    link = format_html(
+        '<a href="{}">See its log record</a>.', reverse("console:log-record", kwargs={"record_id": record["id"]})
+    )
+    if record["reversible"] == Reversible.NONE or not visit.may("operations.revert"):
+        return link
+    undo = reverse("console:log-revert", kwargs={"record_id": record["id"]})
+    return format_html('{} <a href="{}">Undo</a>', link, undo)

@@ -105,10 +105,12 @@ def attribute_names(visit: Visit) -> HttpResponseBase:
 
 @page(get="objects.search")
 def suggestions(visit: Visit) -> HttpResponseBase:
-    """Objects whose names begin with what is typed into the field that is named, as distinguished names."""
+    """Objects (or users or groups, by `kind`) whose names begin with what is typed into the field that is named."""
     typed = visit.query.get(visit.query.get("field", ""), "")
     query = {"q": typed, "pageSize": _OBJECTS_SUGGESTED, "sort": "name", "attributes": "mail"}
-    found = visit.perform("objects.search", query=query)["items"] if typed and "=" not in typed else []
+    kind = visit.query.get("kind")
+    search = f"{kind}.search" if kind in ("users", "groups") else "objects.search"
+    found = visit.perform(search, query=query)["items"] if typed and "=" not in typed else []
     options = [(item["distinguishedName"], item["name"]) for item in found]
     return visit.render("directory/objects/_suggestions.html", {"options": options})
 

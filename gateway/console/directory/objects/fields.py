@@ -110,6 +110,7 @@ SECTIONS: Mapping[Kind, tuple[Section, ...]] = {
 """What is shown first and edited, by kind."""
 
 ONLY_SHOWN: Mapping[Kind, tuple[Field, ...]] = {
+    Kind.USER: (Field("directReports", "Direct reports", Form.OBJECT),),
     Kind.COMPUTER: (Field("operatingSystem", "Operating system"), Field("operatingSystemVersion", "Version")),
     Kind.ORGANIZATIONAL_UNIT: (Field("gPLink", "Group policy links"),),
 }

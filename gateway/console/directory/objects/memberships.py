@@ -16,6 +16,8 @@ from gateway.core.shapes import parse_guid
 
 _AT_ONCE: Final = "50"
 _FOUND_AT_ONCE: Final = "25"
+_MOST_COMPARED: Final = "1000"
+_HAVE_GROUPS: Final = frozenset({"users", "computers", "groups"})
 _CAN_BE_MEMBERS: Final = (
     "(|(objectClass=user)(objectClass=group)(objectClass=contact)(objectClass=foreignSecurityPrincipal))"
 )
@@ -67,6 +69,20 @@ def groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
             "may_edit": visit.may("groups.change-members"),
         },
     )
+
+
+def direct_groups(visit: Visit, record: Record) -> list[Record]:
+    """The groups that an object, read with primaryGroupID, is in directly, by name.
+
+    The primary group, which is no matter of membership, is left out; kinds that belong to no groups have none.
+    """
+    resource = resource_of(record)
+    if resource not in _HAVE_GROUPS:
+        return []
+    query = {"sort": "name", "pageSize": _MOST_COMPARED, "attributes": "objectSid,description", "nested": "false"}
+    found: list[Record] = visit.perform(f"{resource}.list-groups", id=record["id"], query=query)["items"]
+    primary = next(iter(record["attributes"]["primaryGroupID"]), None)
+    return [group for group in found if primary is None or _relative_id(group) != primary]
 
 
 def _listed(visit: Visit, operation: str, object_id: UUID | str, *, attributes: str) -> Mapping[str, Any]:

@@ -9,18 +9,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 from django.utils.dateparse import parse_datetime
 
-from directory.errors import ObjectNotFound
-from directory.ldap import DistinguishedName
+from directory.errors import AttributeNotReadable, ObjectNotFound
+from directory.ldap import DistinguishedName, Equals
 from directory.shapes import kinds
 from directory.shapes.explained import explained
 from directory.shapes.kinds import KINDS, Kind, permission_for
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
+from gateway.console.directory.readable import readable_among
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import Forbidden
 
@@ -37,9 +39,18 @@ def resource_of(record: Record) -> str:
     return kinds.resource_of(record["kind"])
 
 
-def find(visit: Visit, object_id: UUID) -> Record:
-    """The object with what its pages show of it; raises as `objects.read`."""
-    record: Record = visit.perform("objects.read", id=object_id, query={"attributes": READ})
+def find(visit: Visit, object_id: UUID, *further: str) -> Record:
+    """The object with what its pages show of it, and further attributes; raises as `objects.read`.
+
+    What the person may not read of it, because the schema marks it confidential, has no values.
+    """
+    names = (*READ.split(","), *further)
+    try:
+        record: Record = visit.perform("objects.read", id=object_id, query={"attributes": ",".join(names)})
+    except AttributeNotReadable:
+        attributes = ",".join(readable_among(visit, names))
+        record = visit.perform("objects.read", id=object_id, query={"attributes": attributes})
+        return {**record, "attributes": {**{name: [] for name in names}, **record["attributes"]}}
     return record
 
 
@@ -173,6 +184,11 @@ def _actions(visit: Visit, record: Record) -> Iterator[ObjectAction]:
         yield ObjectAction("Rename", _address("object-rename", record))
     if resource == "organization-units" and visit.may("organization-units.plan-accounts"):
         yield ObjectAction("Enable or disable the accounts here", f"{reverse('console:run-new')}?unit={record['id']}")
+    if resource == "users" and visit.may("groups.change-members"):
+        yield ObjectAction("Compare", _address("object-compare", record))
+    if resource == "users" and any(map(visit.may, ("users.update", "users.disable", "groups.change-members"))):
+        chosen = urlencode({"chosen": record["id"], "from": _address("object", record)})
+        yield ObjectAction("Joiner, mover, leaver", f"{reverse('console:selection-recipes')}?{chosen}")
     if visit.call.may(permission_for("delete", kind)):
         yield ObjectAction("Delete", _address("object-delete", record), dangerous=True)
 
@@ -181,11 +197,12 @@ def _actions(visit: Visit, record: Record) -> Iterator[ObjectAction]:
 def show(visit: Visit, object_id: UUID) -> HttpResponseBase:
     """The overview: what people ask for first, by kind."""
     try:
-        record = find(visit, object_id)
+        record = find(visit, object_id, "thumbnailPhoto")
     except ObjectNotFound as refusal:
         return _gone(visit, object_id, refusal)
-    sections = [(section.title, _filled(record, section.fields)) for section in SECTIONS[record["kind"]]]
-    sections.append(("Written by others", _filled(record, ONLY_SHOWN.get(record["kind"], ()))))
+    kind = record["kind"]
+    sections = [(section.title, _filled(record, section.fields)) for section in SECTIONS[kind]]
+    sections.append((_TITLES.get(record["kind"], "Written by others"), _filled(record, ONLY_SHOWN.get(kind, ()))))
     waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
     return visit.render(
         "directory/objects/overview.html",
@@ -194,8 +211,25 @@ def show(visit: Visit, object_id: UUID) -> HttpResponseBase:
             "waiting": visit.perform("change-requests.search", query=waiting)["items"],
             "sections": [(title, fields) for title, fields in sections if fields],
             "scope": SCOPES[record["group"]["scope"]] if record["group"] else None,
+            "photo": photo_of(record),
+            "links_shown": _LINKS_SHOWN,
+            "reports_filter": str(Equals("manager", record["distinguishedName"])),
         },
     )
+
+
+def photo_of(record: Record) -> str | None:
+    """The thumbnail photo as the address of an image; None for what a browser would take for something else."""
+    content = next(iter(record["attributes"]["thumbnailPhoto"]), "")
+    kind = next((kind for beginning, kind in _IMAGES.items() if content.startswith(beginning)), None)
+    return f"data:image/{kind};base64,{content}" if kind else None
+
+
+_IMAGES: Final = {"/9j/": "jpeg", "iVBORw0KGgo": "png", "R0lGOD": "gif"}
+"""How images of these kinds begin, in base64."""
+_LINKS_SHOWN: Final = 12
+_TITLES: Final = {Kind.USER: "Team"}
+"""What the section of attributes that others write is called."""
 
 
 def _filled(record: Record, fields: Sequence[Field]) -> list[tuple[Field, list[str]]]:

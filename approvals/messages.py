@@ -1,0 +1,65 @@
+"""What people are told of a change request outside the console: a sentence and a link, and no values."""
+
+from django.conf import settings
+from django.urls import reverse
+
+from approvals.models import ChangeRequest, Status
+from approvals.shapes import told_of
+from audit.webhooks.chat import ChatMessage
+from directory.shapes.change_words import say
+
+_TOLD = {
+    Status.PENDING: "Waits for a decision",
+    Status.APPLIED: "Done",
+    Status.FAILED: "Approved, but it failed",
+    Status.STALE: "Approved, but the values had changed: nothing was done",
+    Status.REJECTED: "Rejected",
+    Status.EXPIRED: "Expired without a decision",
+}
+"""The steps that people in a channel want to hear of."""
+
+
+def in_one_line(text: str | None) -> str:
+    """What people wrote, on one line that cannot be taken for one of ours."""
+    printable = "".join(character if character.isprintable() else " " for character in text or "")
+    shown = " ".join(printable.split())
+    return shown if len(shown) <= 500 else f"{shown[:499]}…"
+
+
+def headline_of(request: ChangeRequest) -> str:
+    """What is asked for in a sentence: names of objects and attributes, and no value of any of these."""
+    return in_one_line(str(say(told_of(request))))
+
+
+def link_to(request: ChangeRequest) -> str:
+    """The request's page in the console; empty while its address is not configured."""
+    base = settings.CONFIGURATION.Approvals.BaseUrl.rstrip("/")
+    return f"{base}{reverse('console:change', args=[request.id])}" if base else ""
+
+
+def message_about(request: ChangeRequest) -> ChatMessage | None:
+    """The message for a channel; None for a step that nobody there waits for.
+
+    Of a batch the first request alone is told of while it waits: two hundred messages would be read by nobody.
+    """
+    told = _TOLD.get(Status(request.status))
+    if told is None or (request.status == Status.PENDING and _is_one_of_many(request)):
+        return None
+    asks = in_one_line(request.requester)
+    if request.key_name:
+        asks += f", {'agent' if request.agent else 'key'} {in_one_line(request.key_name)}"
+    facts = [("Risk", request.risk), ("Asked by", asks)]
+    if request.reason:
+        facts.append(("Reason", in_one_line(request.reason)))
+    if request.decided_by:
+        facts.append(("Decided by", in_one_line(request.decided_by)))
+    if request.comment:
+        facts.append(("Comment", in_one_line(request.comment)))
+    return ChatMessage(f"{told}: {headline_of(request)}", tuple(facts), link_to(request))
+
+
+def _is_one_of_many(request: ChangeRequest) -> bool:
+    others = ChangeRequest.objects.filter(
+        requester_id=request.requester_id, key_id=request.key_id, request_id=request.request_id
+    )
+    return others.exclude(id=request.id).exists()

@@ -1,0 +1,109 @@
+"""The inbox: what waits for a person in lines, sorted and filtered, from which several are ticked to be decided."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import HttpResponseBase
+from django.urls import path, reverse
+
+from approvals.models import Status
+from audit.administration.descriptions import find_thing
+from directory.shapes.change_words import ChangeWords, say, say_many
+from directory.shapes.kinds import Kind
+from gateway.console.page_context import Visit, page
+from gateway.console.shared.said import told_of_request
+from gateway.core.operation import Effect, Operation, Risk, operations
+
+FILTERS: Final[tuple[str, ...]] = (
+    *("q", "risk", "operation", "owner", "key", "kind", "attribute"),
+    *("olderThanHours", "mine", "sort"),
+)
+"""The parameters of the inbox that go with a request opened from it, so that the next one comes from the same list."""
+_ORDERS: Final = {
+    "urgency": "Most dangerous, then oldest",
+    "oldest": "Oldest",
+    "newest": "Newest",
+    "expiring": "Expires first",
+    "object": "Object",
+    "owner": "Requested by",
+    "key": "Key",
+}
+_AGES: Final = {"1": "An hour", "24": "A day", "72": "Three days", "168": "A week"}
+
+
+@page()
+def changes(visit: Visit) -> HttpResponseBase:
+    """What waits, unless another state is asked for (`status=any` for all of them)."""
+    found = visit.perform("change-requests.list-inbox", query={"pageSize": "50", **visit.query})
+    return visit.render(
+        "approvals/changes.html",
+        {
+            "found": found,
+            "lines": [line_of(visit, item) for item in found["items"]],
+            "status": visit.query.get("status", Status.PENDING),
+            "statuses": Status.choices,
+            "risks": list(Risk),
+            "orders": _ORDERS,
+            "ages": _AGES,
+            "kinds": list(Kind),
+            "operations": sorted(item.name for item in operations() if _may_wait(item)),
+            "narrowed": sum(name in visit.query for name in FILTERS if name not in ("sort", "risk", "q")),
+            "kept": kept_filters(visit),
+            "may_decide": visit.may("change-requests.approve"),
+            "statistics": (
+                visit.perform("change-requests.read-statistics")
+                if visit.may("change-requests.read-statistics")
+                else None
+            ),
+        },
+    )
+
+
+def kept_filters(visit: Visit, **more: str) -> str:
+    """The inbox's filter and order, and more parameters, as the end of an address: empty, or beginning with `?`."""
+    filters = {name: visit.query[name] for name in FILTERS if name in visit.query}
+    query = urlencode({**more, **filters})
+    return f"?{query}" if query else ""
+
+
+def line_of(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
+    """A line as the page shows it: what changes, why, who asks; a group by what its changes have in common."""
+    first = item["first"][0]
+    change = first["changeRequest"]
+    told = [told_of_request(each) for each in item["first"]]
+    words = say(told[0])
+    is_group = item["count"] > 1
+    if is_group:
+        address = reverse("console:changes-together") + kept_filters(visit, groupOf=change["id"])
+    else:
+        address = reverse("console:change", kwargs={"request_id": change["id"]}) + kept_filters(visit)
+    return {
+        **item,
+        "is_group": is_group,
+        "change": change,
+        "targetKind": first["targetKind"],
+        "headline": say_many(told, item["count"]) if is_group else "",
+        "words": words,
+        "names": [each["changeRequest"]["target"]["distinguishedName"] for each in item["first"][:3]],
+        "others": item["count"] - 3,
+        "details": [] if is_group else _first_details(words),
+        "address": address,
+        "value": ("group:" if is_group else "") + change["id"],
+    }
+
+
+def _first_details(words: ChangeWords) -> list[str]:
+    """What becomes of the attributes, as far as one line has room for it."""
+    shown = [str(detail) for detail in words.details[:3]]
+    rest = len(words.details) - len(shown)
+    return [*shown, f"and {rest} more"] if rest > 0 else shown
+
+
+def _may_wait(operation: Operation) -> bool:
+    if operation.effect is Effect.ADMINISTER:
+        return find_thing(operation.resource).gives_access
+    return operation.effect is Effect.CHANGE
+
+
+urls = [path("changes/", changes, name="changes")]

@@ -1,0 +1,121 @@
+"""Two objects side by side, and their groups: give one the groups of the other, or take several groups away at once."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+from django.http import HttpResponse, HttpResponseBase
+from django.urls import path, reverse
+
+from gateway.console.directory.objects.fields import fields_of
+from gateway.console.directory.objects.memberships import direct_groups
+from gateway.console.directory.objects.page import Record, find, frame_of, require, resource_of
+from gateway.console.directory.selection.actions import find_chosen, step_for
+from gateway.console.directory.selection.pages import start
+from gateway.console.directory.selection.tasks import Task
+from gateway.console.page_context import Visit, page
+from gateway.console.shared.own_address import own_path
+from gateway.core.errors import InvalidRequest
+from gateway.core.shapes import parse_guid
+
+_FOUND_AT_ONCE: Final = "25"
+_NAMES: Final = frozenset({"givenName", "sn", "initials", "displayName", "sAMAccountName", "userPrincipalName"})
+"""What two never have in common: their names are told by the head of the page."""
+
+
+@page(get="objects.search")
+def compare(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Look for the other one (`q`), or show both (`with`)."""
+    record = find(visit, object_id)
+    if (other_id := parse_guid(visit.query.get("with", ""))) is None:
+        return visit.render(
+            "directory/objects/compare.html", {**frame_of(visit, record), "found": _look(visit, record)}
+        )
+    other = find(visit, other_id)
+    own, others = ({str(group["id"]): group for group in direct_groups(visit, each)} for each in (record, other))
+    names = [field.attribute for field in fields_of(record["kind"]) if field.attribute not in _NAMES]
+    compared = [(name, record["attributes"].get(name, []), other["attributes"].get(name, [])) for name in names]
+    return visit.render(
+        "directory/objects/compare.html",
+        {
+            **frame_of(visit, record),
+            "other": other,
+            "differing": [row for row in compared if sorted(row[1]) != sorted(row[2])],
+            "same": [
+                (name, values) for name, values, others in compared if values and sorted(values) == sorted(others)
+            ],
+            "own_alone": [group for id, group in own.items() if id not in others],
+            "others_alone": [group for id, group in others.items() if id not in own],
+            "of_both": [group for id, group in own.items() if id in others],
+            "may_edit": visit.may("groups.change-members"),
+        },
+    )
+
+
+def _look(visit: Visit, record: Record) -> Sequence[Record]:
+    """Objects of the same kind that are called so."""
+    if "q" not in visit.query:
+        return ()
+    query = {"q": visit.query["q"], "sort": "name", "pageSize": _FOUND_AT_ONCE, "attributes": "mail,description"}
+    found = visit.perform(f"{resource_of(record)}.search", query=query)["items"]
+    return [item for item in found if item["id"] != record["id"]]
+
+
+@page("POST", post="groups.change-members")
+def take_groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Become a member of the chosen groups (`group`), after a look at each."""
+    return _change_groups(
+        visit, object_id, "add", title="Add {} to {}?", confirm=("Add to the group", "Add to {} groups"), did="joined"
+    )
+
+
+@page("POST", post="groups.change-members")
+def leave(visit: Visit, object_id: UUID) -> HttpResponseBase:
+    """Leave the chosen groups (`group`), after a look at each."""
+    return _change_groups(
+        visit,
+        object_id,
+        "remove",
+        title="Remove {} from {}?",
+        confirm=("Leave the group", "Leave {} groups"),
+        did="left",
+    )
+
+
+def _change_groups(
+    visit: Visit, object_id: UUID, member: str, *, title: str, confirm: tuple[str, str], did: str
+) -> HttpResponse:
+    require(visit, "directory.manage_membership")
+    record = find(visit, object_id)
+    form = visit.request.POST
+    chosen = form.getlist("group")
+    if not chosen:
+        raise InvalidRequest("Choose at least one group.")
+    groups = find_chosen(visit, chosen)
+    name = record["name"]
+    count = f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
+    return start(
+        visit,
+        Task(
+            title=title.format(name, count),
+            confirm=confirm[0],
+            confirm_many=confirm[1],
+            did=did,
+            steps=[
+                step_for(
+                    "groups.change-members", group, {member: [str(object_id)]}, says=f"{member.capitalize()} {name}"
+                )
+                for group in groups
+            ],
+            then=own_path(visit.request, form.get("back", ""))
+            or reverse("console:object-groups", kwargs={"object_id": object_id}),
+            is_dangerous=member == "remove",
+        ),
+    )
+
+
+urls = [
+    path("directory/objects/<uuid:object_id>/compare", compare, name="object-compare"),
+    path("directory/objects/<uuid:object_id>/groups/take", take_groups, name="object-take-groups"),
+    path("directory/objects/<uuid:object_id>/groups/leave", leave, name="object-leave"),
+]

@@ -1,0 +1,249 @@
+"""A task: the changes that somebody wants to be made together, what each would do, and what came of it.
+
+It is kept for a day, encrypted, in the cache. Were it lost, nothing is: what was done is in the operations log, under
+the task's id as the request's.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+from django.core.cache import cache
+from redis import RedisError
+
+from gateway.console.page_context import Visit
+from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
+from gateway.core.errors import NotFound, ServiceUnavailable
+from gateway.core.operation import find_operation
+from gateway.pipeline import Answer
+from gateway.pipeline.batches import execute_batch
+from gateway.surfaces.problems import error_of
+from keys.authentication import check_reason
+
+CHUNK: Final = 20
+"""Changes made for one request: the page shows the progress in between."""
+_SIDES: Final = ("before", "after")
+_VALUES_KEPT: Final = 20
+_LIFE: Final = timedelta(days=1)
+_LOCKED_FOR: Final = timedelta(minutes=2)
+"""How long another request leaves a task alone that one is at work on, or was killed at."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One change: an operation with its whole input, whose name it is told under, and what it does in words.
+
+    `effect` is what the preview said: "change", "none" (it is so already) or "refused". `outcome` is "done", "waiting"
+    (for approval) or "failed", empty before. `problem` says why it is refused or has failed.
+    """
+
+    operation: str
+    document: dict[str, Any]
+    name: str
+    place: str = ""
+    object_id: str | None = None
+    says: str = ""
+    effect: str = ""
+    risk: str = ""
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    outcome: str = ""
+    problem: str = ""
+
+    @property
+    def is_due(self) -> bool:
+        return self.effect == "change" and not self.outcome
+
+
+@dataclass(slots=True, kw_only=True)
+class Task:
+    """Several changes with one name, one reason and one way back.
+
+    `title` is a question, `confirm` what its button says for one change and `confirm_many` for several (`{}`). `did` is
+    what is told when all are done. `left_out` are objects for which it makes no sense, each with why. `then` is where
+    it was begun.
+    """
+
+    title: str
+    confirm: str
+    did: str
+    steps: list[Step]
+    then: str
+    confirm_many: str = ""
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    is_dangerous: bool = False
+    is_undo: bool = False
+    reason: str = ""
+    is_started: bool = False
+    is_previewed: bool = False
+    id: str = ""
+    person_id: int = 0
+    directory_id: str = ""
+
+    @property
+    def button(self) -> str:
+        """What the button says that confirms it."""
+        count = len(self.changing)
+        return self.confirm if count == 1 else (self.confirm_many or f"{self.confirm} all {{}}").format(count)
+
+    @property
+    def changing(self) -> list[Step]:
+        return [step for step in self.steps if step.effect == "change"]
+
+    @property
+    def refused(self) -> list[Step]:
+        return [step for step in self.steps if step.effect == "refused"]
+
+    @property
+    def unchanged(self) -> list[Step]:
+        return [step for step in self.steps if step.effect == "none"]
+
+    @property
+    def common_warnings(self) -> list[str]:
+        """What is to be known of every change, so that it need not be said of each."""
+        steps = self.changing
+        if len(steps) < 2:
+            return []
+        return [text for text in steps[0].warnings if all(text in step.warnings for step in steps)]
+
+    @property
+    def omitted(self) -> int:
+        """How many of those chosen nothing is done with."""
+        return len(self.refused) + len(self.left_out)
+
+    @property
+    def ended(self) -> list[Step]:
+        return [step for step in self.steps if step.outcome]
+
+    @property
+    def done(self) -> int:
+        return sum(step.outcome == "done" for step in self.steps)
+
+    @property
+    def failed(self) -> int:
+        return sum(step.outcome == "failed" for step in self.steps)
+
+    @property
+    def waiting(self) -> int:
+        return sum(step.outcome == "waiting" for step in self.steps)
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_started and not any(step.is_due for step in self.steps)
+
+
+def begin(visit: Visit, task: Task) -> Task:
+    """Keep a new task for the person, so that its page can be opened."""
+    assert visit.call.directory is not None
+    begun = replace(task, id=str(uuid4()), person_id=visit.call.person.id, directory_id=str(visit.call.directory.id))
+    keep(begun)
+    return begun
+
+
+def keep(task: Task) -> None:
+    """Raises ServiceUnavailable where the cache does not answer."""
+    try:
+        cache.set(_key(task.id), encrypt(json.dumps(asdict(task))), _LIFE.total_seconds())
+    except RedisError as error:
+        raise ServiceUnavailable("The gateway's memory for unfinished tasks does not answer.") from error
+
+
+def find(visit: Visit, task_id: UUID) -> Task:
+    """The person's own task in this directory; raises NotFound for every other, and for one whose day is over."""
+    try:
+        kept = cache.get(_key(str(task_id)))
+        known = json.loads(decrypt(kept)) if kept else None
+    except RedisError as error:
+        raise ServiceUnavailable("The gateway's memory for unfinished tasks does not answer.") from error
+    except UndecryptableSecret:
+        known = None
+    if known is None:
+        raise NotFound("This selection is not kept any more. What was done is in the operations log.")
+    steps = [Step(**step) for step in known.pop("steps")]
+    left_out = [(name, why) for name, why in known.pop("left_out")]
+    task = Task(steps=steps, left_out=left_out, **known)
+    here = visit.call.directory
+    if task.person_id != visit.call.person.id or here is None or task.directory_id != str(here.id):
+        raise NotFound
+    return task
+
+
+def preview(visit: Visit, task: Task) -> None:
+    """Find out what each step would do now, by a dry run; a started task keeps what it was confirmed with."""
+    if task.is_started:
+        return
+    for step, result in _executed(visit, task, task.steps, dry_run=True):
+        if isinstance(result, Exception):
+            step.effect, step.problem = "refused", error_of(result).detail
+            continue
+        body = result.body if result is not None and isinstance(result.body, Mapping) else {}
+        step.changes = [_differences(change) for change in body.get("changes", ())]
+        step.warnings, step.risk = list(body.get("warnings", ())), str(body.get("risk", ""))
+        step.effect, step.problem = ("change" if step.changes else "none"), ""
+    task.is_previewed = True
+    keep(task)
+
+
+def _differences(change: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that one side alone has: of a large group's members these are all that tells."""
+    before, after = change["before"], change["after"]
+    kept = set(before) & set(after)
+    sides = {
+        side: [value for value in values if value not in kept] for side, values in change.items() if side in _SIDES
+    }
+    return {
+        "attribute": change["attribute"],
+        **{side: [*values[:_VALUES_KEPT], *_rest(len(values) - _VALUES_KEPT)] for side, values in sides.items()},
+    }
+
+
+def _rest(count: int) -> list[str]:
+    return [f"and {count} more"] if count > 0 else []
+
+
+def advance(visit: Visit, task: Task) -> bool:
+    """Make the next changes that are due and note what came of each; False while another request is at it."""
+    lock = f"{_key(task.id)}:lock"
+    if not cache.add(lock, "held", _LOCKED_FOR.total_seconds()):
+        return False
+    try:
+        task.steps = find(visit, UUID(task.id)).steps  # another request may have gone on since it was read
+        due = [step for step in task.steps if step.is_due][:CHUNK]
+        for step, result in _executed(visit, task, due, dry_run=False):
+            if isinstance(result, Exception):
+                step.outcome, step.problem = "failed", error_of(result).detail
+            else:
+                step.outcome = "waiting" if result is not None and result.status == 202 else "done"
+        keep(task)
+    finally:
+        cache.delete(lock)
+    return True
+
+
+def _executed(
+    visit: Visit, task: Task, steps: Sequence[Step], *, dry_run: bool
+) -> Iterable[tuple[Step, Answer | Exception | None]]:
+    """The steps with what came of them. Those of one operation that stand together are one batch of the pipeline."""
+    call = replace(visit.call, request_id=task.id, reason=check_reason(task.reason or None), dry_run=dry_run)
+    places = {id(step): place for place, step in enumerate(task.steps)}
+    start = 0
+    while start < len(steps):
+        name = steps[start].operation
+        end = next((at for at in range(start, len(steps)) if steps[at].operation != name), len(steps))
+        part = steps[start:end]
+        items = execute_batch(
+            find_operation(name),
+            call,
+            [step.document for step in part],
+            on_error="continue",
+            first=places[id(part[0])],
+        )
+        yield from ((step, item.result) for step, item in zip(part, items, strict=True))
+        start = end
+
+
+def _key(task_id: str) -> str:
+    return f"selection:{task_id}"

@@ -1,0 +1,48 @@
+"""Two people side by side: what differs, and the groups of one given to the other or taken away at once."""
+
+from uuid import UUID
+
+import pytest
+
+from tests.console.conftest import Visitor
+from tests.console.plain_browser import PlainBrowser
+from tests.support.directory import Directory
+
+pytestmark = pytest.mark.django_db
+
+OBJECTS = "/console/directory/objects"
+
+
+@pytest.fixture
+def bob(directory: Directory, organizational_unit: str) -> UUID:
+    return directory.add_user("Bob Byron", parent=organizational_unit, title="Poet", department="Engines")
+
+
+def test_it_works(
+    administrator: PlainBrowser, directory: Directory, organizational_unit: str, ada: UUID, bob: UUID
+) -> None:
+    directory.modify(ada, department="Engines")
+    both = directory.add_group("Both", parent=organizational_unit, members=[ada, bob])
+    others = [directory.add_group(name, parent=organizational_unit, members=[bob]) for name in ("Poets", "Staff")]
+    own = directory.add_group("Analysts", parent=organizational_unit, members=[ada])
+    page = administrator.open(f"{OBJECTS}/{ada}/compare").press("Search", q="Bob Byron")
+    page.open(f"{OBJECTS}/{ada}/compare?with={bob}")
+    for text in ("Job title Analyst Poet", "Department Engines", "Groups of Bob Byron alone 2", "Groups of both 1"):
+        assert text in page.text.replace("Job titleAnalystPoet", "Job title Analyst Poet"), text
+    page.press("Give Ada Lovelace the chosen groups", group=[str(others[0])])
+    assert "Add Ada Lovelace to 1 group?" in page.text
+    page.press("Add to the group").press("Go on")
+    assert "1 joined." in page.text
+    name = directory.dn(ada)
+    assert [name in directory.members(group) for group in (both, *others, own)] == [True, True, False, True]
+    page.open(f"{OBJECTS}/{ada}/groups").press("Leave the chosen groups", group=[str(both), str(own)])
+    page.press("Leave 2 groups").press("Go on")
+    assert [name in directory.members(group) for group in (both, *others, own)] == [False, True, False, False]
+
+
+def test_only_who_may_change_memberships(visitor: Visitor, directory: Directory, ada: UUID, bob: UUID) -> None:
+    page = visitor().open(f"{OBJECTS}/{ada}/compare?with={bob}")
+    assert page.status == 200
+    assert "Give" not in page.text
+    page = visitor("directory.manage_membership").open(f"{OBJECTS}/{ada}/groups")
+    assert page.press("Leave the chosen groups").status == 400  # none is chosen

@@ -1,0 +1,64 @@
+"""The card that says why somebody cannot sign in: in words, with what helps, for whom may do it."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from gateway.console.directory.objects.sign_in import hours_in_words, policy_in_words, span
+from tests.console.conftest import Visitor
+from tests.support.directory import PASSWORD, Directory
+
+OBJECTS = "/console/directory/objects"
+
+
+@pytest.fixture
+def bob(directory: Directory, organizational_unit: str) -> UUID:
+    return directory.add_user("Bob Byron", parent=organizational_unit, password=PASSWORD)
+
+
+@pytest.mark.django_db
+def test_it_works(visitor: Visitor, directory: Directory, bob: UUID) -> None:
+    page = visitor("directory.unlock_account", "directory.reset_password").open(f"{OBJECTS}/{bob}/sign-in")
+    assert "Yes Nothing in the directory keeps them from signing in." in page.text
+    assert ">Reset password</a>" in page.content
+    assert ">Unlock</a>" not in page.content
+    directory.lock_out(bob)
+    page.open(f"{OBJECTS}/{bob}/sign-in")
+    assert "No The account is locked out." in page.text
+    for text in ("Locked since", "ends in", "At any time", "At any computer", "Event 4740", "By the domain's policy."):
+        assert text in page.text, text
+    assert ">Unlock</a>" in page.content
+    assert ">Enable</a>" not in page.content
+    assert ">Unlock</a>" not in visitor().open(f"{OBJECTS}/{bob}/sign-in").content
+    page.open(f"{OBJECTS}/{bob}/unlock").press("Unlock")
+    assert "Yes Nothing" in page.open(f"{OBJECTS}/{bob}/sign-in").text
+
+
+def test_hours_in_words() -> None:
+    week: list[dict[str, Any]] = [
+        {"day": day, "from": 8, "to": 18} for day in ("monday", "tuesday", "wednesday", "thursday", "friday")
+    ]
+    assert hours_in_words(None) == "At any time"
+    assert hours_in_words([]) == "Never"
+    assert hours_in_words(week) == "Monday to Friday 08:00–18:00 (UTC)"
+    saturday = [{"day": "saturday", "from": 0, "to": 12}, {"day": "saturday", "from": 13, "to": 24}]
+    assert hours_in_words([*week, *saturday]) == (
+        "Monday to Friday 08:00–18:00, Saturday 00:00–12:00 and 13:00–24:00 (UTC)"
+    )
+    assert hours_in_words([{"day": "sunday", "from": 0, "to": 24}]) == "Sunday all day (UTC)"
+
+
+def test_a_policy_in_words() -> None:
+    policy: dict[str, Any] = {
+        "source": "CN=Admins,CN=Password Settings Container,CN=System,DC=corp",
+        "maxAgeSeconds": None,
+    }
+    policy |= {"lockoutThreshold": 5, "lockoutSeconds": None, "lockoutWindowSeconds": 1800}
+    assert policy_in_words(policy) == [
+        "Passwords do not expire.",
+        "5 wrong passwords within 30 minutes lock the account until somebody unlocks it.",
+        "By the policy Admins.",
+    ]
+    assert policy_in_words(None) == []
+    assert (span(86_400), span(5400), span(90_000)) == ("1 day", "90 minutes", "25 hours")
