@@ -21,7 +21,7 @@ UV ?= uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults screenshots clients reset lock install install-test
+.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults screenshots clients release reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +73,13 @@ screenshots: install-test ## Take the documentation's pictures of the demonstrat
 clients: install-test ## Generate the typed clients under clients/ from docs/openapi/api.json
 	scripts/make-clients python clients/python
 	scripts/make-clients typescript clients/typescript
+
+release: install-test ## Build wheel, source archive, lock, list of parts and checksums into var/release
+	rm -rf var/release && mkdir -p var/release
+	$(PYTHON) -m build --no-isolation --outdir var/release
+	cp requirements.txt var/release/
+	$(PYTHON) scripts/make_sbom.py requirements.txt >var/release/sbom.cdx.json
+	cd var/release && sha256sum * >SHA256SUMS
 
 reset: ## Clear the demonstration's data
 	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \

@@ -2,17 +2,43 @@
 credentials with their true reason, which the caller is never told.
 """
 
+from collections.abc import Callable
+from enum import StrEnum
 from typing import Any
 
 import structlog
 
+
+class Refused(StrEnum):
+    """What somebody came with who was refused."""
+
+    CREDENTIAL = "credential"
+    SIGN_IN = "sign-in"
+
+
 _logger = structlog.stdlib.get_logger("security")
 
 
+_listeners: list[Callable[[Refused], None]] = []
+
+
+def tell_of_refusals(listener: Callable[[Refused], None]) -> None:
+    """Let somebody else in this process know of each refusal, but not of whose it is."""
+    _listeners.append(listener)
+
+
 def refused(
-    reason: str, *, client_address: str | None, request_id: str, lookup_id: str | None = None, **facts: Any
+    reason: str,
+    *,
+    client_address: str | None,
+    request_id: str,
+    lookup_id: str | None = None,
+    kind: Refused = Refused.CREDENTIAL,
+    **facts: Any,
 ) -> None:
     """Log a refused credential. `lookup_id` is the public part of a key or token; never pass the whole of one."""
+    for listener in _listeners:
+        listener(kind)
     _logger.warning(
         "credential refused",
         reason=reason,

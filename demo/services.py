@@ -4,6 +4,11 @@ import socket
 import sys
 from pathlib import Path
 
+from gateway.server import commands
+from gateway.server.commands import web_command
+
+__all__ = ["PROJECT", "manage_command", "redis_answers", "redis_command", "web_command", "worker_command"]
+
 PROJECT = Path(__file__).resolve().parent.parent
 
 
@@ -27,29 +32,9 @@ def redis_answers(socket_file: Path) -> bool:
             return False
 
 
-def web_command(*, host: str, port: int, application: str = "gateway.asgi:application", workers: int = 2) -> list[str]:
-    """Granian: two processes, replaced when lost, each with connections for 1024 clients, who may be slow.
-
-    Beyond them it holds back. The head of a request may have 64 KB. HTTP/2, which no proxy in front has to speak to us,
-    would let one client have many slow requests.
-    """
-    return [
-        *(sys.executable, "-m", "granian", application, "--interface", "asginl", "--loop", "uvloop"),
-        *("--host", host, "--port", str(port), "--workers", str(workers)),
-        *("--backpressure", "1024", "--http", "1", "--no-ws"),
-        *("--http1-buffer-size", "65536"),
-        *("--respawn-failed-workers", "--respawn-interval", "1", "--workers-kill-timeout", "10"),
-    ]
-
-
 def worker_command() -> list[str]:
-    """One Celery worker; two processes are as many as the domain controller's writes can use."""
-    return [
-        # The demonstration may run as root, which its domain controller needs.
-        *(sys.executable, "-W", "ignore:You're running the worker with superuser", "-m", "celery", "--quiet"),
-        *("--app", "gateway", "worker", "--concurrency", "2", "--loglevel", "INFO"),
-        *("--without-gossip", "--without-mingle"),
-    ]
+    """One Celery worker. The demonstration may run as root, which its domain controller needs."""
+    return commands.worker_command("-W", "ignore:You're running the worker with superuser")
 
 
 def manage_command(*arguments: str) -> list[str]:

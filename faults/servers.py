@@ -128,7 +128,7 @@ class Servers:
             if database is None
             else f"postgresql:///gateway?host={database.directory}&user=gateway"
         )
-        port = _free_port()
+        port = free_port()
         self.base_url = f"http://127.0.0.1:{port}"
         self.redis_socket = directory / "redis.sock"
         self.environment = self._make_environment()
@@ -247,7 +247,7 @@ def _is_tracker(pid: int) -> bool:
     return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

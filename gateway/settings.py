@@ -13,20 +13,27 @@ from gateway.core.private_files import (
     make_private_by_default,
     require_private,
     require_private_directory,
+    require_writable_directory,
 )
+from gateway.core.secret_files import with_secrets_from_files
 
 make_private_by_default()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 ENVIRONMENT = os.environ.get("GATEWAY_ENVIRONMENT", "Production")
-DATA_DIR = Path(os.environ.get("GATEWAY_DATA_DIR", BASE_DIR / "var"))
+# Among the installed packages nothing is written.
+_data_dir = BASE_DIR / "var" if (BASE_DIR / "manage.py").exists() else "/var/lib/gateway"
+DATA_DIR = Path(os.environ.get("GATEWAY_DATA_DIR") or _data_dir)
 
 try:
     if ENVIRONMENT not in ("Development", "Production"):
         raise BadConfiguration(f"GATEWAY_ENVIRONMENT: must be Development or Production, not {ENVIRONMENT!r}")
     DEVELOPMENT = ENVIRONMENT == "Development"
     CONFIGURATION = load_configuration()
-    DATABASES = {"default": database_from(os.environ.get("DATABASE_URL") or f"sqlite:///{DATA_DIR}/gateway.sqlite3")}
+    _environment = with_secrets_from_files(os.environ)
+    require_writable_directory(DATA_DIR)
+    _database_url = _environment.get("DATABASE_URL") or f"sqlite:///{DATA_DIR}/gateway.sqlite3"
+    DATABASES = {"default": database_from(_database_url, _environment.get("DATABASE_PASSWORD", ""))}
     _single = DATABASES["default"]["ENGINE"].endswith("sqlite3")
     _is_new = False
     if _single:
@@ -37,15 +44,17 @@ try:
         for _file in (*database_files(_database), *(DATA_DIR / name for name in FILES)):
             require_private(_file)
         _is_new = not _database.exists()
-    SECRET_KEY = secret_key_from(os.environ, DATA_DIR, single_machine=_single)
-    ENCRYPTION_KEYS = encryption_keys_from(os.environ, DATA_DIR, single_machine=_single)
+    SECRET_KEY = secret_key_from(_environment, DATA_DIR, single_machine=_single)
+    ENCRYPTION_KEYS = encryption_keys_from(_environment, DATA_DIR, single_machine=_single)
     # Until they had keys of their own, logs were sealed with the encryption keys.
     LOG_KEYS = log_keys_from(
-        os.environ, DATA_DIR, single_machine=_single, formerly=None if _is_new else ENCRYPTION_KEYS
+        _environment, DATA_DIR, single_machine=_single, formerly=None if _is_new else ENCRYPTION_KEYS
     )
-    REDIS_URL = redis_from(os.environ.get("REDIS_URL") or "redis://127.0.0.1:6379/0")
-    ALLOWED_HOSTS = hosts_from(os.environ, development=DEVELOPMENT)
-    _mail = mail_from(os.environ, development=DEVELOPMENT)
+    REDIS_URL = redis_from(
+        _environment.get("REDIS_URL") or "redis://127.0.0.1:6379/0", _environment.get("REDIS_PASSWORD", "")
+    )
+    ALLOWED_HOSTS = hosts_from(_environment, development=DEVELOPMENT)
+    _mail = mail_from(_environment, development=DEVELOPMENT)
 except BadConfiguration as error:
     sys.exit(f"The gateway cannot start: {error}")
 

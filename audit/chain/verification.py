@@ -94,15 +94,20 @@ def last_verification() -> LogVerification | None:
 def find_missing_keys() -> Iterator[Finding]:
     """The keys that made seals and are not configured any more, numbered in the order in which they came into use."""
     known = {name_of_key(key) for key in settings.LOG_KEYS}
-    used = LogSeal.objects.exclude(key="").order_by().values("key").annotate(first=Min("number"), last=Max("number"))
-    for number, item in enumerate(sorted(used, key=lambda item: item["first"]), 1):
-        if item["key"] not in known:
-            seals = f"seals {item['first']} to {item['last']}"
+    for number, (key, (first, last)) in enumerate(find_seals_by_key().items(), 1):
+        if key not in known:
             yield Finding(
                 None,
-                f"{KEY_IS_MISSING}{number} ({item['key']}) is missing, which made {seals}: "
+                f"{KEY_IS_MISSING}{number} ({key}) is missing, which made seals {first} to {last}: "
                 "put it behind the others in GATEWAY_LOG_KEYS",
             )
+
+
+def find_seals_by_key() -> dict[str, tuple[int, int]]:
+    """By the name of each key that made seals: the first and the last of them, in the order of the first."""
+    used = LogSeal.objects.exclude(key="").order_by().values("key").annotate(first=Min("number"), last=Max("number"))
+    by_first = sorted(used, key=lambda item: item["first"])
+    return {item["key"]: (item["first"], item["last"]) for item in by_first}
 
 
 def find_removals(*, after: int = 0) -> list[Removal]:

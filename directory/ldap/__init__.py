@@ -110,6 +110,7 @@ from directory.ldap.inspection import (
     is_samba,
     says_samba,
 )
+from directory.ldap.measurements import Listener, listen
 from directory.ldap.references import by_identity, may_refer, names_in, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from directory.ldap.security.descriptor import (
@@ -210,6 +211,7 @@ __all__ = [
     "LdapError",
     "LessOrEqual",
     "LimitExceeded",
+    "Listener",
     "MalformedDescriptor",
     "MalformedSddl",
     "Modification",
@@ -273,6 +275,7 @@ __all__ = [
     "is_recycle_bin_enabled",
     "is_samba",
     "is_text",
+    "listen",
     "make_rdn",
     "map_generic",
     "may_refer",

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from time import perf_counter
 from typing import TypeVar
 from uuid import UUID
 
 import ldap
 
+from directory.ldap import measurements
 from directory.ldap.connections import authentication
 from directory.ldap.connections.attempts import BROKEN, Attempts, ConnectionSilent, Pace, deadline_of
 from directory.ldap.connections.authentication import BindResult
@@ -219,7 +221,7 @@ class Client:
             parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
             while parts:
                 try:
-                    with self._borrowed(self._pool, attempts) as connection:
+                    with self._borrowed(self._pool, attempts, "read") as connection:
                         for entries in answer_each(connection, queries(base, parts.copy())):
                             attempts.note_answer()
                             del parts[0]
@@ -287,11 +289,13 @@ class Client:
 
     def _write(self, write: Write) -> str:
         connection = self._pool.acquire(deadline_of(self.settings))
+        began = perf_counter()
         try:
             message = send(connection.ldap, write)
             connection.ldap.result3(message, timeout=self.settings.operation_seconds)
         except BaseException as error:
             raise self._after_failed_write(connection, error, write) from error
+        measurements.listener.used(connection.url, "write", perf_counter() - began)
         self._pool.release(connection)
         return connection.server
 
@@ -339,7 +343,7 @@ class Client:
         attempts = Attempts(self.settings, self._pace)
         while True:
             try:
-                with self._borrowed(self._pool, attempts) as connection:
+                with self._borrowed(self._pool, attempts, "read") as connection:
                     result = operation(connection, attempts)
                     attempts.note_answer()
                     return result
@@ -352,7 +356,7 @@ class Client:
         begun = False
         while True:
             try:
-                with self._borrowed(pool, attempts) as connection:
+                with self._borrowed(pool, attempts, "search") as connection:
                     for entry in stream(connection, query):
                         if not begun:
                             attempts.note_answer()
@@ -368,15 +372,17 @@ class Client:
                 return
 
     @contextmanager
-    def _borrowed(self, pool: Pool, attempts: Attempts) -> Iterator[Connection]:
+    def _borrowed(self, pool: Pool, attempts: Attempts, kind: str) -> Iterator[Connection]:
         """A connection for reading, put back where it belongs. BROKEN errors pass, others become this layer's own."""
         connection = pool.acquire(attempts.deadline, new=attempts.needs_new)
         healthy = broken = False
+        began = perf_counter()
         try:
             yield connection
             healthy = True
-        except BROKEN:
+        except BROKEN as error:
             broken = True
+            measurements.listener.failed(connection.url, kind, type(error).__name__)
             raise
         except ldap.LDAPError as error:
             healthy = True
@@ -386,6 +392,7 @@ class Client:
             raise
         finally:
             if healthy:
+                measurements.listener.used(connection.url, kind, perf_counter() - began)
                 pool.release(connection)
             else:
                 pool.discard(connection, server_failed=broken)
@@ -396,6 +403,7 @@ class Client:
         if isinstance(error, ldap.LDAPError):
             known = error_from(error, guarded=guarded, writing=True)
             if isinstance(known, OutcomeUnknown | Unavailable):
+                measurements.listener.failed(connection.url, "write", type(error).__name__)
                 self._pool.discard(connection, server_failed=True)
             else:
                 self._pool.release(connection)

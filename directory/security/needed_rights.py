@@ -1,35 +1,99 @@
-"""What the gateway's own account needs in a directory, task by task, and the `dsacls` lines that give it just that.
+"""What the gateway's own account needs in a directory for each of the gateway's permissions, and nothing more.
 
 Reading needs nothing: Authenticated Users may read. None of this makes the account an administrator; what the gateway's
-roles permit is confined further by the gateway itself.
+roles permit is confined further by the gateway itself. What an account has is found in `effective_rights`, the lines
+that grant what is missing are made in `grants`.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from directory.ldap import DistinguishedName, InvalidValue
 
 
+class Access(StrEnum):
+    """The rights that occur ([MS-ADTS] 5.1.3.2), by the names that access control lists are shown with."""
+
+    WRITE = "write-property"
+    CREATE = "create-child"
+    DELETE = "delete-child"
+    EXTENDED = "control-access"
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """One right: on the objects of a class below the managed part of the domain, or, without a class, on the domain.
+
+    `name` is the attribute that is written, empty for every one, or the common name of the extended right. Children of
+    the class are created and deleted in the base and in every container below it.
+    """
+
+    access: Access
+    object_class: str | None
+    name: str = ""
+
+
+def _write(object_class: str, *attributes: str) -> tuple[Right, ...]:
+    return tuple(Right(Access.WRITE, object_class, name) for name in attributes or ("",))
+
+
+_ACCOUNTS: Final = ("user", "computer")
+_KINDS: Final = {"user": "user", "group": "group", "computer": "computer", "organizationalunit": "organizationalUnit"}
+_STATE: Final = tuple(Right(Access.WRITE, name, "userAccountControl") for name in _ACCOUNTS)
+REANIMATION: Final = Right(Access.EXTENDED, None, "Reanimate-Tombstones")
+
+NEEDED: Final[dict[str, tuple[Right, ...]]] = {
+    **{f"directory.create_{kind}": (Right(Access.CREATE, name),) for kind, name in _KINDS.items()},
+    **{f"directory.update_{kind}": _write(name) for kind, name in _KINDS.items()},
+    **{f"directory.delete_{kind}": (Right(Access.DELETE, name),) for kind, name in _KINDS.items()},
+    "directory.create_object": (Right(Access.CREATE, "contact"),),
+    "directory.update_object": _write("contact"),
+    "directory.delete_object": (Right(Access.DELETE, "contact"),),
+    "directory.manage_membership": _write("group", "member"),
+    "directory.enable_account": _STATE,
+    "directory.disable_account": _STATE,
+    "directory.run_accounts": _STATE,
+    "directory.unlock_account": _write("user", "lockoutTime"),
+    "directory.reset_password": (
+        Right(Access.EXTENDED, "user", "User-Force-Change-Password"),
+        *_write("user", "pwdLastSet", "lockoutTime"),
+    ),
+    # A move is a deletion here, a creation there, and a write of the name ([MS-ADTS] 3.1.1.5.4.1).
+    "directory.move_object": tuple(
+        right
+        for name in ("user", "group", "computer")
+        for right in (Right(Access.CREATE, name), Right(Access.DELETE, name), *_write(name, "name", "cn"))
+    ),
+    # [MS-ADTS] 3.1.1.5.3.7.1: reanimating asks for this extended right on the root of the naming context. What is made
+    # of the object asks for creating its kind, besides.
+    "directory.restore_deleted": (REANIMATION,),
+}
+"""By permission. Those that are not here need no right of their own, or none that could be delegated alone: reading,
+what the gateway keeps to itself, and changing the protected objects, which an administrator's account alone may."""
+
+DISPLAY_NAMES: Final = {
+    "User-Force-Change-Password": "Reset Password",
+    "Reanimate-Tombstones": "Reanimate Tombstones",
+}
+"""Extended rights as dsacls and the dialogues of Windows call them (displayName of the controlAccessRight)."""
+
+
 @dataclass(frozen=True, slots=True)
 class NeededRights:
-    """What one task takes. `permissions` are the gateway's that are of no use without it.
-
-    `entries` are access control entries as `dsacls /G` takes them, `RIGHTS;WHAT;ON`. They are given on the part of the
-    domain that the gateway manages, or, with `on_domain`, on the domain itself. Those of `children` (`/I:T`) hold for
-    the container and all below, the others (`/I:S`) for the objects below of the class that they name last.
-    """
+    """A task that people think of as one, and the permissions of the gateway's that make it up."""
 
     task: str
     permissions: tuple[str, ...]
-    entries: tuple[str, ...]
-    children: tuple[str, ...] = ()
-    on_domain: tuple[str, ...] = ()
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """What the account needs for the task, each once."""
+        return tuple(dict.fromkeys(right for name in self.permissions for right in NEEDED[name]))
 
     def commands(self, *, account: str, base_dn: str) -> list[str]:
         """The lines for an account (`CORP\\\\svc-gateway`) and the container that it is to manage."""
-        lines = [f'dsacls "{base_dn}" /I:T /G "{account}:{entry}"' for entry in self.children]
-        lines += [f'dsacls "{base_dn}" /I:S /G "{account}:{entry}"' for entry in self.entries]
-        return [*lines, *(f'dsacls "{domain_of(base_dn)}" /G "{account}:{entry}"' for entry in self.on_domain)]
+        return dsacls_lines(self.rights, account=account, base_dn=base_dn)
 
 
 NEEDED_RIGHTS: Final = (
@@ -42,48 +106,64 @@ NEEDED_RIGHTS: Final = (
             "directory.unlock_account",
             "directory.run_accounts",
         ),
-        ("RPWP;;user",),
     ),
+    NeededRights("Reset passwords", ("directory.reset_password",)),
+    NeededRights("Create and delete users", ("directory.create_user", "directory.delete_user")),
+    NeededRights("Change members of groups", ("directory.manage_membership",)),
     NeededRights(
-        "Reset passwords",
-        ("directory.reset_password",),
-        ("CA;Reset Password;user", "RPWP;pwdLastSet;user", "RPWP;lockoutTime;user"),
-    ),
-    NeededRights(
-        "Create, move and delete users", ("directory.create_user", "directory.delete_user"), (), ("CCDC;user",)
-    ),
-    NeededRights("Change members of groups", ("directory.manage_membership",), ("RPWP;member;group",)),
-    NeededRights(
-        "Create, change, move and delete groups",
+        "Create, change and delete groups",
         ("directory.create_group", "directory.update_group", "directory.delete_group"),
-        ("RPWP;;group",),
-        ("CCDC;group",),
     ),
     NeededRights(
-        "Create, change, move and delete computers",
+        "Create, change and delete computers",
         ("directory.create_computer", "directory.update_computer", "directory.delete_computer"),
-        ("RPWP;;computer",),
-        ("CCDC;computer",),
     ),
     NeededRights(
-        "Create, change, move and delete organizational units",
+        "Create, change and delete organizational units",
         (
             "directory.create_organizationalunit",
             "directory.update_organizationalunit",
             "directory.delete_organizationalunit",
         ),
-        ("RPWP;;organizationalUnit",),
-        ("CCDC;organizationalUnit",),
     ),
-    # [MS-ADTS] 3.1.1.5.3.7.1: reanimating asks for this extended right on the root of the naming context.
-    NeededRights(
-        "Restore deleted objects (besides creating their kind)",
-        ("directory.restore_deleted",),
-        (),
-        (),
-        ("CA;Reanimate Tombstones",),
-    ),
+    NeededRights("Move users, groups and computers", ("directory.move_object",)),
+    NeededRights("Restore deleted objects (besides creating their kind)", ("directory.restore_deleted",)),
 )
+
+
+def without_included(rights: tuple[Right, ...]) -> tuple[Right, ...]:
+    """The rights but for single attributes of a class all attributes of which are among them."""
+    whole = {right.object_class for right in rights if right.access is Access.WRITE and not right.name}
+    return tuple(
+        right
+        for right in dict.fromkeys(rights)
+        if not (right.access is Access.WRITE and right.name and right.object_class in whole)
+    )
+
+
+def dsacls_lines(rights: tuple[Right, ...], *, account: str, base_dn: str) -> list[str]:
+    """Grants as `dsacls` takes them (`RIGHTS;WHAT;ON`): `/I:T` for a container and all below, `/I:S` for the objects
+    below of the class that is named last.
+    """
+    lines: list[str] = []
+    children: dict[str, str] = {}
+    for right in without_included(rights):
+        if right.access in (Access.CREATE, Access.DELETE):
+            letters = "CC" if right.access is Access.CREATE else "DC"
+            children[right.object_class or ""] = children.get(right.object_class or "", "") + letters
+        elif right.access is Access.WRITE:
+            entry = f"RPWP;{right.name};{right.object_class}"
+            lines.append(f'dsacls "{base_dn}" /I:S /G "{account}:{entry}"')
+        elif right.object_class is None:
+            name = DISPLAY_NAMES[right.name]
+            lines.append(f'dsacls "{domain_of(base_dn)}" /G "{account}:CA;{name}"')
+        else:
+            name = DISPLAY_NAMES[right.name]
+            lines.append(f'dsacls "{base_dn}" /I:S /G "{account}:CA;{name};{right.object_class}"')
+    of_children = [
+        f'dsacls "{base_dn}" /I:T /G "{account}:{letters};{object_class}"' for object_class, letters in children.items()
+    ]
+    return of_children + lines
 
 
 def account_name(bind_name: str) -> str:

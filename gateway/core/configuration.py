@@ -15,14 +15,23 @@ from typing import Annotated, Any, Literal, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+SECRET_VARIABLES = (
+    *("GATEWAY_SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_LOG_KEYS"),
+    *("DATABASE_URL", "DATABASE_PASSWORD", "REDIS_URL", "REDIS_PASSWORD", "EMAIL_HOST_PASSWORD"),
+)
+"""Variables that are or hold a secret. Each can come from a file, which the same name with `_FILE` names."""
+
 VARIABLES = frozenset(
-    f"GATEWAY_{name}"
-    for name in (
-        *("CONFIG", "ENVIRONMENT", "DATA_DIR", "SECRET_KEY", "ENCRYPTION_KEYS", "LOG_KEYS", "ALLOWED_HOSTS"),
-        *("TRUSTED_ORIGINS", "LOG_FORMAT", "LOG_LEVEL", "TEST_DATABASE", "SCREENSHOTS"),
+    (
+        *(f"GATEWAY_{name}" for name in ("CONFIG", "ENVIRONMENT", "DATA_DIR", "ALLOWED_HOSTS", "TRUSTED_ORIGINS")),
+        *(f"GATEWAY_{name}" for name in ("LOG_FORMAT", "LOG_LEVEL", "TEST_DATABASE", "SCREENSHOTS")),
+        *(f"EMAIL_{name}" for name in ("HOST", "PORT", "HOST_USER", "USE_TLS", "USE_SSL", "TIMEOUT")),
+        "DEFAULT_FROM_EMAIL",
+        *SECRET_VARIABLES,
+        *(f"{name}_FILE" for name in SECRET_VARIABLES),
     )
 )
-"""Variables of the environment that are no keys of the configuration; the last two are the tests'."""
+"""Variables of the environment that are no keys of the configuration; two of GATEWAY's are the tests'."""
 
 
 class BadConfiguration(Exception):
@@ -317,10 +326,13 @@ def _described(error: Any) -> str:
 
 
 def _require_known_variable(name: str) -> None:
-    """Refuse a variable that is spelt nearly as one of the gateway's. Others that begin so may be somebody else's."""
-    if name in VARIABLES or not name.upper().startswith("GATEWAY_"):
+    """Refuse a variable that is spelt nearly as one of the gateway's. Others that begin so may be somebody else's.
+
+    Names without GATEWAY_ in front are common: of those only a slip of one letter or two is refused.
+    """
+    if name in VARIABLES:
         return
-    if near := nearest(name.upper(), VARIABLES):
+    if near := nearest(name.upper(), VARIABLES, cutoff=0.8 if name.upper().startswith("GATEWAY_") else 0.92):
         raise BadConfiguration(f"{name}: there is no such variable; the nearest is {near}")
 
 

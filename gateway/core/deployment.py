@@ -9,8 +9,11 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 from gateway.core.configuration import BadConfiguration
 
 
-def database_from(url: str) -> dict[str, Any]:
-    """Django's database settings for `sqlite:///path` or `postgresql://user:password@host:port/name?host=/socket/dir`."""
+def database_from(url: str, password: str = "") -> dict[str, Any]:
+    """Django's database settings for `sqlite:///path` or `postgresql://user:password@host:port/name?host=/socket/dir`.
+
+    A password given beside the URL is meant literally, and is the one of a URL without any.
+    """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         path = unquote(parts.path[1:] if parts.path.startswith("//") else parts.path)
@@ -28,11 +31,14 @@ def database_from(url: str) -> dict[str, Any]:
         }
     if parts.scheme in ("postgres", "postgresql"):
         options = dict(parse_qsl(parts.query))
+        in_url = options.pop("password", unquote(parts.password or ""))
+        if password and in_url:
+            raise BadConfiguration("DATABASE_PASSWORD: DATABASE_URL has a password too; give one of them")
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": unquote(parts.path.lstrip("/")),
             "USER": options.pop("user", unquote(parts.username or "")),
-            "PASSWORD": options.pop("password", unquote(parts.password or "")),
+            "PASSWORD": password or in_url,
             "HOST": options.pop("host", parts.hostname or ""),
             "PORT": options.pop("port", str(parts.port or "")),
             "OPTIONS": options,
@@ -43,9 +49,10 @@ def database_from(url: str) -> dict[str, Any]:
     raise BadConfiguration("DATABASE_URL: begins neither with sqlite:// nor with postgresql://")
 
 
-def redis_from(url: str) -> str:
+def redis_from(url: str, password: str = "") -> str:
     """A URL of Redis that every client of it understands: `redis://[[user]:password@]host:port/0`, `unix:///socket`.
 
+    A password given beside the URL is meant literally, and is put into a URL without any.
     Raises BadConfiguration, which does not show the URL: it may have a password in it.
     """
     try:
@@ -58,7 +65,14 @@ def redis_from(url: str) -> str:
             "REDIS_URL: must be redis://host:port/number, rediss://… or unix:///socket; "
             "in its password /, ?, #, @, : and % are percent-encoded"
         )
-    return url
+    if not password:
+        return url
+    if parts.password or "password" in dict(parse_qsl(parts.query)):
+        raise BadConfiguration("REDIS_PASSWORD: REDIS_URL has a password too; give one of them")
+    if parts.scheme == "unix":
+        return f"unix://{parts.netloc}{parts.path}?{urlencode({**dict(parse_qsl(parts.query)), 'password': password})}"
+    user, _, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.rstrip(':')}:{quote(password, safe='')}@{host}").geturl()
 
 
 def broker_from(url: str) -> str:

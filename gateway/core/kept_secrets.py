@@ -23,7 +23,7 @@ FILES: Final = ("secret-key", "encryption-keys", "log-keys")
 def secret_key_from(environment: Mapping[str, str], folder: Path, *, single_machine: bool) -> str:
     """What sessions and tokens of forms are signed with."""
     name = "GATEWAY_SECRET_KEY"
-    key = _secret(environment, name, folder / "secret-key", lambda: secrets.token_urlsafe(48), single_machine)
+    key = _secret(environment, name, folder / "secret-key", new_secret_key, single_machine)
     if len(key) < SHORTEST or len(set(key)) < 8:
         raise BadConfiguration(f"{name}: must be at random, of {SHORTEST} characters or more")
     return key
@@ -32,7 +32,7 @@ def secret_key_from(environment: Mapping[str, str], folder: Path, *, single_mach
 def encryption_keys_from(environment: Mapping[str, str], folder: Path, *, single_machine: bool) -> list[str]:
     """Fernet keys for secrets at rest: the first encrypts, each of them decrypts."""
     name = "GATEWAY_ENCRYPTION_KEYS"
-    keys = _listed(_secret(environment, name, folder / "encryption-keys", _new_encryption_key, single_machine))
+    keys = _listed(_secret(environment, name, folder / "encryption-keys", new_encryption_key, single_machine))
     for number, key in enumerate(keys, 1):
         try:
             Fernet(key)
@@ -53,7 +53,7 @@ def log_keys_from(
     name = "GATEWAY_LOG_KEYS"
 
     def make() -> str:
-        return ",".join([secrets.token_urlsafe(48), *(formerly or [])])
+        return ",".join([new_log_key(), *(formerly or [])])
 
     keys = _listed(_secret(environment, name, folder / "log-keys", make, single_machine))
     if not keys or "" in keys or len(keys[0]) < SHORTEST:
@@ -63,12 +63,25 @@ def log_keys_from(
     return keys
 
 
-def _new_encryption_key() -> str:
+def new_secret_key() -> str:
+    """A value for GATEWAY_SECRET_KEY."""
+    return secrets.token_urlsafe(48)
+
+
+def new_encryption_key() -> str:
+    """One of GATEWAY_ENCRYPTION_KEYS."""
     return Fernet.generate_key().decode()
 
 
+def new_log_key() -> str:
+    """One of GATEWAY_LOG_KEYS."""
+    return secrets.token_urlsafe(48)
+
+
 def _listed(text: str) -> list[str]:
-    return [key.strip() for key in text.split(",")]
+    """Keys are separated by commas, or stand in a line each, as it is easier to edit in a file."""
+    lines = [line for line in text.splitlines() if line.strip()] or [""]
+    return [key.strip() for line in lines for key in line.split(",")]
 
 
 def _secret(

@@ -20,6 +20,16 @@ def make_private_by_default() -> None:
     os.umask(OTHERS)
 
 
+def require_writable_directory(directory: Path) -> None:
+    """Make the directory if it is not there, for this account to put files into; raises BadConfiguration."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadConfiguration(f"GATEWAY_DATA_DIR: {directory} cannot be made: {error.strerror}") from None
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise BadConfiguration(f"GATEWAY_DATA_DIR: this account may not write to {directory}")
+
+
 def require_private_directory(directory: Path) -> None:
     """Make the directory if it is not there. Nobody else may put files into it; raises BadConfiguration.
 

@@ -1,4 +1,5 @@
-"""What Prometheus may know: requests, their duration, refusals by rate limits, memory and time, changes that wait.
+"""What Prometheus may know: requests, their duration, how domain controllers answer, refusals, memory and time, and
+what `gauges` reads when it is asked.
 
 Each process writes files of its own and the one that is asked adds them all up (prometheus-client's multiprocess mode).
 """
@@ -10,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from django.conf import settings
-from django.db import DatabaseError
 
-from approvals.statistics import find_waiting
+from audit.security import tell_of_refusals
+from directory.ldap import listen
 
 
 def _directory_of_this_server() -> Path:
@@ -41,6 +42,8 @@ from prometheus_client import (  # noqa: E402 - see above
 from prometheus_client.core import GaugeMetricFamily, Metric  # noqa: E402
 from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
 
+from gateway.monitoring.gauges import Gauges  # noqa: E402 - it imports prometheus_client too
+
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 """Of the answer. From here, so that nobody else imports prometheus_client before its environment is set."""
 
@@ -52,6 +55,26 @@ _seconds = Histogram(
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
 _refusals = Counter("gateway_rate_limited", "Requests refused by a rate limit.", ["policy"])
+
+_directory_seconds = Histogram(
+    "gateway_directory_seconds",
+    "Time for which a connection to a domain controller was used: a read or write until its answer, a search whole.",
+    ["server", "kind"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 20),
+)
+_directory_failures = Counter(
+    "gateway_directory_failures",
+    "Connections to domain controllers that broke or could not be opened; error BadCredentials is a refused bind.",
+    ["server", "kind", "error"],
+)
+_directory_waits = Histogram(
+    "gateway_directory_wait_seconds",
+    "Time until a connection was there: others had all of them, or one had to be opened.",
+    buckets=(0.001, 0.01, 0.1, 0.5, 1, 5),
+)
+_credentials_refused = Counter(
+    "gateway_credentials_refused", "Refused sign-ins of people, and refused keys, tokens and sessions.", ["kind"]
+)
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -92,24 +115,26 @@ class _Processes:
         return [memory, time]
 
 
-class _ChangeRequests:
-    """What waits for a person, read from the database when asked."""
+class _Directories:
+    """How each domain controller answers; told by the LDAP layer."""
 
-    def collect(self) -> Iterable[Metric]:
-        waiting = GaugeMetricFamily(
-            "gateway_change_requests_waiting", "Change requests that wait for a decision.", labels=["risk"]
-        )
-        age = GaugeMetricFamily(
-            "gateway_change_requests_oldest_seconds", "Age of the oldest of them, 0 when there is none."
-        )
-        try:
-            found = find_waiting()
-        except DatabaseError:  # then more than ever the others are wanted
-            return []
-        for risk, count in found.by_risk.items():
-            waiting.add_metric([risk.value], count)
-        age.add_metric([], found.oldest_age.total_seconds() if found.oldest_age else 0)
-        return [waiting, age]
+    def used(self, server: str, kind: str, seconds: float) -> None:
+        _directory_children(server, kind).observe(seconds)
+
+    def failed(self, server: str, kind: str, error: str) -> None:
+        _directory_failures.labels(server, kind, error).inc()
+
+    def waited(self, seconds: float) -> None:
+        _directory_waits.observe(seconds)
+
+
+@lru_cache(maxsize=256)
+def _directory_children(server: str, kind: str) -> Histogram:
+    return _directory_seconds.labels(server, kind)
+
+
+listen(_Directories())
+tell_of_refusals(lambda kind: _credentials_refused.labels(kind.value).inc())
 
 
 def exposition() -> bytes:
@@ -117,5 +142,5 @@ def exposition() -> bytes:
     registry = CollectorRegistry()
     MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     registry.register(_Processes())
-    registry.register(_ChangeRequests())
+    registry.register(Gauges())
     return generate_latest(registry)

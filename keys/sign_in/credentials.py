@@ -98,6 +98,7 @@ def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> N
     """Write down why somebody is not signed in."""
     security.refused(
         refusal.reason.value,
+        kind=security.Refused.SIGN_IN,
         client_address=client_address(request) or None,
         request_id=getattr(request, "request_id", ""),
         **refusal.facts,

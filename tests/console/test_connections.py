@@ -98,6 +98,16 @@ def test_a_test_tells_what_it_reached(console: Console, domain: Domain, connecti
     assert "ldaps://127.0.0.1:1" in lost
 
 
+def test_what_its_account_has_beside_what_is_needed(console: Console, domain: Domain) -> None:
+    works = make_connection(domain, name="Works")
+    helper = make_person(may=["directory.reset_password"])
+    shown = text_of(console.submit(f"/console/connections/{works.id}/rights"))
+    for expected in ("Reset passwords", helper.username, "has what it takes", "The account is in Domain Admins."):
+        assert expected in shown, expected
+    nowhere = console.submit(f"/console/connections/{works.id}/rights", base="OU=Nowhere,DC=x")
+    assert "There is no object OU=Nowhere,DC=x in the directory." in text_of(nowhere)
+
+
 @pytest.mark.sqlite
 def test_who_may_only_look_sees_no_forms(path: str) -> None:
     reader = Console(make_person(may=[SEES]))
@@ -105,7 +115,7 @@ def test_who_may_only_look_sees_no_forms(path: str) -> None:
     assert "ldaps://127.0.0.1:1" in page
     assert "<form" not in page.split("<main")[1]
     assert "/console/connections/new" not in fields_of(reader.get("/console/connections/"))
-    for form in ("edit", "test", "enable", "disable", "delete"):
+    for form in ("edit", "test", "rights", "enable", "disable", "delete"):
         assert reader.submit(f"{path}/{form}", **FIELDS).status == 403, form
     assert reader.submit("/console/connections/new", **FIELDS).status == 403
 

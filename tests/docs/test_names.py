@@ -13,7 +13,7 @@ _FOLDERS = {path.name for path in PROJECT.iterdir() if path.is_dir()} - {"var"}
 _PACKAGES = {folder for folder in _FOLDERS if (PROJECT / folder / "__init__.py").exists()}
 _NAMES = {path.name for path in texts()}
 
-NO_MODULES = {*MEANINGS, "gateway.toml"}
+NO_MODULES = {*MEANINGS, "gateway.toml", "gateway.example.com"}
 """Names that only look like modules."""
 
 

@@ -19,7 +19,7 @@ from gateway.core.deployment import broker_from, redis_from, redis_warning
 from gateway.monitoring import heartbeats
 from gateway.monitoring.readiness import Readiness
 from tests.support.clock import by_the_machines_clock
-from tests.support.gateway import _free_port
+from tests.support.gateway import free_port
 
 PASSWORD = "p@ss/w:rd%2F#?& ü"
 WRONG = "an0ther@/secret"
@@ -27,7 +27,7 @@ WRONG = "an0ther@/secret"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
-    port, socket = _free_port(), tmp_path_factory.mktemp("redis") / "redis.sock"
+    port, socket = free_port(), tmp_path_factory.mktemp("redis") / "redis.sock"
     configuration = f'requirepass "{PASSWORD}"\nbind 127.0.0.1\nport {port}\nunixsocket {socket}\nsave ""\n'
     command = by_the_machines_clock(["redis-server", "-"])
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)

@@ -26,7 +26,7 @@ class LiveGateway:
             "DATABASE_URL": database_url,
             **(configuration or {}),
         }
-        self._port = _free_port()
+        self._port = free_port()
         self.base_url = f"http://127.0.0.1:{self._port}"
         self.web_log = directory / "web.log"
         self.worker_log = directory / "worker.log"
@@ -112,7 +112,8 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     stop_process(process)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nobody listens to now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

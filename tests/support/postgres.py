@@ -29,7 +29,7 @@ class Postgres:
         self._options = options
         self._binaries = _newest_binaries()
         # PostgreSQL refuses to run as root.
-        self._user = _unprivileged_user() if os.geteuid() == 0 else None
+        self._user = unprivileged_user() if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -63,7 +63,11 @@ class Postgres:
                 raise RuntimeError(f"PostgreSQL did not start:\n{log_tail(self.log_file)}")
             time.sleep(0.05)
         if is_new:
-            self._run("createdb", "-h", str(self.directory), "-U", "gateway", "gateway")
+            self.create_database("gateway")
+
+    def create_database(self, name: str) -> None:
+        """One more database, empty."""
+        self._run("createdb", "-h", str(self.directory), "-U", "gateway", name)
 
     @property
     def process_id(self) -> int:
@@ -111,7 +115,8 @@ def _newest_binaries() -> Path:
     return found[-1].parent
 
 
-def _unprivileged_user() -> pwd.struct_passwd:
+def unprivileged_user() -> pwd.struct_passwd:
+    """Whom a server runs as that refuses to be root: any account will do."""
     try:
         return pwd.getpwnam("postgres")
     except KeyError:

@@ -14,6 +14,7 @@ import ldap
 from directory.ldap.connections.connection import Connection, open_connection
 from directory.ldap.connections.settings import ServerSettings
 from directory.ldap.errors import BadCredentials, LdapError, TlsError, Unavailable
+from directory.ldap.measurements import connecting, waiting
 
 Opener = Callable[[str, ServerSettings, float], Connection]
 
@@ -45,6 +46,10 @@ class Pool:
 
         A ``new`` one takes the place of the one used least lately where there is no other place for it.
         """
+        with waiting():
+            return self._acquire(deadline, new=new)
+
+    def _acquire(self, deadline: float, *, new: bool) -> Connection:
         with self._changed:
             while not self._idle and self._open >= self._settings.pool_size:
                 if not self._changed.wait(deadline - time.monotonic()):
@@ -164,7 +169,8 @@ class Pool:
             if seconds <= 0:
                 break
             try:
-                connection = self._opener(url, self._settings, seconds)
+                with connecting(url):
+                    connection = self._opener(url, self._settings, seconds)
             except BadCredentials as error:
                 self._credentials_refused = (time.monotonic() + CREDENTIALS_SECONDS, error.message)
                 raise

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
+from directory.errors import ObjectNotFound
 from directory.queries.connection_test import functional_level_name
 from directory.security.needed_rights import NEEDED_RIGHTS, NeededRights, account_name
 from gateway.console.page_context import Visit, page
@@ -59,6 +60,26 @@ def _page(visit: Visit, connection_id: UUID, **context: Any) -> HttpResponseBase
         **context,
     }
     return visit.render("access/connection.html", shown, status=problem.status if problem else 200)
+
+
+@page("POST")
+def rights(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+    """What the account may do at a base beside what it needs there."""
+    base = visit.form.get("base", "").strip()
+    try:
+        found = visit.perform("directories.rights", query={"base": base} if base else {}, id=connection_id)
+    except ObjectNotFound as refusal:
+        if visit.is_partial:
+            raise
+        return _page(visit, connection_id, base=base, problem=refusal)
+    context = {
+        "rights": found,
+        "rights_used": [item for item in found["permissions"] if item["usedBy"]],
+        "rights_unused": [item for item in found["permissions"] if not item["usedBy"]],
+    }
+    if visit.is_partial:
+        return visit.render("access/_rights.html", context)
+    return _page(visit, connection_id, base=base, **context)
 
 
 def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list[str]]]:
@@ -208,6 +229,7 @@ urls = [
     path("connections/<uuid:connection_id>", connection, name="connection"),
     path("connections/<uuid:connection_id>/edit", edit, name="connection-edit"),
     path("connections/<uuid:connection_id>/test", test, name="connection-test"),
+    path("connections/<uuid:connection_id>/rights", rights, name="connection-rights"),
     path("connections/<uuid:connection_id>/enable", enabling, {"enabled": True}, name="connection-enable"),
     path("connections/<uuid:connection_id>/disable", enabling, {"enabled": False}, name="connection-disable"),
     path("connections/<uuid:connection_id>/rotate-password", rotate_password, name="connection-rotate-password"),

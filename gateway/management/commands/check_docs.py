@@ -16,6 +16,8 @@ class Command(BaseCommand):
         parser.add_argument("--write", action="store_true", help="write the pages instead of comparing")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if not (DOCS / "configuration.md").exists():
+            raise CommandError("The documentation is in the source tree, not in what is installed.")
         for page in sorted({page for page, _ in TABLES}):
             made, path = filled(page), DOCS / page
             if options["write"]:

@@ -1,0 +1,257 @@
+"""What the gateway's own account may do below a base: by the directory's own word where it gives one.
+
+The directory computes for each object which attributes the reader may write (allowedAttributesEffective) and which
+parts of its descriptor (sDRightsEffective), and for each container what may be created in it
+(allowedChildClassesEffective; [MS-ADTS] 3.1.1.4.5). Some objects of each class are asked. About extended rights and
+deletions it says nothing, so the access control lists are evaluated with the identifiers of the account's own session.
+Of a class without any object below the base the entries are evaluated that such an object would inherit.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final
+from uuid import UUID
+
+from directory.ldap import (
+    AccessMask,
+    Ace,
+    AceFlags,
+    And,
+    Client,
+    Entry,
+    Equals,
+    Filter,
+    MalformedDescriptor,
+    Not,
+    ObjectTypes,
+    Or,
+    Scope,
+    SecurityDescriptor,
+    Subject,
+    map_generic,
+    parse_descriptor,
+    sid_to_text,
+)
+from directory.security.needed_rights import Access, Right
+from directory.security.object_types import object_types
+
+_SAMPLES: Final = 5
+"""Objects of a class that are asked. Whoever delegates does so on containers, so that they seldom differ."""
+
+_ASKED: Final = ("objectClass", "allowedAttributesEffective", "sDRightsEffective")
+_EVERYDAY: Final = {
+    "user": ("displayName", "givenName", "sn", "mail", "title", "department", "manager", "telephoneNumber", "name"),
+    "group": ("description", "mail", "groupType", "managedBy", "member", "name"),
+    "computer": ("description", "location", "managedBy", "userAccountControl"),
+    "organizationalUnit": ("description", "street", "managedBy", "name"),
+    "contact": ("displayName", "givenName", "sn", "mail", "telephoneNumber", "name"),
+}
+"""What stands for every attribute: an account that may write these may be given single attributes only."""
+
+_NAMING: Final = frozenset({"name", "cn", "ou"})
+
+# [MS-ADTS] 3.1.1.4.5.4: the bits of sDRightsEffective, as of SECURITY_INFORMATION.
+_OWNER, _DACL = 0x1, 0x4
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who the gateway is in the directory: its own SID, if its object can be found, and every SID that counts."""
+
+    sid: str | None
+    sids: frozenset[str]
+
+
+def account_of(client: Client) -> Account:
+    """The account that the client signs in as.
+
+    The rootDSE tells the SIDs of the session that asks ([MS-ADTS] 3.1.1.3.2.36, tokenGroups): groups of other domains
+    and well-known ones are among them, which no search for memberships would find.
+    """
+    sids = frozenset(sid_to_text(value) for value in client.read("", ("tokenGroups",)).values("tokenGroups"))
+    found = (sid_to_text(value) for entry in _find_accounts(client) for value in entry.values("objectSid"))
+    return Account(next((sid for sid in found if sid in sids), None), sids)
+
+
+def _find_accounts(client: Client) -> Iterable[Entry]:
+    """Who may be meant by the bind name: `name@domain` holds for an account without such a userPrincipalName, too."""
+    name = client.settings.bind_dn
+    if "=" in name:
+        found = client.find(name, ("objectSid",))
+        return [found] if found is not None else []
+    plain = name.rpartition("\\")[2]
+    meant = Or(Equals("userPrincipalName", plain), Equals("sAMAccountName", plain.partition("@")[0]))
+    return client.search(client.default_naming_context, Scope.SUBTREE, meant, ("objectSid",), limit=10, whole=True)
+
+
+@dataclass
+class EffectiveRights:
+    """The rights of an account at one base. Each answer is True, False, or None where it cannot be known."""
+
+    client: Client
+    base: Entry
+    account: Account
+    _samples: dict[str, list[Entry]] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, client: Client, base_dn: str, account: Account) -> "EffectiveRights":
+        """Read the base; raises LdapError, NotFound when there is no such object."""
+        return cls(client, client.read(base_dn, (*_ASKED, "allowedChildClassesEffective"), descriptor=True), account)
+
+    def holds(self, right: Right) -> bool | None:
+        """Whether the account has the right; one to write every attribute, if it may write all that are usual."""
+        if right.access is Access.CREATE:
+            return (right.object_class or "").lower() in {name.lower() for name in self.creatable}
+        if right.access is Access.DELETE:
+            return self._may_delete(right.object_class or "")
+        if right.access is Access.EXTENDED:
+            return self._has_extended(right)
+        missing = self.unwritable(right)
+        return None if missing is None else not missing
+
+    def unwritable(self, right: Right) -> tuple[str, ...] | None:
+        """Which of the attributes that the right is about the account may not write; None where that is not known."""
+        object_class = right.object_class or ""
+        wanted = (right.name,) if right.name else _EVERYDAY[object_class]
+        samples = self.samples(object_class)
+        inherited = None if samples else self._inherited_by(object_class)
+        if not samples and inherited is None:
+            return None
+        return tuple(
+            name
+            for name in wanted
+            if not (
+                all(self._may_write(name, entry) for entry in samples)
+                if inherited is None
+                else self._has(inherited, AccessMask.WRITE_PROPERTY, self._attribute_types(name))
+            )
+        )
+
+    def _may_write(self, name: str, entry: Entry) -> bool:
+        """What names an object is changed by renaming it, so that not every directory lists it as an attribute."""
+        if name.lower() not in _NAMING:
+            return name.lower() in {each.lower() for each in entry.texts("allowedAttributesEffective")}
+        aces = _aces_of(entry)
+        return aces is not None and self._has(_applying(aces), AccessMask.WRITE_PROPERTY, self._attribute_types(name))
+
+    @cached_property
+    def creatable(self) -> frozenset[str]:
+        """Classes of which the account may make objects in the base."""
+        return frozenset(self.base.texts("allowedChildClassesEffective"))
+
+    def writable(self, object_class: str) -> frozenset[str]:
+        """Attributes that the account may write on every object of the class that was asked; none without objects."""
+        each = [frozenset(entry.texts("allowedAttributesEffective")) for entry in self.samples(object_class)]
+        return frozenset.intersection(*each) if each else frozenset()
+
+    def may_change_access(self, object_class: str | None = None) -> bool:
+        """Whether it may change access control lists or owners: of the base, or of an object of the class."""
+        entries = [self.base] if object_class is None else self.samples(object_class)
+        return any((entry.integer("sDRightsEffective") or 0) & (_OWNER | _DACL) for entry in entries)
+
+    def samples(self, object_class: str) -> list[Entry]:
+        """Some objects of the class below the base, of those that ordinary delegation reaches."""
+        if object_class not in self._samples:
+            found = self.client.search(
+                self.base.dn,
+                Scope.SUBTREE,
+                _of_class(object_class),
+                _ASKED,
+                limit=_SAMPLES,
+                descriptor=True,
+                whole=True,
+            )
+            self._samples[object_class] = list(found)
+        return self._samples[object_class]
+
+    def _may_delete(self, object_class: str) -> bool | None:
+        """By a right on the container that holds the object, or by one on the object ([MS-ADTS] 3.1.1.5.5.1)."""
+        here = _aces_of(self.base)
+        if here is None:
+            return None
+        if self._has(_applying(here), AccessMask.DELETE_CHILD, self._class_types(object_class)):
+            return True
+        if samples := self.samples(object_class):
+            lists = [_aces_of(entry) for entry in samples]
+            return all(known is not None and self._has(_applying(known), AccessMask.DELETE, {None}) for known in lists)
+        inherited = self._inherited_by(object_class)
+        return inherited is not None and self._has(inherited, AccessMask.DELETE, {None})
+
+    def _has_extended(self, right: Right) -> bool | None:
+        types = {None, self._types.guid_of(Subject.EXTENDED_RIGHT, right.name)}
+        if right.object_class is None:
+            head = self.client.read(self.client.default_naming_context, (), descriptor=True)
+            lists = [_aces_of(head)]
+        elif samples := self.samples(right.object_class):
+            lists = [_aces_of(entry) for entry in samples]
+        else:
+            inherited = self._inherited_by(right.object_class)
+            return None if inherited is None else self._has(inherited, AccessMask.CONTROL_ACCESS, types)
+        if any(known is None for known in lists):
+            return None
+        return all(self._has(_applying(known or ()), AccessMask.CONTROL_ACCESS, types) for known in lists)
+
+    def _has(self, aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None]) -> bool:
+        return _grants(aces, self.account.sids, right, types)
+
+    def _inherited_by(self, object_class: str) -> list[Ace] | None:
+        """The entries that an object of the class would get from the base; None when they cannot be read."""
+        aces = _aces_of(self.base)
+        if aces is None:
+            return None
+        own = self._types.guid_of(Subject.CLASS, object_class)
+        return [
+            ace for ace in aces if AceFlags.CONTAINER_INHERIT in ace.flags and ace.inherited_object_type in (None, own)
+        ]
+
+    @cached_property
+    def _types(self) -> ObjectTypes:
+        return object_types(self.client)
+
+    def _class_types(self, object_class: str) -> set[UUID | None]:
+        return {None, self._types.guid_of(Subject.CLASS, object_class)}
+
+    def _attribute_types(self, name: str) -> set[UUID | None]:
+        attribute = self.client.schema.attribute(name)
+        return {None, *((attribute.schema_id_guid, attribute.property_set_guid) if attribute else ())}
+
+
+def _of_class(object_class: str) -> Filter:
+    """Objects of the class, but for administrators and what the domain cannot be without: they inherit nothing."""
+    ordinary = (Not(Equals("adminCount", "1")), Not(Equals("isCriticalSystemObject", "TRUE")))
+    if object_class == "user":  # computers are users too
+        return And(Equals("objectClass", "user"), Not(Equals("objectClass", "computer")), *ordinary)
+    return And(Equals("objectClass", object_class), *ordinary)
+
+
+def _aces_of(entry: Entry) -> tuple[Ace, ...] | None:
+    """The access control list of an entry; None when the account may not read it, or it is none."""
+    values = entry.values("nTSecurityDescriptor")
+    if not values:
+        return None
+    try:
+        descriptor: SecurityDescriptor = parse_descriptor(values[0])
+    except MalformedDescriptor:
+        return None
+    return descriptor.dacl.aces if descriptor.dacl is not None else None
+
+
+def _applying(aces: Iterable[Ace]) -> list[Ace]:
+    return [ace for ace in aces if ace.applies_here]
+
+
+def _grants(
+    aces: Iterable[Ace], sids: Collection[str], right: AccessMask, object_types: Collection[UUID | None]
+) -> bool:
+    """The first entry that speaks of the right decides ([MS-DTYP] 2.5.3.2). Conditions are not evaluated: an entry
+    that grants under one does not count, one that denies does.
+    """
+    for ace in aces:
+        if ace.sid not in sids or right not in map_generic(ace.mask) or ace.object_type not in object_types:
+            continue
+        if ace.denies:
+            return False
+        if ace.allows and not ace.conditional:
+            return True
+    return False

@@ -1,0 +1,88 @@
+"""The lines that grant rights to an account, for the three tools that administrators have: PowerShell, dsacls, Samba's.
+
+All of them add entries and leave the others as they are. Granting nothing twice is the business of whoever asks.
+"""
+
+from shlex import quote
+
+from typing_extensions import TypedDict
+
+from directory.ldap import ObjectTypes, Subject
+from directory.security.needed_rights import Access, Right, domain_of, dsacls_lines, without_included
+
+_LETTERS = {Access.WRITE: "WP", Access.CREATE: "CC", Access.DELETE: "DC", Access.EXTENDED: "CR"}
+# System.DirectoryServices.ActiveDirectoryRights
+_DOTNET = {
+    Access.WRITE: "WriteProperty",
+    Access.CREATE: "CreateChild",
+    Access.DELETE: "DeleteChild",
+    Access.EXTENDED: "ExtendedRight",
+}
+_EMPTY = "00000000-0000-0000-0000-000000000000"
+
+
+class Grants(TypedDict):
+    """Lines to be run by somebody who may change access control there, the same for each tool."""
+
+    powershell: list[str]
+    dsacls: list[str]
+    sambaTool: list[str]
+
+
+def grants(rights: tuple[Right, ...], *, sid: str, account: str, base_dn: str, types: ObjectTypes) -> Grants:
+    """What gives the account these rights below the base; nothing for no rights."""
+    wanted = without_included(rights)
+    places: dict[str, list[Right]] = {}
+    for right in wanted:
+        places.setdefault(base_dn if right.object_class else domain_of(base_dn), []).append(right)
+    return {
+        "powershell": [
+            line for place, some in places.items() for line in _powershell(some, sid=sid, place=place, types=types)
+        ],
+        "dsacls": dsacls_lines(wanted, account=account, base_dn=base_dn),
+        "sambaTool": [
+            f"samba-tool dsacl set --objectdn={quote(place)} "
+            f"--sddl={quote(''.join(_sddl(right, sid=sid, types=types) for right in some))}"
+            for place, some in places.items()
+        ],
+    }
+
+
+def _confined_to(right: Right, types: ObjectTypes) -> tuple[str | None, str | None]:
+    """The identifiers of what the right is about and of the class of objects that it is for, where there are any."""
+    of_class = types.guid_of(Subject.CLASS, right.object_class) if right.object_class else None
+    if right.access in (Access.CREATE, Access.DELETE):
+        return _text(of_class), None
+    subject = Subject.ATTRIBUTE if right.access is Access.WRITE else Subject.EXTENDED_RIGHT
+    return _text(types.guid_of(subject, right.name)) if right.name else None, _text(of_class)
+
+
+def _text(guid: object) -> str | None:
+    return None if guid is None else str(guid)
+
+
+def _sddl(right: Right, *, sid: str, types: ObjectTypes) -> str:
+    """One entry ([MS-DTYP] 2.5.1.1): on the container and those below, or only on the objects below of a class."""
+    what, objects = _confined_to(right, types)
+    flags = "CIIO" if objects else "CI" if right.object_class else ""
+    return f"(OA;{flags};{_LETTERS[right.access]};{what or ''};{objects or ''};{sid})"
+
+
+def _powershell(rights: list[Right], *, sid: str, place: str, types: ObjectTypes) -> list[str]:
+    """For the module ActiveDirectory, which makes the directory a drive."""
+    path = f"AD:{_single_quoted(place)}"
+    lines = [
+        f"$acl = Get-Acl -Path '{path}'",
+        f"$who = [System.Security.Principal.SecurityIdentifier]'{sid}'",
+    ]
+    for right in rights:
+        what, objects = _confined_to(right, types)
+        inheritance = "Descendents" if objects else "All" if right.object_class else "None"
+        parts = f"$who, '{_DOTNET[right.access]}', 'Allow', [guid]'{what or _EMPTY}', '{inheritance}'"
+        rest = f", [guid]'{objects}'" if objects else ""
+        lines.append(f"$acl.AddAccessRule([System.DirectoryServices.ActiveDirectoryAccessRule]::new({parts}{rest}))")
+    return [*lines, f"Set-Acl -Path '{path}' -AclObject $acl"]
+
+
+def _single_quoted(text: str) -> str:
+    return text.replace("'", "''")

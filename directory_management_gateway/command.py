@@ -1,0 +1,88 @@
+"""The command `gateway`: every management command, with the gateway's own packages found first.
+
+`gateway --env-file FILE …` reads variables from a file first, as systemd and container engines do, so that whoever runs
+a command by hand runs it with the settings of the services.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Final
+
+_INSTALLED = Path(__file__).resolve().parent / "apps"
+ROOT: Final = _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parent.parent
+"""The folder of the packages `gateway`, `directory`, …: in the wheel, or the repository itself."""
+
+_ENV_FILE: Final = "--env-file"
+
+
+def main() -> None:
+    """Run one command; ends the process with its exit status."""
+    sys.argv[0] = "gateway"  # in usage lines, also after `python -m`
+    for file in _take_env_files(sys.argv):
+        _read_env_file(Path(file))
+    # The folder goes before whatever is installed under the same names, here and in the processes that this one
+    # starts. Those must not look into the folder that they happen to be started in, either.
+    sys.path.insert(0, str(ROOT))
+    others = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *(path for path in others if path not in ("", str(ROOT)))])
+    os.environ["PYTHONSAFEPATH"] = "1"
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
+
+    if sys.argv[1:3] == ["keys", "new"]:
+        _make_keys(sys.argv[3:])
+        return
+
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
+
+def _make_keys(arguments: list[str]) -> None:
+    """`gateway keys new`, without settings: these do not load before there are keys."""
+    from gateway.management import new_keys
+
+    parser = ArgumentParser(prog="gateway keys new", description=new_keys.HELP)
+    new_keys.add_arguments(parser)
+    given = parser.parse_args(arguments)
+    try:
+        lines = new_keys.make(kind=given.kind, directory=given.directory)
+    except new_keys.CannotWrite as error:
+        sys.exit(f"gateway: {error}")
+    sys.stdout.write("\n".join([*lines, ""]))
+
+
+def _take_env_files(arguments: list[str]) -> list[str]:
+    """Remove each `--env-file FILE` that stands before the command; the files named."""
+    files = []
+    while len(arguments) > 1 and arguments[1].partition("=")[0] == _ENV_FILE:
+        _, joined, file = arguments.pop(1).partition("=")
+        if not joined and len(arguments) > 1:
+            file = arguments.pop(1)
+        if not file:
+            sys.exit(f"gateway: {_ENV_FILE} needs the name of a file")
+        files.append(file)
+    return files
+
+
+def _read_env_file(file: Path) -> None:
+    """Set the variables of a file that are not set yet: `NAME=value` in each line, comments after `#` or `;`.
+
+    As in systemd.exec(5), a value may stand in quotes; nothing is expanded.
+    """
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as error:
+        sys.exit(f"gateway: {file} cannot be read: {getattr(error, 'strerror', None) or 'it is no text'}")
+    for number, line in enumerate(lines, 1):
+        text = line.strip()
+        if not text or text[0] in "#;":
+            continue
+        name, given, value = text.partition("=")
+        if not given or not name.strip().isidentifier():
+            sys.exit(f"gateway: line {number} of {file} is not NAME=value")
+        value = value.strip()
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        os.environ.setdefault(name.strip(), value)

@@ -1,0 +1,20 @@
+"""`gateway worker`: a worker, until it is told to end (SIGTERM lets it finish what it has begun)."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from gateway.management.becoming import become
+from gateway.server.commands import worker_command
+
+
+class Command(BaseCommand):
+    """Becomes Celery with the options that the gateway needs."""
+
+    help = "Run a worker: runs, approved changes, the log's seals, e-mails, webhooks. One has to run, several may."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--processes", default=2, type=int, help="tasks done at once (2)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        become(worker_command(concurrency=options["processes"]))

