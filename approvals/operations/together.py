@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import Self, TypedDict
 
 from approvals import decisions, inbox
@@ -30,21 +29,14 @@ from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, operation
 from gateway.core.problem_shapes import KEPT_PROBLEM
-from gateway.core.shapes import Body, CommaList, Guid, Id, Query, documented_as, parse_guid
+from gateway.core.shapes import COMMA_SEPARATED, Body, Guid, Id, Query, documented_as
 from keys.sign_in.confirmation import ConfirmedBody, is_needed, require_confirmation
 
 MOST = 500
 """So many requests are seen, and decided, at once."""
 
 
-def _uuids(values: tuple[str, ...]) -> tuple[UUID, ...]:
-    found = [parse_guid(value) for value in values if value]
-    if None in found:
-        raise ValueError("must be dashed UUIDs, separated by commas")
-    return tuple(id for id in found if id is not None)
-
-
-Ids = Annotated[CommaList, AfterValidator(_uuids), Field(max_length=MOST)]
+Ids = Annotated[tuple[Guid, ...], COMMA_SEPARATED, Field(max_length=MOST)]
 
 
 class ReadTogether(Query):

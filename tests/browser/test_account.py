@@ -153,4 +153,5 @@ def test_an_access_token_is_shown_once_and_works(page: Page) -> None:
 
 
 def test_whoever_is_not_signed_in_has_no_account(sign_in: SignIn) -> None:
+    make_person(superuser=True)  # an empty database leads to the set-up
     sign_in(None, "/console/account").wait_for_url("**/console/sign-in?next=*")

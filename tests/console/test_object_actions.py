@@ -110,7 +110,7 @@ def test_a_full_unit_is_deleted_with_consent_only(
     assert consent in page.text
     page = page.press("Delete")
     assert page.status == 400
-    assert "has to be agreed to" in page.text
+    assert "Has to be agreed to" in page.text
     directory.add_user(parent=unit)
     page = page.press("Delete", agreed=consent)  # to what is not true any more
     assert page.status == 400

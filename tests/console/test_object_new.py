@@ -171,7 +171,7 @@ def test_a_password_that_this_form_has_not_sealed_is_none(administrator: PlainBr
     page = administrator.open(new("user", unit))
     page = page.press("Preview", name=random_name("x"), how="given", sealed="forged", enabled="on")
     assert page.status == 422
-    assert "an enabled account needs a password" in page.text
+    assert "An enabled account needs a password" in page.text
 
 
 def test_only_kinds_that_the_person_may_make(visitor: Visitor, unit: UUID) -> None:

@@ -81,7 +81,7 @@ def test_one_is_changed_and_deleted(console: Console) -> None:
     ("fields", "told"),
     [
         ({"filter": "(title=Clerk"}, "<mark>◂ end</mark>"),
-        ({"filter": "(nonsense=1)"}, "nonsense is no attribute"),
+        ({"filter": "(nonsense=1)"}, "The directory has no attribute nonsense."),
         ({"base": "OU=gone,DC=nowhere"}, "There is no such object"),
         ({"base": "nonsense"}, 'id="base-error"'),
         ({"attributes": "nonsense"}, 'id="attributes-error"'),

@@ -34,8 +34,10 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "which roles there are", "#/role: there is no such role"),
     Accepted(REFUSED, "Request.Invalid", "which connections there are", "#/directory: there is no such directory"),
     Accepted(REFUSED, "Request.Invalid", "nobody grants what they have not", "nosuch is no permission"),
-    Accepted(REFUSED, "Request.Invalid", "passwords are judged by several rules", "#/password: This password"),
+    Accepted(REFUSED, "Request.Invalid", "passwords are judged by several rules", "#/password: Th"),
     Accepted(REFUSED, "Request.Invalid", "what can be done with an object, its kind tells", "must be one of"),
+    Accepted(REFUSED, "Request.Invalid", "who may decide, the request tells", "is nobody who may decide this change"),
+    Accepted(REFUSED, "Request.Invalid", "what a role may see decides", "cannot be searched for under a role"),
     # Grammars that a pattern cannot hold.
     Accepted(REFUSED, "AD.Filter.Malformed", "an LDAP filter is nested (RFC 4515)"),
     Accepted(REFUSED, "Search.CursorInvalid", "a cursor is one that was given, sealed"),
@@ -60,6 +62,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "nobody is added and removed at once", "is also in the list to add"),
     Accepted(REFUSED, "Request.Invalid", "one of two members", "#: give exactly one of accounts"),
     Accepted(REFUSED, "Request.Invalid", "one of two members", "give exactly one of newPassword"),
+    Accepted(REFUSED, "Request.Invalid", "whoever says no says why", "a rejection needs a comment"),
     Accepted(REFUSED, "Request.Invalid", "some account states have no days", "days: the state"),
     # A batch is accepted, and each of its items judged: what is wrong with one is told in the answer's results.
     *(

@@ -17,6 +17,14 @@ TEXT_IN_SPITE_OF_ITS_NAME = {
     ("ApiKeyRecord", "lookupId"): "the first part of a key's value",
     ("CreatedApiKeyRecord", "lookupId"): "the first part of a key's value",
     ("RecordJson", "credentialId"): "the gateway itself is called by its name",
+    **{
+        (shape, member): reason
+        for shape in ("FoundRecordJson", "OneRecordJson")
+        for member, reason in (
+            ("requestId", "the client's own, of any form, if it sent one"),
+            ("credentialId", "the gateway itself is called by its name"),
+        )
+    },
 }
 VOCABULARIES = {"status", "state", "risk", "outcome", "surface", "reversible", "supervisionLevel", "scope", "effect"}
 NO_VOCABULARY = {

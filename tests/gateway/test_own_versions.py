@@ -55,6 +55,10 @@ def make_user(console: Console) -> str:
     return made(console, "/rest/users", {"username": random_name("p"), "password": "an unusual phrase"})
 
 
+def make_permission_group(console: Console) -> str:
+    return made(console, "/rest/permission-groups", {"name": random_name("group"), "permissions": []})
+
+
 def made(console: Console, path: str, body: dict[str, Any]) -> str:
     answer = console.post(path, body)
     assert answer.status == 201, answer
@@ -67,6 +71,7 @@ MAKERS: dict[str, Make] = {
     "api-keys": make_key,
     "directories": make_directory,
     "people": make_user,
+    "permission-groups": make_permission_group,
     "roles": make_role,
     "saved-filters": make_saved_filter,
 }

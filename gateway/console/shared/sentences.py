@@ -26,6 +26,7 @@ _SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
     (r"(\S+): has host bits set", r"\1 is not the beginning of a block. Did you mean the single address?"),
     (r"String should match pattern .*", "This is not written as it has to be."),
     (r"is not known here", "This is not known here."),
+    (r"(\S+) is no attribute of the directory's schema", r"The directory has no attribute \1."),
 )
 _RULES: Final = tuple((re.compile(pattern, re.DOTALL), says) for pattern, says in _SAID)
 
@@ -37,4 +38,6 @@ def sentence(detail: str) -> str:
         if said is not None:
             return says(said) if callable(says) else said.expand(says)
     text = detail.strip()
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
+    first = text.partition(" ")[0]
+    is_name = first.endswith(":") or first != first.lower()  # of an attribute or a member, which is spelt as it is
+    return f"{text[:1] if is_name else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

@@ -88,6 +88,7 @@ def test_it_works(unit: Unit, directory: Directory, worker: LiveGateway, integra
         "unchanged": 1,
         "failed": 1,
         "requestedBy": {"owner": integration.key.owner.username, "keyName": integration.key.name},
+        "agent": False,
         "reason": "Left the company",
         "changeRequestId": None,
         "approvedBy": None,
