@@ -19,7 +19,7 @@ from tests.support.cast import Answer, Console, make_integration, make_person, p
 from tests.support.configuration import Configure
 from tests.support.directory import random_name
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 READ, DELETE, DECIDE = "directory.read_object", "directory.delete_user", "approvals.decide_change"
 SOON = datetime(2031, 1, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from tests.audit.calls import CALL, make_call
 from tests.support.cast import make_person
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 LIST = "admin:approvals_changerequest_changelist"
 

@@ -16,7 +16,7 @@ from tests.keys.authenticator import code_of
 from tests.support.cast import Answer, Console, make_person
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 DECIDE = "approvals.decide_change"
 

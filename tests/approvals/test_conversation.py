@@ -14,7 +14,7 @@ from tests.approvals.proposals import IN_CONSOLE, hold
 from tests.audit.calls import make_call
 from tests.support.cast import Console, make_person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

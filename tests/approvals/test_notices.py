@@ -24,7 +24,7 @@ from tests.support.cast import make_person, permissions
 from tests.support.configuration import Configure
 from tests.support.smtp import MailServer
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 DECIDE = "approvals.decide_change"
 

@@ -17,7 +17,7 @@ from tests.audit.calls import make_call
 from tests.support.cast import PASSWORD, Answer, Console, make_integration, make_person, permissions
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 READ, DECIDE = "directory.read_object", "approvals.decide_change"
 CHANGES_PEOPLE = ("keys.add_person", "keys.change_person", "keys.view_person")

@@ -23,8 +23,6 @@ from tests.support.cast import Console, Integration, make_integration, make_pers
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.mishaps import settle, unknown_outcome
 
-pytestmark = pytest.mark.sqlite
-
 
 @pytest.fixture
 def approver(connection: DirectoryConnection) -> Console:

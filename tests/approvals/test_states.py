@@ -9,7 +9,7 @@ from approvals.models import ChangeRequest, Status
 from approvals.states import NEEDS_INPUT, TRANSITIONS, move
 from tests.approvals.proposals import hold
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 ALLOWED = {
     ("pending", "approved"), ("pending", "rejected"), ("pending", "expired"), ("pending", "cancelled"),

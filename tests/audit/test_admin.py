@@ -12,7 +12,7 @@ from keys.models import Person
 from tests.audit.calls import CALL
 from tests.support.cast import make_person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 LIST = "admin:audit_operationrecord_changelist"
 

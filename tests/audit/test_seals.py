@@ -2,6 +2,7 @@
 # ruff: noqa: S608 - constants are put together here
 
 import json
+import os
 import random
 from io import StringIO
 from pathlib import Path
@@ -35,7 +36,8 @@ pytestmark = [
     pytest.mark.sqlite,
 ]
 
-TAMPERINGS = 1000
+TAMPERINGS = int(os.environ.get("GATEWAY_FUZZ_EXAMPLES", "250"))
+"""A campaign (`make fuzz`) tries more."""
 
 
 def test_an_untouched_log_is_as_it_was_written() -> None:

@@ -14,7 +14,7 @@ from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 NEW = "one more horse, one more battery"
 

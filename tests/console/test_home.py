@@ -20,7 +20,7 @@ from tests.console.test_log import make_change, text_of
 from tests.directory.runs.test_lists import add_results, make_run
 from tests.support.cast import Console, make_integration, make_person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 PANELS = {
     "Waits for you": "approvals.decide_change",

@@ -13,7 +13,7 @@ from tests.console.access import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Console, Integration, make_integration, make_person, permissions, send
 from tests.support.directory import random_name
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 READ, UNLOCK = "directory.read_object", "directory.unlock_account"
 SEES = ("keys.view_apikey",)

@@ -13,7 +13,7 @@ from keys.models import Person
 from tests.support.cast import PASSWORD, Console, make_person
 from tests.support.directory import Directory
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 FOREIGN = [
     *("https://evil.example/", "//evil.example", "///evil.example", "////evil.example", "/\\evil.example"),

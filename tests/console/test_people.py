@@ -12,7 +12,7 @@ from tests.console.access import fields_of, followed, text_of
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Console, Integration, make_integration, make_person, permissions, send
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 READ, UNLOCK = "directory.read_object", "directory.unlock_account"
 SEES = ("keys.view_person",)

@@ -19,7 +19,7 @@ from tests.support.directory import Directory, filetime
 from tests.support.domain import Domain
 from tests.support.samba_database import age_passwords
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 WRONG = "The user name or the password is wrong."
 

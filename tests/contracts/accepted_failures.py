@@ -45,6 +45,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "dn: must be a distinguished name"),
     Accepted(REFUSED, "Request.Invalid", "it is counted without its percent-encoding", "X-Change-Reason is longer"),
     Accepted(REFUSED, "Request.Invalid", "addresses have a grammar", "#/allowedAddresses"),
+    Accepted(REFUSED, "Request.Invalid", "addresses of people have a grammar", "#/email: This is not"),
     Accepted(REFUSED, "Request.Invalid", "certificates have a grammar", "This is not a certificate"),
     Accepted(REFUSED, "Request.Invalid", "names have a grammar (RFC 4514)", "This is not a distinguished name"),
     Accepted(REFUSED, "Request.Invalid", "addresses of servers have a grammar", "must be ldaps://"),

@@ -1,6 +1,7 @@
 """A path answers to the methods it is described with, and does nothing at all for any other."""
 
 import json
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,6 +14,7 @@ DESCRIPTIONS = Path(__file__).parents[2] / "docs" / "openapi"
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 
 
+@cache
 def described(surface: str) -> dict[str, set[str]]:
     """The methods of every path of a surface."""
     document = json.loads((DESCRIPTIONS / f"{surface}.json").read_text())

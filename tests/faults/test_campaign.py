@@ -63,6 +63,7 @@ def without(story: Story, record: Record) -> Story:
     return replace(story, records=[each for each in story.records if each.id != record.id])
 
 
+@pytest.mark.long
 @pytest.mark.sqlite
 def test_every_target_is_met(result: Result) -> None:
     assert {name: found for name, found in result.findings.items() if found} == {}

@@ -23,7 +23,7 @@ from tests.support.gateway import LiveGateway
 
 pytestmark = pytest.mark.django_db(transaction=True)  # web and worker see what is committed
 
-DOUBLE_APPROVALS = 200
+DOUBLE_APPROVALS = 40
 NESTINGS = 40
 KEYS, PARALLEL = 20, 50
 ACCOUNTS = 100

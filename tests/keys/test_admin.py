@@ -23,8 +23,6 @@ from tests.support.cast import (
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 
-pytestmark = pytest.mark.sqlite
-
 READ = "directory.read_object"
 NO_LINKS = {
     "links-TOTAL_FORMS": "0",

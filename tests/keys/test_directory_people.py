@@ -21,8 +21,6 @@ from tests.support.directory import PASSWORD, Directory, filetime, random_name
 from tests.support.domain import Domain
 from tests.support.samba_database import age_passwords
 
-pytestmark = pytest.mark.sqlite
-
 MINUTES = 600_000_000  # in units of 100 ns
 
 

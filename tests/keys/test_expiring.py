@@ -9,7 +9,7 @@ from django.utils import timezone
 from keys.models import ApiKey
 from tests.support.cast import Console, make_integration, make_person
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 PATH = "/rest/api-keys/due"
 

@@ -16,8 +16,6 @@ from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 
-pytestmark = pytest.mark.sqlite
-
 READ = "directory.read_object"
 ABSENT = "0c3a6f5e-1111-4222-8333-944455556666"
 

@@ -12,7 +12,7 @@ from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Console, make_integration, make_person, send
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 SET_UP = "/console/account/second-factor"
 

@@ -19,8 +19,6 @@ from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Answer, Console, make_person, send
 
-pytestmark = pytest.mark.sqlite
-
 
 @pytest.fixture
 def ada(db: None) -> Person:

@@ -15,8 +15,6 @@ from tests.support.cast import make_connection, make_person, send
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
 
-pytestmark = pytest.mark.sqlite
-
 MINUTES = 600_000_000  # in units of 100 ns
 ASKED = ["search", "read", "read", "read", "authenticate"]
 WRONG = "wrong"

@@ -21,7 +21,7 @@ from tests.support.agents import make_agent
 from tests.support.cast import Console, make_person
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 ALL = " ".join(SCOPES)
 

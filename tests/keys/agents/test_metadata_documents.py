@@ -22,7 +22,7 @@ from tests.keys.agents.sign_in import LOOPBACK, Program, answer_in, decide
 from tests.support.cast import Console
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 
 @dataclass

@@ -17,7 +17,7 @@ from tests.keys.agents.sign_in import Program, fields_of, sign_in
 from tests.support.cast import Console, make_person, send
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 
 def test_closed_registration(configure: Configure, program: Program) -> None:
