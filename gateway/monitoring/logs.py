@@ -95,32 +95,36 @@ def _has_traceback(record: logging.LogRecord) -> bool:
     return bool(record.exc_info)
 
 
+_SHARED: Final[list[Any]] = [
+    _add_request_id,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.processors.MaybeTimeStamper(fmt="iso", utc=True),
+    structlog.stdlib.PositionalArgumentsFormatter(),
+]
+_PROCESSORS: Final[list[Any]] = [
+    structlog.stdlib.filter_by_level,
+    *_SHARED,
+    structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+]
+"""One list for good: loggers keep the one that they were first used with."""
+
+
 def configure(options: dict[str, str]) -> None:
     """Set up logging for this process (Django's LOGGING_CONFIG). Options: `level`, and `format`: text or json."""
     if options["level"] not in LEVELS:
         raise BadConfiguration(f"GATEWAY_LOG_LEVEL: must be one of {', '.join(LEVELS)}")
     if options["format"] not in ("text", "json"):
         raise BadConfiguration("GATEWAY_LOG_FORMAT: must be text or json")
-    shared: list[Any] = [
-        _add_request_id,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.MaybeTimeStamper(fmt="iso", utc=True),
-        structlog.stdlib.PositionalArgumentsFormatter(),
-    ]
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
+        processors=_PROCESSORS,
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
     formatter = {
         "()": structlog.stdlib.ProcessorFormatter,
-        "foreign_pre_chain": shared,
+        "foreign_pre_chain": _SHARED,
         "processors": [
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
             structlog.processors.format_exc_info,

@@ -156,7 +156,7 @@ def test_an_attribute_is_not_written_in_two_places(administrator: PlainBrowser, 
     assert "TITLE is written in two places of this form" in page.text
     page = page.press("Preview", other__name="", other__values="without a name")
     assert page.status == 400
-    assert "no attribute of the directory" in page.text
+    assert "The directory has no attribute" in page.text
 
 
 def test_a_protected_object_is_refused(visitor: Visitor, directory: Directory, organizational_unit: str) -> None:

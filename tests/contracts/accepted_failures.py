@@ -33,7 +33,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "who there is", "#/owner: there is no such person"),
     Accepted(REFUSED, "Request.Invalid", "which roles there are", "#/role: there is no such role"),
     Accepted(REFUSED, "Request.Invalid", "which connections there are", "#/directory: there is no such directory"),
-    Accepted(REFUSED, "Request.Invalid", "nobody grants what they have not", "nosuch is no permission"),
+    Accepted(REFUSED, "Request.Invalid", "nobody grants what they have not", "is no permission to grant"),
     Accepted(REFUSED, "Request.Invalid", "passwords are judged by several rules", "#/password: Th"),
     Accepted(REFUSED, "Request.Invalid", "what can be done with an object, its kind tells", "must be one of"),
     Accepted(REFUSED, "Request.Invalid", "who may decide, the request tells", "is nobody who may decide this change"),
@@ -56,6 +56,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "Unicode tells which characters are seen", "characters that are not seen"),
     Accepted(REFUSED, "Request.Invalid", "addresses have a grammar (RFC 3986)", "#/redirectUris/"),
     Accepted(REFUSED, "Request.Invalid", "a name of spaces is none", "must have 1 to 64 characters"),
+    Accepted(REFUSED, "Request.Invalid", "a user's account name is the shortest", "must have 1 to 20 characters"),
     Accepted(REFUSED, "Request.Invalid", "some characters are none of account names", "must not contain"),
     # Members that depend on each other: unions of all their combinations make clients that nobody can read.
     Accepted(REFUSED, "AD.Attributes.Conflict", "an attribute may be in one of two updates"),
@@ -70,7 +71,7 @@ ACCEPTED = (
         Accepted(NOT_REFUSED, code, "an item's fault is no fault of the batch")
         for code in (
             *("Request.Invalid", "Request.UnknownMember", "AD.Object.NotFound", "AD.Attributes.Unknown"),
-            *("AD.Attributes.NotWritable", "AD.Attributes.InvalidValue"),
+            *("AD.Attributes.NotWritable", "AD.Attributes.InvalidValue", "AD.Attributes.Conflict"),
         )
     ),
 )

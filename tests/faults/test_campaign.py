@@ -18,7 +18,7 @@ from faults.observed import Record
 from faults.report import report
 from tests.support.environment import DATABASE
 
-FAULTS = 12
+FAULTS = 12 if DATABASE == "postgresql" else 6
 
 
 @pytest.fixture(scope="session")
