@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the web server sees what
 CAMPAIGN = int(os.environ.get("GATEWAY_FUZZ_EXAMPLES", "0"))
 """Requests drawn for each operation in a campaign (`make fuzz`), which also goes systematically through what the
 document says of each value and through chains of requests. The suite has a minute for all of it."""
-EXAMPLES = CAMPAIGN or 3
+EXAMPLES = CAMPAIGN or 4
 PHASES = "examples,coverage,fuzzing,stateful" if CAMPAIGN else "examples,fuzzing"
 
 ENDS_THE_SESSION = "session.destroy"

@@ -30,7 +30,7 @@ from tests.contracts.test_unwritable_log import unwritable_log
 from tests.support.cast import Console, make_person
 from tests.support.domain import Domain
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 OF_DJANGO = {"add", "changelist", "change", "delete", "history", "autocomplete"}
 

@@ -16,8 +16,6 @@ from tests.support.cast import Answer, Console, make_connection, make_integratio
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
 
-pytestmark = pytest.mark.sqlite
-
 OVERRIDE, INVISIBLE, ISOLATE = "\u202e", "\u200b", "\u2066"
 
 LIKE_GRACE = {

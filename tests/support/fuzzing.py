@@ -91,6 +91,7 @@ _IDENTIFIERS = {
     "/ad/users/": ("@user", "@user", "@user", "@group"),
     "/ad/groups/": ("@group", "@group", "@group", "@user"),
     "/ad/computers/": ("@computer", "@computer", "@computer", "@user"),
+    "/ad/contacts/": ("@contact", "@contact", "@contact", "@user"),
     "/ad/organization-units/": ("@inner", "@inner", "@unit", "@user"),
     "/ad/objects/": ("@user", "@group", "@computer", "@inner", "@deleted"),
     "/ad/saved-filters/": ("@filter",),
@@ -110,6 +111,7 @@ _BY_DN = {
     "/ad/users/by-dn": ("@user.dn", "@user.dn", "@missing", "cn = nobody , @unit.dn"),
     "/ad/groups/by-dn": ("@group.dn", "@group.dn", "@user.dn"),
     "/ad/computers/by-dn": ("@computer.dn", "@computer.dn", "@user.dn"),
+    "/ad/contacts/by-dn": ("@contact.dn", "@contact.dn", "@user.dn"),
     "/ad/organization-units/by-dn": ("@unit.dn", "@inner.dn", "@user.dn"),
 }
 """What the `dn` of an operation that asks for one kind is exchanged for."""
@@ -138,6 +140,9 @@ class World:
             "user": lambda: self.directory.add_user(parent=self.place, password="Correct-Horse-9"),
             "group": lambda: self.directory.add_group(parent=self.place),
             "computer": lambda: self.directory.add_computer(parent=self.place),
+            "contact": lambda: self.directory.add(
+                f"CN={random_name('contact')},{self.place}", {"objectClass": "contact"}
+            ),
         }
         for name, maker in make.items():
             if name not in self.objects or not self.directory.exists(self.objects[name]):

@@ -15,8 +15,6 @@ from tests.support.cast import Console, Integration, make_integration, make_pers
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 
-pytestmark = pytest.mark.sqlite
-
 
 @pytest.mark.parametrize(
     ("item", "code", "pointer"),

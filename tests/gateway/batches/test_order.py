@@ -11,8 +11,6 @@ from tests.gateway.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration
 from tests.support.directory import Directory, random_name
 
-pytestmark = pytest.mark.sqlite
-
 
 class TestOnError:
     def test_stop_sends_nothing_after_a_failure(

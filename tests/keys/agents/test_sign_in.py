@@ -23,7 +23,7 @@ from tests.support.agents import make_agent
 from tests.support.cast import PASSWORD, Console, make_integration, send
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 
 def identify(token: str, **headers: str) -> Call:
