@@ -104,6 +104,25 @@ def test_many_are_done_in_steps_and_exported(
     assert b"Clerk 0" in b"".join(response.streaming_content)
 
 
+def test_what_a_killed_request_had_done_is_not_done_again(
+    administrator: PlainBrowser,
+    directory: Directory,
+    organizational_unit: str,
+    staff: list[UUID],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    page = choose(administrator, directory.guid(organizational_unit), staff, "disable")
+    page.press("Disable all 3")
+    with monkeypatch.context() as killed:
+        killed.setattr(tasks, "keep", lambda _: None)  # what came of the changes is never noted
+        page.press("Go on")
+    assert not any(map(directory.is_enabled, staff))
+    directory.modify(staff[0], userAccountControl="512")  # somebody else had a reason
+    assert "3 disabled." in finish(page.press("Go on")).text
+    assert OperationRecord.objects.filter(operation="users.disable").count() == 3
+    assert [directory.is_enabled(user) for user in staff] == [True, False, False]
+
+
 def test_only_what_the_person_may_do(
     visitor: Visitor, directory: Directory, organizational_unit: str, staff: list[UUID]
 ) -> None:

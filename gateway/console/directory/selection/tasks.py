@@ -28,8 +28,9 @@ CHUNK: Final = 20
 _SIDES: Final = ("before", "after")
 _VALUES_KEPT: Final = 20
 _LIFE: Final = timedelta(days=1)
-_LOCKED_FOR: Final = timedelta(minutes=2)
-"""How long another request leaves a task alone that one is at work on, or was killed at."""
+_LOCKED_FOR: Final = timedelta(minutes=5)
+"""How long another request leaves a task alone that one is at work on, or was killed at: a domain controller that does
+not answer is waited for at several changes."""
 
 
 @dataclass(slots=True)
@@ -205,9 +206,12 @@ def _rest(count: int) -> list[str]:
 
 
 def advance(visit: Visit, task: Task) -> bool:
-    """Make the next changes that are due and note what came of each; False while another request is at it."""
-    lock = f"{_key(task.id)}:lock"
-    if not cache.add(lock, "held", _LOCKED_FOR.total_seconds()):
+    """Make the next changes that are due and note what came of each; False while another request is at it.
+
+    What a request had done that was killed before it could note it, the operations log tells: it is not done again.
+    """
+    lock, holder = f"{_key(task.id)}:lock", str(uuid4())
+    if not cache.add(lock, holder, _LOCKED_FOR.total_seconds()):
         return False
     try:
         task.steps = find(visit, UUID(task.id)).steps  # another request may have gone on since it was read
@@ -219,7 +223,8 @@ def advance(visit: Visit, task: Task) -> bool:
                 step.outcome = "waiting" if result is not None and result.status == 202 else "done"
         keep(task)
     finally:
-        cache.delete(lock)
+        if cache.get(lock) == holder:  # else it took too long, and another request is at work
+            cache.delete(lock)
     return True
 
 
@@ -227,7 +232,13 @@ def _executed(
     visit: Visit, task: Task, steps: Sequence[Step], *, dry_run: bool
 ) -> Iterable[tuple[Step, Answer | Exception | None]]:
     """The steps with what came of them. Those of one operation that stand together are one batch of the pipeline."""
-    call = replace(visit.call, request_id=task.id, reason=check_reason(task.reason or None), dry_run=dry_run)
+    call = replace(
+        visit.call,
+        request_id=task.id,
+        reason=check_reason(task.reason or None),
+        dry_run=dry_run,
+        interrupted=() if dry_run else (task.id,),
+    )
     places = {id(step): place for place, step in enumerate(task.steps)}
     start = 0
     while start < len(steps):
