@@ -83,8 +83,8 @@ class Demonstration:
         self._console.say("Preparing the gateway's database …")
         command = manage_command("migrate", "--verbosity", "0")
         self._supervisor.run_once("migrate", command, environment=self._environment, directory=PROJECT)
+        self._seed()  # first: a gateway that nobody administers asks for its set-up
         self._start_gateway()
-        self._seed()
         self._introduce(time.monotonic() - started)
         self._supervisor.watch()
 
