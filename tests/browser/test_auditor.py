@@ -1,8 +1,10 @@
 """An auditor's question in a real browser: what was done to Ada, by whom, and can the log be trusted?"""
 
 import pytest
+from django.core.management import call_command
 from playwright.sync_api import expect
 
+from audit.chain import mark
 from audit.models import OperationRecord
 from gateway.core.call import SupervisionLevel
 from keys.permissions.presets import find_preset
@@ -11,6 +13,7 @@ from tests.browser.looks import expect_good_looks, expect_on_reload
 from tests.support.cast import PASSWORD, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
+from tests.support.gateway import LiveGateway
 
 
 @pytest.fixture
@@ -18,6 +21,16 @@ def integration(transactional_db: None, domain: Domain) -> Integration:
     return make_integration(make_connection(domain, name="corp"), level=SupervisionLevel.ACT)
 
 
+@pytest.fixture
+def log_begun_anew(live_gateway: LiveGateway, transactional_db: None) -> None:
+    """Nothing of the log before: the worker may have been sealing it when the database was emptied."""
+    live_gateway.stop_worker()
+    call_command("flush", interactive=False)
+    mark.move_mark(to_any=True)
+    live_gateway.start_worker()
+
+
+@pytest.mark.usefixtures("log_begun_anew")
 def test_an_auditors_question(
     sign_in: SignIn, integration: Integration, directory: Directory, organizational_unit: str
 ) -> None:

@@ -62,14 +62,14 @@ class Server:
 
 
 def read_answer(connection: socket.socket) -> tuple[bytes, bytes]:
-    """The head and the body of one answer that has a length."""
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        answer += _receive(connection, 65_536)
-    head, _, body = answer.partition(b"\r\n\r\n")
+    """The head and the body of one answer that has a length; the answer after it may be in the same packet."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += _receive(connection, 1)
     (length,) = (
         int(line.partition(b":")[2]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")
     )
+    body = b""
     while len(body) < length:
         body += _receive(connection, length - len(body))
     return head, body
