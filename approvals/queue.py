@@ -14,7 +14,6 @@ import structlog
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
-from django.utils import timezone
 from typing_extensions import TypedDict
 
 from approvals.errors import Changed, NotApplied, NotAppliedInTime
@@ -30,6 +29,7 @@ from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
 from directory.models.runs import Run, RunState
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
+from gateway.core import shared_clock
 from gateway.core.broker import BrokerUnavailable, send_task
 from gateway.core.call import Call, CredentialKind, Surface
 from gateway.core.encryption import UndecryptableSecret
@@ -147,7 +147,7 @@ def _hold_once(change_request: ChangeRequest) -> ChangeRequest:
     asked = change_request.make_asked()
     change_request.asked = asked[0]
     waiting = ChangeRequest.objects.filter(status=Status.PENDING, asked__in=asked)
-    for overdue in waiting.filter(expires_at__lte=timezone.now()).values_list("id", flat=True):
+    for overdue in waiting.filter(expires_at__lte=shared_clock.now()).values_list("id", flat=True):
         move(overdue, Status.PENDING, Status.EXPIRED)
     known = waiting.first()
     if known is not None:
@@ -169,7 +169,7 @@ _LOOK_AGAIN = 300
 def _require_room_to_wait(key_id: str) -> None:
     """Refuse one more change that would wait for a person while too many of the agent do; raises RateLimited."""
     most = settings.CONFIGURATION.Agents.MaxPendingRequests
-    waiting = ChangeRequest.objects.filter(key_id=key_id, status=Status.PENDING, expires_at__gt=timezone.now())
+    waiting = ChangeRequest.objects.filter(key_id=key_id, status=Status.PENDING, expires_at__gt=shared_clock.now())
     if waiting.count() >= most:
         why = f"{most} changes of this agent wait for a person: go on when some of them are decided"
         raise RateLimited(retry_after=_LOOK_AGAIN, why=why)
@@ -200,7 +200,7 @@ def enqueue(request_id: UUID) -> None:
 
 def find_waiting(*, limit: int = 100) -> list[UUID]:
     """Approved changes whose nudge was lost, the longest waiting first."""
-    waiting = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=timezone.now() - SWEEP_AFTER)
+    waiting = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=shared_clock.now() - SWEEP_AFTER)
     return list(waiting.order_by("decided_at").values_list("id", flat=True)[:limit])
 
 
@@ -212,7 +212,7 @@ def claim(request_id: UUID) -> ChangeRequest | None:
     """
     if fail_late(request_id):
         return None
-    lease = timezone.now() + LEASE
+    lease = shared_clock.now() + LEASE
     if not move(request_id, Status.APPROVED, Status.APPLYING, lease_until=lease, attempt=F("attempt") + 1):
         return None
     try:
@@ -231,7 +231,7 @@ def fail_late(request_id: UUID | None = None) -> int:
     Whoever approved a change has forgotten it after days, and nobody expects it any more.
     """
     within = timedelta(hours=settings.CONFIGURATION.Approvals.ApplyWithinHours)
-    late = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=timezone.now() - within)
+    late = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=shared_clock.now() - within)
     if request_id is not None:
         late = late.filter(id=request_id)
     problem = NotAppliedInTime(f"It was to be applied within {within // timedelta(hours=1)} hours.").as_problem()
@@ -356,7 +356,7 @@ def finish(change_request: ChangeRequest, *, status: str, problem: dict[str, Any
 def follow_run(change_request: ChangeRequest, run_id: UUID) -> None:
     """Note the run that a claimed change has become: it is over when the run is, whatever becomes of this worker."""
     mine = ChangeRequest.objects.filter(id=change_request.id, status=Status.APPLYING, attempt=change_request.attempt)
-    mine.update(run_id=run_id, lease_until=timezone.now())
+    mine.update(run_id=run_id, lease_until=shared_clock.now())
 
 
 def end_with_run(run: Run) -> bool:
@@ -376,7 +376,7 @@ def settle_applying() -> int:
     without a record nothing was written (the intent comes first, and while it is open a second one is refused by the
     database), nor with one that was settled as not applied: the change goes to the next worker.
     """
-    now = timezone.now()
+    now = shared_clock.now()
     lost = Q(status=Status.APPLYING, lease_until__lte=now) | Q(status=Status.UNKNOWN)
     settled = 0
     rows = ChangeRequest.objects.filter(lost).values_list("id", "status", "attempt", "lost_workers")
@@ -441,5 +441,5 @@ def _problem_of(request_id: UUID) -> dict[str, Any]:
 
 def expire_overdue() -> int:
     """Mark the pending requests that nobody decided in time; how many."""
-    overdue = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__lte=timezone.now())
+    overdue = ChangeRequest.objects.filter(status=Status.PENDING, expires_at__lte=shared_clock.now())
     return sum(move(request_id, Status.PENDING, Status.EXPIRED) for request_id in overdue.values_list("id", flat=True))

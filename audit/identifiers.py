@@ -9,6 +9,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from gateway.core.shared_clock import ahead
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS_PER_MS = 4096  # the 12 bits after the milliseconds hold their fraction
 
@@ -17,10 +19,11 @@ _last_tick = 0
 
 
 def _now_in_ticks() -> int:
-    """The clock in 1/4096 ms, always greater than the answer before, also when the clock steps back."""
+    """The hosts' shared clock in 1/4096 ms, always greater than the answer before, also when the clock steps back."""
     global _last_tick  # noqa: PLW0603 - one clock per process is the point
     with _lock:
-        _last_tick = max(time.time_ns() * _TICKS_PER_MS // 1_000_000, _last_tick + 1)
+        microseconds = time.time_ns() // 1000 + ahead() // timedelta(microseconds=1)
+        _last_tick = max(microseconds * _TICKS_PER_MS // 1000, _last_tick + 1)
         return _last_tick
 
 

@@ -11,7 +11,6 @@ from uuid import UUID
 
 import structlog
 from django.db import DatabaseError, InterfaceError, connection, transaction
-from django.utils import timezone
 
 from audit.chain.append_only import TABLE
 from audit.chain.seals import mac_of
@@ -20,7 +19,7 @@ from audit.late_outcomes import LateOutcomes
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
 from audit.read_buffer import reads
 from audit.redact import redacted
-from gateway.core import leases
+from gateway.core import leases, shared_clock
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
 from gateway.core.prepared import PreparedInsert, execute_each
@@ -336,7 +335,7 @@ WHERE id = %s AND outcome IN ('pending', 'unknown')
 
 
 def _closing(done: Completion) -> Sequence[Any]:
-    now = timezone.now()
+    now = shared_clock.now()
     completed_at, settle_at = (None, now + RETRY_UNKNOWN) if done.outcome == Outcome.UNKNOWN else (now, None)
     target_id, target_dn = (done.target.id, done.target.distinguished_name) if done.target else (None, None)
     return str(done.outcome), done.code, completed_at, settle_at, done.server, target_id, target_dn, done.record_id
@@ -359,7 +358,7 @@ def settle_pending(
     number of processes may settle at once: each record is leased to one of them by a compare-and-swap. A record is due
     when its writer's deadline is over, so a live request is never settled.
     """
-    due = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES, settle_at__lte=timezone.now())
+    due = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES, settle_at__lte=shared_clock.now())
     settled = 0
     for record in due.order_by("settle_at")[:limit]:
         if record.settle_at is None or not _lease(record.id, seen=record.settle_at):

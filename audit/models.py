@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from audit.identifiers import new_identifier
+from gateway.core import shared_clock
 
 
 class Outcome(models.TextChoices):
@@ -144,7 +145,9 @@ class OperationRecord(models.Model):
 
     def may_be_written(self) -> bool:
         """Whether a write sent now is over before a settler looks. A writer that was held up must not send any more."""
-        return self.settle_at is not None and timezone.now() + timedelta(seconds=seconds_of_a_write()) < self.settle_at
+        return (
+            self.settle_at is not None and shared_clock.now() + timedelta(seconds=seconds_of_a_write()) < self.settle_at
+        )
 
 
 class LogSeal(models.Model):

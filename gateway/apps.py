@@ -7,6 +7,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import apps as admin
 
+from gateway.core import shared_clock
 from gateway.core.deployment import redis_warning
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -27,5 +28,6 @@ class GatewayConfig(AppConfig):
         """Declare the app's operations: importing their modules fills the registry. Tell of what is careless."""
         import_module("gateway.operations")
         import_module("gateway.checks")
+        shared_clock.watch()
         if not settings.DEVELOPMENT and (careless := redis_warning(settings.REDIS_URL)):
             _logger.warning(careless)

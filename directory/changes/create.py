@@ -168,7 +168,7 @@ def propose_create(
         protected=protected,
         risk=Risk.SECURITY if why_risky else Risk.ORDINARY,
         risk_reason=why_risky,
-        evidence=evidence_of(write),
+        evidence=evidence_of(write, entry=container),
         identities={**identities, parent_of(write.dn): container.guid},
         warnings=warnings,
         explain=lambda refusal: explain_missing_key(warnings, explain_refusal(policy, refusal)),

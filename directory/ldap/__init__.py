@@ -26,6 +26,7 @@ from directory.ldap.codecs import (
     value_type,
 )
 from directory.ldap.comparison import comparable, fold, pattern_of
+from directory.ldap.connections.agreement import ONE_SERVER, Agreement
 from directory.ldap.connections.authentication import BindResult
 from directory.ldap.connections.connection import bind_sub_code_of
 from directory.ldap.connections.reachability import Obstacle, address_of, find_obstacle, read_certificate
@@ -161,6 +162,7 @@ __all__ = [
     "KEEPS_PASSWORD",
     "MANGLED",
     "NO_IDENTITIES",
+    "ONE_SERVER",
     "PROTECTED_ACCOUNT_RIDS",
     "PROTECTED_BUILTIN_RIDS",
     "PROTECTED_DOMAIN_RIDS",
@@ -172,6 +174,7 @@ __all__ = [
     "AceType",
     "Acl",
     "Add",
+    "Agreement",
     "AlreadyExists",
     "And",
     "Anr",

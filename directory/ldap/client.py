@@ -6,7 +6,7 @@ Reads are repeated on another connection when one turns out to be broken; writes
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
@@ -17,6 +17,7 @@ import ldap
 
 from directory.ldap import measurements
 from directory.ldap.connections import authentication
+from directory.ldap.connections.agreement import ONE_SERVER, Agreement
 from directory.ldap.connections.attempts import BROKEN, Attempts, ConnectionSilent, Pace, deadline_of
 from directory.ldap.connections.authentication import BindResult
 from directory.ldap.connections.connection import Connection, open_connection
@@ -50,7 +51,7 @@ from directory.ldap.streaming import (
     stream,
     time_limit,
 )
-from directory.ldap.writes.changes import Add, Delete, Modify, Rename, Write
+from directory.ldap.writes.changes import Add, Modify, Write, names_by_dn
 from directory.ldap.writes.pipeline import Pipeline, Written
 from directory.ldap.writes.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
 from directory.ldap.writes.sending import send
@@ -67,16 +68,48 @@ _GUIDS_PER_SEARCH = 50  # 5 times faster than one by one; longer filters gain no
 class Client:
     """One directory. Opens nothing until it is used; may be shared by threads and survives a fork."""
 
-    def __init__(self, settings: ServerSettings, opener: Opener = open_connection) -> None:
+    def __init__(
+        self, settings: ServerSettings, opener: Opener = open_connection, agreement: Agreement = ONE_SERVER
+    ) -> None:
         self.settings = settings
-        self._pool = Pool(settings, opener)
-        self._pool_apart = Pool(replace(settings, pool_size=_APART), opener)
+        self._agreement = agreement
+        self._server: str | None = None
+        self._pool = Pool(settings, opener, agreement)
+        self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, agreement)
         self._pace = Pace()
         self._pipelines = threading.BoundedSemaphore(max(1, settings.pool_size // 2))
         self._schema = CurrentSchema(self._load_schema, settings.schema_seconds)
 
     def __repr__(self) -> str:
         return f"Client({self.settings!r})"
+
+    def at(self, server: str | None) -> "Client":
+        """This client with one server (its URL) for everything; itself when it is none of the directory's servers.
+
+        What was read at one server is judged, written and looked up there: the others hear of it later.
+        """
+        if server in (None, self._server) or server not in self.settings.urls or len(self.settings.urls) == 1:
+            return self
+        one = copy(self)
+        one._server = server
+        return one
+
+    def choose_server(self) -> str:
+        """The URL of the server that is used now; raises ``Unavailable`` when none can be."""
+        if self._server is not None:
+            return self._server
+        if len(self.settings.urls) == 1:
+            return self.settings.urls[0]
+        connection = self._pool.acquire(deadline_of(self.settings))
+        self._pool.release(connection)
+        return connection.url
+
+    def claim(self) -> bool:
+        """Make the one server of this client (`at`) that of all processes, before a write.
+
+        Whether for certain no other server has taken a write lately, which this one may not have.
+        """
+        return self._server is None or self._agreement.claim(self._server)
 
     @property
     def schema(self) -> Schema:
@@ -154,7 +187,8 @@ class Client:
                     complete_ranges(link, name, values, controls, seconds)
                     known = NO_IDENTITIES if schema is None else take_identities(values, schema)
                     hide_deleted(values, links)
-                    return Entry(name, values, asked if values.keys() <= asked else frozenset(), known)
+                    spelled = asked if values.keys() <= asked else frozenset()
+                    return Entry(name, values, spelled, known, connection.url)
             raise NotFound("There is no such object", result_code=32)
 
         return self._reading(operation)
@@ -221,7 +255,7 @@ class Client:
             parts = [wanted[start : start + _GUIDS_PER_SEARCH] for start in range(0, len(wanted), _GUIDS_PER_SEARCH)]
             while parts:
                 try:
-                    with self._borrowed(self._pool, attempts, "read") as connection:
+                    with self._pool.borrowed(attempts, "read", self._server) as connection:
                         for entries in answer_each(connection, queries(base, parts.copy())):
                             attempts.note_answer()
                             del parts[0]
@@ -288,7 +322,7 @@ class Client:
         return self._write(reworded(write, self.read(write.dn, READ_TO_REWORD, deleted=True)))
 
     def _write(self, write: Write) -> str:
-        connection = self._pool.acquire(deadline_of(self.settings))
+        connection = self._pool.acquire(deadline_of(self.settings), server=self._server)
         began = perf_counter()
         try:
             message = send(connection.ldap, write)
@@ -315,7 +349,7 @@ class Client:
         if not self._pipelines.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise Unavailable("Too many others write to the directory")
         try:
-            connection = self._pool.acquire(deadline)
+            connection = self._pool.acquire(deadline, server=self._server)
             pipeline = Pipeline(connection, iter(writes), self.settings.operation_seconds)
             healthy = False
             try:
@@ -331,7 +365,7 @@ class Client:
 
     def authenticate(self, bind_name: str, password: str) -> BindResult:
         """Whether a person's name (distinguished or userPrincipalName) and password are right; not over the pool."""
-        return authentication.authenticate(self.settings, bind_name, password)
+        return authentication.authenticate(self.settings, self._pool.order(), bind_name, password)
 
     def close(self) -> None:
         """Close the connections; those in use when they come back."""
@@ -343,7 +377,7 @@ class Client:
         attempts = Attempts(self.settings, self._pace)
         while True:
             try:
-                with self._borrowed(self._pool, attempts, "read") as connection:
+                with self._pool.borrowed(attempts, "read", self._server) as connection:
                     result = operation(connection, attempts)
                     attempts.note_answer()
                     return result
@@ -356,7 +390,7 @@ class Client:
         begun = False
         while True:
             try:
-                with self._borrowed(pool, attempts, "search") as connection:
+                with pool.borrowed(attempts, "search", self._server) as connection:
                     for entry in stream(connection, query):
                         if not begun:
                             attempts.note_answer()
@@ -371,32 +405,6 @@ class Client:
                 attempts.note_answer()
                 return
 
-    @contextmanager
-    def _borrowed(self, pool: Pool, attempts: Attempts, kind: str) -> Iterator[Connection]:
-        """A connection for reading, put back where it belongs. BROKEN errors pass, others become this layer's own."""
-        connection = pool.acquire(attempts.deadline, new=attempts.needs_new)
-        healthy = broken = False
-        began = perf_counter()
-        try:
-            yield connection
-            healthy = True
-        except BROKEN as error:
-            broken = True
-            measurements.listener.failed(connection.url, kind, type(error).__name__)
-            raise
-        except ldap.LDAPError as error:
-            healthy = True
-            raise error_from(error) from error
-        except (GeneratorExit, LdapError):
-            healthy = True  # a search given up has told the server to stop
-            raise
-        finally:
-            if healthy:
-                measurements.listener.used(connection.url, kind, perf_counter() - began)
-                pool.release(connection)
-            else:
-                pool.discard(connection, server_failed=broken)
-
     def _after_failed_write(self, connection: Connection, error: BaseException, write: Write) -> BaseException:
         """Put the connection where it belongs and say what the failure means."""
         guarded = isinstance(write, Modify) and write.guarded
@@ -407,7 +415,7 @@ class Client:
                 self._pool.discard(connection, server_failed=True)
             else:
                 self._pool.release(connection)
-            if isinstance(known, NotFound) and _names_by_dn(write):  # resolved a moment ago, so it was renamed since
+            if isinstance(known, NotFound) and names_by_dn(write):  # resolved a moment ago, so it was renamed since
                 return VersionConflict(known.message, hex_code=known.hex_code, result_code=known.result_code)
             return known
         if isinstance(error, TypeError | ValueError):  # python-ldap refuses NUL and lone surrogates before sending
@@ -438,8 +446,3 @@ class Client:
 
 
 _ANY = str(ANYTHING)
-
-
-def _names_by_dn(write: Write) -> bool:
-    """Whether the object was named by a distinguished name because AD takes no objectGUID for this write."""
-    return isinstance(write, Rename | Delete) or (isinstance(write, Modify) and write.deleted)

@@ -19,7 +19,7 @@ NO_IDENTITIES: Mapping[str, UUID] = MappingProxyType({})
 class Entry:
     """One object of the directory."""
 
-    __slots__ = ("_asked", "_names", "attributes", "dn", "identities")
+    __slots__ = ("_asked", "_names", "attributes", "dn", "identities", "server")
 
     def __init__(
         self,
@@ -27,20 +27,23 @@ class Entry:
         attributes: Mapping[str, list[bytes]],
         asked: frozenset[str] = frozenset(),
         identities: Mapping[str, UUID] = NO_IDENTITIES,
+        server: str | None = None,
     ) -> None:
         """``asked`` are names of which it is known that the server answered in the same spelling, if at all.
 
         ``identities`` are the objectGUIDs of the objects that values name, by name, where they were asked for.
+        ``server`` is the URL of the one that answered; others may hold another state of the object.
         """
         self.dn = dn
         self.attributes = attributes
         self.identities = identities
+        self.server = server
         self._asked = asked
         self._names: dict[str, str] | None = None
 
     def with_attributes(self, attributes: Mapping[str, list[bytes]]) -> "Entry":
         """The same object with other values under the names that the server answered with."""
-        return Entry(self.dn, attributes, self._asked)
+        return Entry(self.dn, attributes, self._asked, server=self.server)
 
     def values(self, name: str) -> list[bytes]:
         """All values, an empty list when there are none."""

@@ -282,7 +282,8 @@ def _receive(
                 if dn is not None:  # None is a referral to another naming context
                     complete_ranges(link, dn, values, query.controls, query.operation_seconds)
                     hide_deleted(values, query.links)
-                    yield Entry(dn, values, asked if values.keys() <= asked else frozenset())
+                    spelled = asked if values.keys() <= asked else frozenset()
+                    yield Entry(dn, values, spelled, server=connection.url)
         if page is not None:
             cookies = [control.cookie for control in answered if control.controlType == page.controlType]
             page.cookie = cookies[0] if cookies else ""

@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from directory import errors
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
+from directory.lookup.arrival import require_absent
 from directory.lookup.connection import get_client
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.protection_changes import show_nothing_before
@@ -61,6 +62,7 @@ def find_object(
     try:
         entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
     except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
+        require_absent(client, name)
         raise errors.ObjectNotFound from None
     # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
     if not _is_within_directory(client, entry):
@@ -120,9 +122,11 @@ def _absent(reference: Reference, *, pointer: str | None = None, parameter: str 
 
 def _find_base(call: Call, reference: Reference) -> Entry:
     client = client_of(call)
+    name = reference if isinstance(reference, UUID) else str(reference)
     try:
-        entry = client.read(reference if isinstance(reference, UUID) else str(reference), ("objectGUID",))
+        entry = client.read(name, ("objectGUID",))
     except (NotFound, InvalidValue):
+        require_absent(client, name)
         raise errors.ObjectNotFound from None
     if not _is_within_directory(client, entry):
         raise errors.ObjectNotFound

@@ -17,6 +17,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from directory.ldap import Client, ServerSettings
+from directory.lookup.agreement import agreement_of
 from directory.models import DirectoryConnection
 
 REVISION_SECONDS = 1.0
@@ -45,9 +46,13 @@ def get_client(connection_id: UUID) -> Client:
         if known is None or known.revision != row.revision:
             if known is not None:
                 known.client.close()
-            known = _clients[connection_id] = _Known(Client(server_settings(row)), row.revision, 0)
+            known = _clients[connection_id] = _Known(_new_client(row), row.revision, 0)
         known.read_at = time.monotonic()
     return known.client
+
+
+def _new_client(row: DirectoryConnection) -> Client:
+    return Client(server_settings(row), agreement=agreement_of(row.pk, row.urls))
 
 
 def load_schemas_soon() -> None:

@@ -16,14 +16,15 @@ from uuid import UUID
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory.ldap import Client, LdapError, Schema, decode, fold, is_samba
+from directory.lookup.arrival import server_of
 from directory.outcomes.evidence import await_all, find_outcome, growth
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import is_single_valued
 from directory.shapes.proposal import SECRET
+from gateway.core import shared_clock
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -46,6 +47,7 @@ def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | Non
 
     While another change from the same state is under way, that is not known.
     """
+    client = client.at(server_of(record.evidence))
     shown = find_outcome(client, record.evidence or {})
     if not shown:  # without a trace it was not applied, whoever else was at it
         return shown
@@ -74,7 +76,7 @@ def _is_its_own(client: Client, record: OperationRecord) -> bool | None:
     metadata counts and never more, beside one another and beside what is known to have succeeded.
     """
     schema = client.schema
-    others = list(_others_about_the_same(record))
+    others = list(others_about_the_same(record, _EARLIER))
     succeeded = [other for other in others if other.outcome == Outcome.SUCCEEDED]
     if not _is_unguarded(record) and _is_taken(record, _claims(record, schema), succeeded, schema):
         return False
@@ -157,10 +159,11 @@ def _steps(client: Client, record: OperationRecord) -> dict[str, int]:
     return steps if is_samba(client) else dict.fromkeys(steps, 1)
 
 
-def _others_about_the_same(record: OperationRecord) -> QuerySet[OperationRecord]:
+def others_about_the_same(record: OperationRecord, earlier: timedelta) -> QuerySet[OperationRecord]:
+    """The records of other changes of the object, made or perhaps made, that are at most so much older."""
     evidence = record.evidence or {}
     others = OperationRecord.objects.filter(
-        outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES), evidence__isnull=False, at__gte=record.at - _EARLIER
+        outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES), evidence__isnull=False, at__gte=record.at - earlier
     ).exclude(id=record.id)
     if evidence.get("write") == "add":
         return others.filter(target_dn__iexact=evidence["dn"])
@@ -169,7 +172,7 @@ def _others_about_the_same(record: OperationRecord) -> QuerySet[OperationRecord]
 
 def _is_under_way(record: OperationRecord) -> bool:
     """Whether its writer may still be at it; one that gave up has noted that it does not know."""
-    return record.outcome == Outcome.PENDING and record.settle_at is not None and record.settle_at > timezone.now()
+    return record.outcome == Outcome.PENDING and record.settle_at is not None and record.settle_at > shared_clock.now()
 
 
 def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:

@@ -24,6 +24,7 @@ from directory.ldap import (
     Write,
     is_credential,
 )
+from directory.lookup.arrival import server_of
 from directory.shapes.modifications import comparison_key
 
 SECONDS_TO_COME_BACK = 6.0
@@ -50,8 +51,17 @@ def evidence_of(
     """What to keep of the state before a write; JSON-serialisable and without values that could be secret.
 
     A modify needs the entry (read with EVIDENCE_ATTRIBUTES) and the schema; a delete, a rename and a restore the entry.
-    `identities` are the objects that a modify links to, by name: they may be renamed before anybody looks.
+    For an addition it is the container. `identities` are the objects that a modify links to, by name: they may be
+    renamed before anybody looks. `server` is the domain controller that this state is that of: the write is sent there,
+    and nowhere else it can be found out soon what became of it.
     """
+    evidence = _evidence_of(write, entry, schema, identities)
+    return evidence if entry is None or entry.server is None else {**evidence, "server": entry.server}
+
+
+def _evidence_of(
+    write: Write, entry: Entry | None, schema: Schema | None, identities: Mapping[str, UUID]
+) -> dict[str, Any]:
     match write:
         case Add():
             return {"write": "add", "dn": write.dn, "objectClass": write.attributes["objectClass"][0].decode()}
@@ -69,8 +79,12 @@ def evidence_of(
 
 
 def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
-    """Whether the write with this evidence was applied; None when that cannot be known (now)."""
+    """Whether the write with this evidence was applied; None when that cannot be known (now).
+
+    Its own domain controller is asked: on the others an absent change may only not have arrived yet.
+    """
     look = _LOOKS.get(evidence.get("write", ""))
+    client = client.at(server_of(evidence))
     try:
         return look(client, evidence) if look else None
     except LdapError:
@@ -81,6 +95,7 @@ def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
     """The objectGUID of what an Add has made; None for any other write, and when it cannot be read (now)."""
     if evidence.get("write") != "add":
         return None
+    client = client.at(server_of(evidence))
     try:
         created = client.find(evidence["dn"], (*EVIDENCE_ATTRIBUTES, "objectClass"))
     except LdapError:
@@ -163,22 +178,23 @@ def _is_modified(client: Client, evidence: dict[str, Any]) -> bool | None:
     if not all(now.get(int(attid), 0) > before for attid, before in evidence["versions"].items()):
         return False
     signs = []
-    named_now = _named_now(client, evidence)
+    named_now = names_now(client, evidence)
     for name in links:
         attribute = client.schema.attribute(name)
         if attribute is None:
             return None
         present = {comparison_key(attribute, value) for value in entry.values(name)}
         added, removed = evidence["added"].get(name, ()), evidence["removed"].get(name, ())
-        signs += [_key(attribute, called) in present for text in added if (called := named_now.get(text, text))]
-        signs += [_key(attribute, called) not in present for text in removed if (called := named_now.get(text, text))]
+        for texts, is_wanted in ((added, True), (removed, False)):
+            called = [name for text in texts if (name := named_now.get(text, text))]
+            signs += [(key_of_link(attribute, each) in present) == is_wanted for each in called]
     if not signs:
         return True if evidence["versions"] else None
     # Some of each: somebody else has changed these links since, and what was ours cannot be told any more.
     return all(signs) if all(signs) or not any(signs) else None
 
 
-def _named_now(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
+def names_now(client: Client, evidence: dict[str, Any]) -> dict[str, str]:
     """What the linked objects are called now, by their names then; empty for one that is deleted: it has no links."""
     ids = {name: UUID(guid) for name, guid in evidence.get("ids", {}).items()}
     found = client.read_many(ids.values(), ("objectGUID",))
@@ -192,7 +208,8 @@ def growth(client: Client, evidence: dict[str, Any]) -> dict[str, int]:
     return {attid: now.get(int(attid), 0) - before for attid, before in evidence["versions"].items()}
 
 
-def _key(attribute: AttributeType, text: str) -> object:
+def key_of_link(attribute: AttributeType, text: str) -> object:
+    """What tells the object that a value links to from others, however it is spelled."""
     return comparison_key(attribute, text.encode())
 
 

@@ -14,10 +14,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from django.db import DatabaseError, InterfaceError, connection
+
 from audit import log
 from audit.models import OperationRecord, Outcome
 from directory import errors
 from directory.ldap import Add, Client, Modify, Write
+from directory.lookup.arrival import NotArrived, server_of
+from directory.outcomes.arrival import require_arrived
 from directory.outcomes.attribution import await_recorded_outcomes
 from gateway.core.errors import GatewayError, ServiceUnavailable
 
@@ -61,12 +65,17 @@ _RecordedWrite = TypeVar("_RecordedWrite", bound=RecordedWrite)
 
 
 def write(client: Client, recorded: RecordedWrite) -> Result:
-    """Send one write. For the truth about a lost answer it waits some seconds; it never raises for the directory."""
-    if not recorded.record.may_be_written():
-        return Result(record=recorded.record, refusal=HeldUp(), was_sent=False)
+    """Send one write, to the domain controller by whose state it was judged.
+
+    For the truth about a lost answer it waits some seconds; it never raises for the directory.
+    """
+    here = client.at(server_of(recorded.record.evidence))
+    refusal = _why_not(here, recorded.record)
+    if refusal is not None:
+        return Result(record=recorded.record, refusal=refusal, was_sent=False)
     try:
         with errors.translated():
-            server = client.write(recorded.write)
+            server = here.write(recorded.write)
     except errors.OutcomeUnknown:
         return await_results(client, [recorded])[0]
     except GatewayError as refusal:
@@ -74,25 +83,47 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
     return Result(record=recorded.record, server=server)
 
 
+def _why_not(client: Client, record: OperationRecord) -> GatewayError | None:
+    """Why a write must not be sent, at this moment and at the one server of the client; None: it may."""
+    if not record.may_be_written():
+        return HeldUp()
+    try:
+        with errors.translated():
+            require_arrived(client, server_of(record.evidence), record.target_id, record.target_dn or "", record.id)
+    except GatewayError as refusal:
+        return refusal
+    except (DatabaseError, InterfaceError):
+        connection.close_if_unusable_or_obsolete()
+        return HeldUp()
+    return None
+
+
 def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tuple[_RecordedWrite, Result]]:
     """Send writes of different objects on one connection, several on their way at a time; what came of each.
 
     A write is taken from `writes` only when it can be sent, so that the next ones may be made ready meanwhile. None is
     taken any more when the connection was lost: those on their way come with OutcomeUnknown, for `await_results`, and
-    those not taken do not come at all. Raises GatewayError (Unavailable) before any is taken.
+    those not taken do not come at all. All go to one domain controller: what was judged by another one's state is
+    refused. Raises GatewayError (Unavailable) before any is taken.
     """
     if not writes:
         return
+    with errors.translated():
+        chosen = client.choose_server()
+    here = client.at(chosen)
     under_way: dict[int, _RecordedWrite] = {}
-    held_up: list[_RecordedWrite] = []
+    refused: list[tuple[_RecordedWrite, GatewayError]] = []
     is_lost = False
 
     def in_time() -> Iterator[Add | Modify]:
         upcoming = iter(writes)
         position = 0
         while not is_lost and (each := next(upcoming, None)) is not None:
-            if not each.record.may_be_written():
-                held_up.append(each)
+            judged_at = server_of(each.record.evidence)
+            is_elsewhere = judged_at in client.settings.urls and judged_at != chosen
+            refusal = NotArrived() if is_elsewhere else _why_not(here, each.record)
+            if refusal is not None:
+                refused.append((each, refusal))
                 continue
             assert isinstance(each.write, Add | Modify)  # of others the order in which they are done matters
             under_way[position] = each
@@ -100,13 +131,13 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
             yield each.write
 
     with errors.translated():
-        for position, error, server in client.write_many(in_time()):
+        for position, error, server in here.write_many(in_time()):
             refusal = None if error is None else errors.from_ldap(error)
             is_lost = is_lost or isinstance(refusal, errors.OutcomeUnknown)
             each = under_way.pop(position)
             yield each, Result(record=each.record, refusal=refusal, server=None if refusal else server)
-    for each in held_up:
-        yield each, Result(record=each.record, refusal=HeldUp(), was_sent=False)
+    for each, refusal in refused:
+        yield each, Result(record=each.record, refusal=refusal, was_sent=False)
 
 
 def await_results(client: Client, lost: Sequence[RecordedWrite]) -> list[Result]:

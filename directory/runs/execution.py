@@ -21,9 +21,11 @@ from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory import errors
 from directory.changes.reversibility import reversible_as
 from directory.ldap import Client
+from directory.lookup.arrival import NotArrived, server_of
 from directory.lookup.connection import get_client
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from directory.outcomes import writer
+from directory.outcomes.arrival import require_arrived
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import evidence_of
 from directory.outcomes.writer import RecordedWrite
@@ -80,7 +82,8 @@ class RunExecution:
         for account, record in list(self._intents.items()):
             outcome = find_recorded_outcome(self._client, record) if record.evidence else False
             if outcome is None:
-                self._client.find(account, ("objectGUID",))  # raises when the directory is away
+                asked = self._client.at(server_of(record.evidence))
+                asked.find(account, ("objectGUID",))  # raises when that domain controller is away
                 outcome = find_recorded_outcome(self._client, record)  # it may have been, and have come back since
             if outcome is None:
                 unknown = errors.OutcomeUnknown()
@@ -98,12 +101,12 @@ class RunExecution:
             if not self._left:
                 break
             accounts = assess_named(self._client, self._run.unit, self._left, self._action, people_above=people_above)
+            unchanged = [account for account in accounts if account.effect is Effect.NONE]
+            for account in unchanged:
+                server = account.entry.server if account.entry else None
+                require_arrived(self._client, server, account.id, account.distinguished_name or "")
             self._finish(
-                [
-                    self._result(account.id, AccountStatus.UNCHANGED, account.distinguished_name)
-                    for account in accounts
-                    if account.effect is Effect.NONE
-                ]
+                [self._result(each.id, AccountStatus.UNCHANGED, each.distinguished_name) for each in unchanged]
             )
             others = (account for account in accounts if account.effect is not Effect.NONE)
             while chunk := list(islice(others, CHUNK)):
@@ -168,11 +171,14 @@ class RunExecution:
         ]
         servers: dict[UUID, str | None] = {}
         lost_races = []
+        not_arrived: NotArrived | None = None
         for entry, written in writer.write_many(self._client, writes):
             account, refusal = entry.account, written.refusal
             if refusal is None:
                 results.append(self._result(account.id, AccountStatus.SUCCEEDED, account.distinguished_name))
                 servers[account.id] = written.server
+            elif isinstance(refusal, NotArrived):
+                not_arrived = refusal
             elif isinstance(refusal, errors.VersionMismatch):
                 del self._intents[account.id]
                 lost_races.append(written)
@@ -181,6 +187,8 @@ class RunExecution:
         self._finish(results, servers)
         # These were not applied, for certain. The next round looks at their accounts anew, with records of their own.
         writer.close(lost_races)
+        if not_arrived is not None:
+            raise not_arrived
 
     def _result(
         self, account: UUID, status: AccountStatus, dn: str | None, refusal: GatewayError | None = None

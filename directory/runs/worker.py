@@ -9,7 +9,6 @@ from uuid import UUID, uuid4
 import structlog
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
-from django.utils import timezone
 
 from audit import log
 from directory import errors
@@ -18,6 +17,7 @@ from directory.models.runs import Run, RunLease, RunState
 from directory.runs.completion import announce
 from directory.runs.execution import RunExecution
 from directory.shapes.kinds import Kind
+from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 
@@ -45,7 +45,7 @@ class _LeaseLost(Exception):
 
 def find_abandoned() -> list[UUID]:
     """The oldest open run of each directory whose runs no worker is doing."""
-    held = RunLease.objects.filter(holder__isnull=False, expires_at__gt=timezone.now()).values("connection_id")
+    held = RunLease.objects.filter(holder__isnull=False, expires_at__gt=shared_clock.now()).values("connection_id")
     waiting = _open_runs().exclude(connection_id__in=held).values_list("connection_id", "id")
     oldest: dict[UUID, UUID] = {}
     for connection_id, run_id in waiting:
@@ -91,7 +91,7 @@ def _do(run: Run, lease: "_Lease", call_for: CallFor, people_above: PeopleAboveC
     """One run to its end; raises one of `_NOT_NOW` when the directory or the log does not let it end now."""
     lease.renew()
     is_new = run.state == RunState.QUEUED
-    begun = Coalesce("started_at", timezone.now())
+    begun = Coalesce("started_at", shared_clock.now())
     Run.objects.filter(id=run.id).update(state=RunState.RUNNING, attempts=F("attempts") + 1, started_at=begun)
     execution = RunExecution(run, before_each_step=lease.renew, is_new=is_new)
     if run.attempts >= MAX_ATTEMPTS:
@@ -126,11 +126,11 @@ class _Lease:
 
     def __init__(self, connection_id: UUID, holder: UUID) -> None:
         self._rows = RunLease.objects.filter(connection_id=connection_id, holder=holder)
-        self._expires_at = timezone.now() + LEASE
+        self._expires_at = shared_clock.now() + LEASE
 
     def renew(self) -> None:
         """To be called before each step; raises _LeaseLost."""
-        now = timezone.now()
+        now = shared_clock.now()
         if self._expires_at - now > LEASE * 2 / 3:
             return
         if not self._rows.filter(expires_at__gt=now).update(expires_at=now + LEASE):
@@ -144,7 +144,7 @@ class _Lease:
 @contextmanager
 def _leased(connection_id: UUID) -> Iterator[_Lease | None]:
     """The directory's lease, None while another worker holds it."""
-    now, holder = timezone.now(), uuid4()
+    now, holder = shared_clock.now(), uuid4()
     lease = _Lease(connection_id, holder)
     free = RunLease.objects.filter(Q(holder=None) | Q(expires_at__lte=now), connection_id=connection_id)
     taken = free.update(holder=holder, expires_at=now + LEASE)

@@ -115,6 +115,11 @@ class DirectorySection(Section):
     PoolSize: Annotated[int, Field(ge=2)] = Field(
         8, description="LDAP connections per process and directory; at least 2, because a batch reads while it writes."
     )
+    StickySeconds: Annotated[int, Field(ge=0, le=3600)] = Field(
+        60,
+        description="For how long (0–3600) after a write all hosts use the domain controller that took it, where a "
+        "directory has several. Longer than replication takes between them; 0 turns it off.",
+    )
 
 
 class SearchesSection(Section):

@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, Model, Q, QuerySet
-from django.utils import timezone
+
+from gateway.core import shared_clock
 
 
 def free(field: str) -> Q:
     """The condition on rows that are nobody's now; `field` says until when they are."""
-    return Q(**{f"{field}__isnull": True}) | Q(**{f"{field}__lte": timezone.now()})
+    return Q(**{f"{field}__isnull": True}) | Q(**{f"{field}__lte": shared_clock.now()})
 
 
 def take(
@@ -29,4 +30,4 @@ def take_all(rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: s
 
 
 def _take(rows: QuerySet[Model], field: str, *, lasts: timedelta, counting: str, **also: Any) -> int:
-    return rows.update(**{field: timezone.now() + lasts, counting: F(counting) + 1}, **also)
+    return rows.update(**{field: shared_clock.now() + lasts, counting: F(counting) + 1}, **also)

@@ -17,6 +17,7 @@ from directory.changes.identities import described
 from directory.changes.input_references import resolve_input
 from directory.lookup.access import client_of
 from directory.lookup.visibility import sight_of
+from directory.outcomes.arrival import require_arrived
 from directory.protection.reasons import why_protected
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
@@ -79,6 +80,8 @@ def _judge(operation: Operation, call: Call, accepted: Accepted) -> Answer | Cha
     if call.dry_run:
         return Answer(200, _dry_run(call, proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
+        client, target = client_of(call), proposal.target
+        require_arrived(client, client.choose_server(), target.id, target.distinguished_name)
         return Answer(operation.status, proposal.answer())
     agent_brake.count_change(call)
     if held:

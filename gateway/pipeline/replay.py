@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from approvals.queue import queued_answer
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory.queries.reading import read_changed
 from directory.shapes.record import DirectoryObject
+from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.operation import Operation
 
@@ -28,7 +28,7 @@ SETTLED_AFTER = timedelta(minutes=5)
 
 def is_unsettled(credential_id: str, request_ids: Sequence[str]) -> bool:
     """Whether it is still to be found out what these requests have done."""
-    recent = timezone.now() - SETTLED_AFTER
+    recent = shared_clock.now() - SETTLED_AFTER
     return _records(credential_id, request_ids).filter(outcome__in=OPEN_OUTCOMES, at__gte=recent).exists()
 
 

@@ -17,8 +17,8 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 
+from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.models import IdempotencyRecord
@@ -86,7 +86,7 @@ def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
         try:
             if response is None:
                 if may_have_changed_something(claim.credential_id, claim.request_ids):
-                    mine.update(lease_until=timezone.now())
+                    mine.update(lease_until=shared_clock.now())
                 else:
                     mine.delete()
                 return
@@ -103,7 +103,7 @@ def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
 
 def forget_old_answers() -> None:
     """Remove answers older than 24 hours."""
-    IdempotencyRecord.objects.filter(created_at__lt=timezone.now() - KEPT_FOR).delete()
+    IdempotencyRecord.objects.filter(created_at__lt=shared_clock.now() - KEPT_FOR).delete()
 
 
 def _claim(call: Call, key: str, fingerprint: str) -> IdempotencyRecord:
@@ -111,7 +111,7 @@ def _claim(call: Call, key: str, fingerprint: str) -> IdempotencyRecord:
 
     That of a killed request is taken over when the operations log knows what became of it.
     """
-    now, credential_id = timezone.now(), call.credential.unique_id
+    now, credential_id = shared_clock.now(), call.credential.unique_id
     mine = IdempotencyRecord(
         credential_id=credential_id,
         key=key,

@@ -12,8 +12,8 @@ from typing import Final
 
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
-from django.utils import timezone
 
+from gateway.core import shared_clock
 from gateway.models import IdempotencyRecord
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -67,7 +67,7 @@ class Renewal:
         if not claims:
             return
         try:
-            IdempotencyRecord.objects.filter(id__in=claims, status=None).update(lease_until=timezone.now() + LEASE)
+            IdempotencyRecord.objects.filter(id__in=claims, status=None).update(lease_until=shared_clock.now() + LEASE)
         except (DatabaseError, InterfaceError) as error:
             _logger.warning("idempotency claims cannot be renewed for now", claims=len(claims), error=str(error))
 

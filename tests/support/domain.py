@@ -62,7 +62,7 @@ class Domain:
 @contextmanager
 def running_domain(directory: Path, *, recycle_bin: bool = True) -> Iterator[Domain]:
     """Copy the provisioned template, start it on a free loopback address, and stop it at the end."""
-    with _reserved_address() as address:
+    with reserved_address() as address:
         shutil.copytree(_template(recycle_bin=recycle_bin), directory)
         controller = DomainController(directory, address, recycle_bin=recycle_bin, durable=False)
         try:
@@ -95,7 +95,7 @@ def _template(*, recycle_bin: bool) -> Path:
 
 
 @contextmanager
-def _reserved_address() -> Iterator[str]:
+def reserved_address() -> Iterator[str]:
     """A loopback address on which no domain controller runs, kept from other test processes while it is in use.
 
     LDAP's ports are fixed, so each controller needs an address. A bound socket is the reservation: unlike a lock file

@@ -2,6 +2,7 @@
 
 import enum
 import time
+from collections.abc import Sequence
 
 import ldap
 
@@ -37,14 +38,14 @@ _BY_SUB_CODE = {
 }
 
 
-def authenticate(settings: ServerSettings, bind_name: str, password: str) -> BindResult:
+def authenticate(settings: ServerSettings, urls: Sequence[str], bind_name: str, password: str) -> BindResult:
     """Bind on a connection of its own and close it. The next server is asked only if one cannot be reached.
 
     `sign_in` refuses an empty password before anything is sent: AD takes it for an anonymous bind (RFC 4513 5.1.2).
     """
     problem: Unavailable | None = None
     deadline = time.monotonic() + settings.connect_seconds + settings.operation_seconds
-    for url in settings.urls:
+    for url in urls:
         seconds = min(settings.connect_seconds, deadline - time.monotonic())
         if seconds <= 0:
             break

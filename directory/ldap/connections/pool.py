@@ -7,13 +7,18 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from time import perf_counter
 
 import ldap
 
+from directory.ldap import measurements
+from directory.ldap.connections.agreement import ONE_SERVER, Agreement
+from directory.ldap.connections.attempts import BROKEN, Attempts
 from directory.ldap.connections.connection import Connection, open_connection
 from directory.ldap.connections.settings import ServerSettings
-from directory.ldap.errors import BadCredentials, LdapError, TlsError, Unavailable
+from directory.ldap.errors import BadCredentials, LdapError, TlsError, Unavailable, error_from
 from directory.ldap.measurements import connecting, waiting
 
 Opener = Callable[[str, ServerSettings, float], Connection]
@@ -24,11 +29,18 @@ HEALTH_SECONDS = 2.0  # for a server to answer a health check, or to take connec
 
 
 class Pool:
-    """Connections are opened on demand, the last one used is the next one handed out."""
+    """Connections are opened on demand, the last one used is the next one handed out.
 
-    def __init__(self, settings: ServerSettings, opener: Opener = open_connection) -> None:
+    The server is the one that all processes have agreed on, without an agreement the first; another one serves when it
+    fails.
+    """
+
+    def __init__(
+        self, settings: ServerSettings, opener: Opener = open_connection, agreement: Agreement = ONE_SERVER
+    ) -> None:
         self._settings = settings
         self._opener = opener
+        self._agreement = agreement
         self._reset()
         _POOLS.add(self)
 
@@ -41,23 +53,52 @@ class Pool:
         self._credentials_refused: tuple[float, str] | None = None
         self._connecting = threading.Lock()
 
-    def acquire(self, deadline: float, *, new: bool = False) -> Connection:
+    def acquire(self, deadline: float, *, new: bool = False, server: str | None = None) -> Connection:
         """A working connection, the caller's until `release` or `discard`; ``Unavailable`` if there is none in time.
 
-        A ``new`` one takes the place of the one used least lately where there is no other place for it.
+        A ``new`` one takes the place of the one used least lately where there is no other place for it. With a
+        ``server`` it is to that one or none.
         """
         with waiting():
-            return self._acquire(deadline, new=new)
+            return self._acquire(deadline, new=new, server=server)
 
-    def _acquire(self, deadline: float, *, new: bool) -> Connection:
+    @contextmanager
+    def borrowed(self, attempts: Attempts, kind: str, server: str | None = None) -> Iterator[Connection]:
+        """A connection for reading, put back where it belongs. BROKEN errors pass, others become this layer's own."""
+        connection = self.acquire(attempts.deadline, new=attempts.needs_new, server=server)
+        healthy = broken = False
+        began = perf_counter()
+        try:
+            yield connection
+            healthy = True
+        except BROKEN as error:
+            broken = True
+            measurements.listener.failed(connection.url, kind, type(error).__name__)
+            raise
+        except ldap.LDAPError as error:
+            healthy = True
+            raise error_from(error) from error
+        except (GeneratorExit, LdapError):
+            healthy = True  # a search given up has told the server to stop
+            raise
+        finally:
+            if healthy:
+                measurements.listener.used(connection.url, kind, perf_counter() - began)
+                self.release(connection)
+            else:
+                self.discard(connection, server_failed=broken)
+
+    def _acquire(self, deadline: float, *, new: bool, server: str | None) -> Connection:
+        wanted = server or self._agreed_server()
         with self._changed:
             while not self._idle and self._open >= self._settings.pool_size:
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise Unavailable("All connections to the directory are in use")
-            if new and self._open >= self._settings.pool_size:
-                connection = self._idle.pop(0)
-            elif self._idle and not new:
-                connection = self._idle.pop()
+            place = None if new else self._place_of_idle(wanted)
+            if place is not None:
+                connection = self._idle.pop(place)
+            elif self._open >= self._settings.pool_size:
+                connection, new = self._idle.pop(0), True
             else:
                 self._open += 1
                 connection = None
@@ -66,11 +107,24 @@ class Pool:
                 connection.abort()
                 connection = None
             if connection is None:
-                return self._connect(deadline)
-            return self._prefer_first_server(connection)
+                return self._connect(deadline, wanted, only=server is not None)
+            return connection if wanted else self._prefer_first_server(connection)
         except BaseException:
             self._forget()
             raise
+
+    def _agreed_server(self) -> str | None:
+        """The server that all use at the moment, unless it has just failed here."""
+        if len(self._settings.urls) == 1:
+            return None
+        agreed = self._agreement.server()
+        has_failed = agreed is not None and self._penalties.get(agreed, 0) > time.monotonic()
+        return agreed if agreed in self._settings.urls and not has_failed else None
+
+    def _place_of_idle(self, wanted: str | None) -> int | None:
+        """Where the last one used waits, of those to the server that is wanted."""
+        places = range(len(self._idle) - 1, -1, -1)
+        return next((place for place in places if wanted in (None, self._idle[place].url)), None)
 
     def release(self, connection: Connection) -> None:
         """Take back a connection in order."""
@@ -97,6 +151,11 @@ class Pool:
             self._changed.notify_all()
         for broken in (connection, *stale):
             broken.abort()
+
+    def order(self, wanted: str | None = None) -> list[str]:
+        """The servers: the one wanted or agreed on, those in good standing as configured, and those that failed."""
+        first, now = wanted or self._agreed_server(), time.monotonic()
+        return sorted(self._settings.urls, key=lambda url: (url != first, self._penalties.get(url, 0) > now))
 
     def close(self) -> None:
         """Close what is idle now and what is in use when it comes back."""
@@ -150,21 +209,19 @@ class Pool:
             return preferred
         return connection
 
-    def _connect(self, deadline: float) -> Connection:
+    def _connect(self, deadline: float, wanted: str | None, *, only: bool) -> Connection:
         """Open a connection, one at a time: many threads with a wrong password would lock the account out."""
         if not self._connecting.acquire(timeout=max(0.0, deadline - time.monotonic())):
             raise Unavailable("No domain controller answers in time")
         try:
             self._require_credentials_not_refused()
-            return self._connect_to_any(deadline)
+            return self._connect_to_any(deadline, (wanted,) if only and wanted else self.order(wanted))
         finally:
             self._connecting.release()
 
-    def _connect_to_any(self, deadline: float) -> Connection:
+    def _connect_to_any(self, deadline: float, urls: Sequence[str]) -> Connection:
         problem: Unavailable | None = None
-        now = time.monotonic()
-        # A stable sort: the configured order among those in good standing, then those that failed lately.
-        for url in sorted(self._settings.urls, key=lambda url: self._penalties.get(url, 0) > now):
+        for url in urls:
             seconds = min(self._settings.connect_seconds, deadline - time.monotonic())
             if seconds <= 0:
                 break

@@ -65,6 +65,11 @@ class Rename:
 Write = Add | Modify | Delete | Rename
 
 
+def names_by_dn(write: Write) -> bool:
+    """Whether the object was named by a distinguished name because AD takes no objectGUID for this write."""
+    return isinstance(write, Rename | Delete) or (isinstance(write, Modify) and write.deleted)
+
+
 def swap(attribute: str, old: bytes | None, new: bytes | None) -> tuple[Modification, ...]:
     """A compare-and-swap of one value: the modify that contains it fails as a whole unless ``old`` is still there.
 

@@ -70,11 +70,11 @@ def door(monkeypatch: pytest.MonkeyPatch) -> WindowsDoor:
 @pytest.mark.parametrize(("sub_code", "meaning"), SUB_CODES.items())
 def test_why_a_bind_was_refused(door: WindowsDoor, sub_code: str, meaning: BindResult) -> None:
     door.sub_code = sub_code
-    assert authentication.authenticate(SETTINGS, "CN=Ada,DC=corp", "password") is meaning
+    assert authentication.authenticate(SETTINGS, SETTINGS.urls, "CN=Ada,DC=corp", "password") is meaning
 
 
 def test_no_password_is_never_tried(door: WindowsDoor) -> None:
-    assert authentication.authenticate(SETTINGS, "CN=Ada,DC=corp", "") is BindResult.WRONG
+    assert authentication.authenticate(SETTINGS, SETTINGS.urls, "CN=Ada,DC=corp", "") is BindResult.WRONG
     with pytest.raises(layer.BadCredentials):
         connection.sign_in("ldaps://dc.test", SETTINGS, 5, "", "")
     assert door.asked == []

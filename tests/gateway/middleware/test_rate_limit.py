@@ -10,7 +10,8 @@ import pytest
 from django.test import Client
 from redis import Redis
 
-from gateway.core.rate_limits import TIMEOUT, _counters
+from gateway.core.quick_redis import TIMEOUT
+from gateway.core.rate_limits import _counters
 from tests.support.redis import RedisServer
 
 

@@ -1,0 +1,75 @@
+"""Which domain controller of a directory every process on every host uses: the one that took the latest write.
+
+It is kept in Redis for `Directory:StickySeconds`, by the clock of Redis alone. While Redis is away each process goes by
+what it heard last; then others may be asked a domain controller that has not got the latest write yet.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from time import monotonic
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+
+from directory.ldap import ONE_SERVER, Agreement
+from gateway.core.quick_redis import QuickRedis, RedisAway, Script
+
+# 1 when no other server has taken a write for so long; 0 when one has, or when Redis has not known for so long.
+_CLAIM: Final = Script("""
+local now = tonumber(redis.call('TIME')[1])
+local since = tonumber(redis.call('GET', KEYS[2]) or now)
+redis.call('SET', KEYS[2], since)
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+redis.call('SET', KEYS[3], 1, 'EX', ARGV[2])
+if now - since <= tonumber(ARGV[2]) then return 0 end
+for i = 4, #KEYS do
+    if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end
+end
+return 1
+""")
+
+
+def agreement_of(connection_id: UUID, servers: Sequence[str]) -> Agreement:
+    """The agreement on one of a connection's servers; nothing is asked where there is but one."""
+    seconds = settings.CONFIGURATION.Directory.StickySeconds
+    if len(servers) < 2 or not seconds:
+        return ONE_SERVER
+    return _Shared(f"gateway:directory:{connection_id}", servers, seconds)
+
+
+class _Shared:
+    """See `Agreement`."""
+
+    def __init__(self, key: str, servers: Sequence[str], seconds: int) -> None:
+        self._latest, self._since = f"{key}:latest", f"{key}:since"
+        self._marks = {server: f"{key}:wrote:{server}" for server in servers}
+        self._seconds = seconds
+        self._heard: tuple[str, float] | None = None
+
+    def server(self) -> str | None:
+        try:
+            found = _redis(settings.REDIS_URL).ask("GET", self._latest)
+        except RedisAway:
+            found = None
+        if found is None:  # nobody has written lately, or Redis has lost what it knew
+            heard = self._heard
+            return heard[0] if heard is not None and monotonic() < heard[1] else None
+        server = str(found, "utf-8", "replace")
+        if self._heard is None or self._heard[0] != server:
+            self._heard = server, monotonic() + self._seconds
+        return server
+
+    def claim(self, server: str) -> bool:
+        self._heard = server, monotonic() + self._seconds
+        own = self._marks[server]
+        keys = (self._latest, self._since, own, *(mark for mark in self._marks.values() if mark != own))
+        try:
+            return bool(_redis(settings.REDIS_URL).run(_CLAIM, keys, (server, str(self._seconds))) == 1)
+        except RedisAway:
+            return False
+
+
+@lru_cache(maxsize=1)
+def _redis(url: str) -> QuickRedis:
+    return QuickRedis(url, without="hosts may use different domain controllers of one directory")

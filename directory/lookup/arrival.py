@@ -1,0 +1,73 @@
+"""Is something missing because it is not there, or because it has not arrived yet? The log knows what there must be.
+
+After a fail-over a domain controller may be asked that has not yet got the latest changes of another one.
+"""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import Q
+
+from audit.identifiers import identifier_bounds
+from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from directory import errors
+from directory.ldap import Client
+from gateway.core import shared_clock
+
+
+class NotArrived(errors.Unavailable):
+    """The object was changed at another domain controller a moment ago, and this one does not show it yet."""
+
+    def __init__(self) -> None:
+        super().__init__("What was changed at another domain controller has not arrived at this one yet.")
+
+
+def server_of(evidence: dict[str, Any] | None) -> str | None:
+    """The domain controller whose state a record's evidence is; None in a record from before that was kept."""
+    server = (evidence or {}).get("server")
+    return server if isinstance(server, str) else None
+
+
+def require_absent(client: Client, reference: UUID | str) -> None:
+    """For an object that was not found by its objectGUID or name: raise NotArrived if it must be on its way.
+
+    Costs nothing where a directory has one server. Raises LdapError.
+    """
+    if len(client.settings.urls) == 1:
+        return
+    server = client.choose_server()
+    if isinstance(reference, UUID):
+        recent = recent_changes(client, server, target=reference)
+    else:
+        recent = recent_changes(client, server, dn=reference)
+    if recent and is_there_after(recent[0], reference):
+        raise NotArrived
+
+
+def recent_changes(
+    client: Client, server: str | None, *, target: UUID | None = None, dn: str | None = None
+) -> list[OperationRecord]:
+    """What the log has of changes of an object within `Directory:StickySeconds`, made or perhaps made at other servers.
+
+    The latest first. By its name an object is found that had it, was to get it, or has it.
+    """
+    since = shared_clock.now() - timedelta(seconds=settings.CONFIGURATION.Directory.StickySeconds)
+    named = Q(target_dn__iexact=dn) | Q(evidence__newDn__iexact=dn)
+    found = OperationRecord.objects.filter(
+        named if target is None else Q(target_id=target),
+        id__gte=identifier_bounds(since)[0],
+        outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES),
+        evidence__isnull=False,
+    )
+    elsewhere = {url for url in client.settings.urls if url != server}
+    return [each for each in found.order_by("-id") if server_of(each.evidence) in elsewhere]
+
+
+def is_there_after(record: OperationRecord, reference: UUID | str) -> bool:
+    """Whether a change, if it was made, leaves an object with this objectGUID or name."""
+    evidence = record.evidence or {}
+    if evidence.get("write") == "rename" and not isinstance(reference, UUID):
+        return bool(evidence["newDn"].lower() == reference.lower())
+    return evidence.get("write") != "delete"

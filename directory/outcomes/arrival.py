@@ -1,0 +1,75 @@
+"""A write waits until what was done to its object at other domain controllers has arrived at its own.
+
+What a domain controller shows of an object may be an earlier state, after a fail-over. A change judged by it would be
+overwritten, or overwrite, when replication catches up: the directory keeps one of two changes of an attribute. So
+nothing is changed before all is there that the log has of the object within `Directory:StickySeconds`. The writers of
+two hosts that use different domain controllers see each other's intents, for each looks after its own is committed.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+from uuid import UUID
+
+from audit.models import OPEN_OUTCOMES, OperationRecord
+from directory.ldap import Client, Entry, fold
+from directory.lookup.arrival import NotArrived, is_there_after, recent_changes
+from directory.outcomes.evidence import ATTID_OF_NAME, EVIDENCE_ATTRIBUTES, key_of_link, names_now
+
+
+def require_arrived(client: Client, server: str | None, target: UUID | None, dn: str, own: UUID | None = None) -> None:
+    """Raise NotArrived while a server lacks a recent change of the object, made or perhaps made at another one.
+
+    To be called before a write, when its intent (`own`) is in the log, and before an answer that there is nothing to
+    change. Without several servers it costs nothing, and little as long as all use the same one. Raises LdapError.
+    """
+    here = client.at(server)
+    if here.claim():
+        return
+    others = [each for each in recent_changes(client, server, target=target, dn=dn) if each.id != own]
+    if any(each.outcome in OPEN_OUTCOMES for each in others) or not _shows(here, target, dn, others):
+        raise NotArrived
+
+
+def _shows(client: Client, target: UUID | None, dn: str, changes: list[OperationRecord]) -> bool:
+    """Whether the server's state of the object is one after all these changes, the latest of them first."""
+    if not changes:
+        return True
+    is_expected = is_there_after(changes[0], dn if target is None else target)
+    if target is None:
+        return (client.find(dn, ("objectGUID",)) is not None) == is_expected
+    evidence = [each.evidence or {} for each in changes]
+    links = {name for each in evidence for name in chain(each.get("added", ()), each.get("removed", ()))}
+    entry = client.find(target, (*EVIDENCE_ATTRIBUTES, *sorted(links)))
+    if entry is None or not is_expected:
+        return (entry is not None) == is_expected
+    return all(_has_grown(entry, each) for each in evidence) and all(_links_hold(client, entry, evidence))
+
+
+def _has_grown(entry: Entry, evidence: dict[str, Any]) -> bool:
+    """Whether every version that the change raised is higher than before it."""
+    versions = {int(attid): version for attid, version in evidence.get("versions", {}).items()}
+    if evidence.get("nameVersion") is not None:
+        versions[ATTID_OF_NAME] = evidence["nameVersion"]
+    if not versions or "replPropertyMetaData" not in entry:
+        return True
+    return all(entry.versions.get(attid, 0) > before for attid, before in versions.items())
+
+
+def _links_hold(client: Client, entry: Entry, changes: Iterable[dict[str, Any]]) -> Iterator[bool]:
+    """For each linked object, whether it is linked as the latest change of that left it; links have no versions."""
+    schema = client.schema
+    known: set[tuple[str, str]] = set()
+    for evidence in changes:
+        present_name = names_now(client, evidence) if evidence.get("ids") else {}
+        for action in ("added", "removed"):
+            for name, values in evidence.get(action, {}).items():
+                attribute = schema.attribute(name)
+                for text in values:
+                    which = (name, evidence.get("ids", {}).get(text, fold(text)))
+                    called = present_name.get(text, text)
+                    if attribute is None or which in known or not called:  # what is deleted has no links
+                        continue
+                    known.add(which)
+                    present = {key_of_link(attribute, value) for value in entry.texts(name)}
+                    yield (key_of_link(attribute, called) in present) == (action == "added")

@@ -1,0 +1,204 @@
+"""Two domain controllers, of which one lags behind: what is read and written where, and what nobody can know yet."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from audit.models import OperationRecord
+from demo.domain_controller import DomainController
+from directory.lookup import connection as connections
+from directory.models import DirectoryConnection
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.configuration import Configure
+from tests.support.directory import Directory, random_name
+from tests.support.domain import Domain, reserved_address
+from tests.support.mishaps import just_before_the_write, settle
+from tests.support.proxy import FaultyProxy
+from tests.support.redis import RedisServer
+
+
+@dataclass
+class Lagging:
+    """A domain controller that has not heard of anything since this unit with its people was made."""
+
+    controller: DomainController
+    unit: str
+    people: list[UUID]
+    group: UUID
+
+
+@pytest.fixture(scope="module")
+def lagging(domain: Domain, directory: Directory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lagging]:
+    """A copy of the running one: nothing is written to that meanwhile."""
+    unit = directory.add_unit(random_name("unit"))
+    people = [directory.add_user(random_name("person"), parent=unit, title="Analyst") for _ in range(4)]
+    group = directory.add_group(parent=unit, member=directory.dn(people[0]))
+    place = tmp_path_factory.mktemp("lagging") / "domain"
+    with reserved_address() as address:
+        shutil.copytree(domain.controller.directory, place, ignore=_sockets)
+        controller = DomainController(place, address, durable=False)
+        controller.start()
+    yield Lagging(controller, unit, people, group)
+    controller.stop()
+    directory.delete(directory.guid(unit), recursive=True)
+
+
+def _sockets(directory: str, names: list[str]) -> list[str]:
+    return [name for name in names if (Path(directory) / name).is_socket()]
+
+
+class Hosts:
+    """The gateway over both: the lagging one comes first in the connection, each is behind a proxy of its own."""
+
+    def __init__(self, connection: DirectoryConnection, behind: FaultyProxy, current: FaultyProxy) -> None:
+        self.behind, self.current = behind, current
+        self._integration = make_integration(connection)
+
+    @property
+    def one(self) -> Integration:
+        """A host that has heard of nothing: not of what others have written, nor of who did not answer."""
+        for known in connections._clients.values():
+            known.client.close()
+        connections._clients.clear()
+        return self._integration
+
+    @property
+    def same(self) -> Integration:
+        """The host that was called before."""
+        return self._integration
+
+    def write_at_current(self) -> Integration:
+        """A host that does not reach the lagging one, until `restore` of it."""
+        self.behind.cut()
+        return self.one
+
+
+@pytest.fixture
+def hosts(db: None, domain: Domain, lagging: Lagging, redis_server: RedisServer) -> Iterator[Hosts]:
+    with ExitStack() as stack:
+        proxies = [FaultyProxy(each.address, 636) for each in (lagging.controller, domain.controller)]
+        for proxy in proxies:
+            stack.callback(proxy.close)
+        yield Hosts(make_connection(domain, urls=[proxy.url for proxy in proxies]), *proxies)
+
+
+def title(integration: Integration, person: UUID) -> str:
+    answer = integration.get(f"/api/ad/users/{person}")
+    assert answer.status == 200, answer
+    return str(answer.body["attributes"]["title"][0])
+
+
+def give_title(integration: Integration, person: UUID, text: str) -> int:
+    return integration.patch(f"/api/ad/users/{person}", {"replace": {"title": text}}).status
+
+
+def test_every_host_reads_where_the_latest_write_went(hosts: Hosts, lagging: Lagging, configure: Configure) -> None:
+    ada = lagging.people[0]
+    assert give_title(hosts.write_at_current(), ada, "Countess") == 200
+    hosts.behind.restore()
+    assert title(hosts.one, ada) == "Countess"
+    assert title(hosts.same, ada) == "Countess"
+    configure("Directory", StickySeconds=0)
+    assert title(hosts.one, ada) == "Analyst", "the first server of the connection, which lags"
+
+
+def test_without_redis_reads_go_on(hosts: Hosts, lagging: Lagging, redis_server: RedisServer) -> None:
+    ada = lagging.people[0]
+    assert give_title(hosts.write_at_current(), ada, random_name("title")) == 200
+    hosts.behind.restore()
+    redis_server.pause()
+    try:
+        assert title(hosts.same, ada) != "Analyst", "this host remembers"
+        assert title(hosts.one, ada) == "Analyst"
+        assert give_title(hosts.same, ada, "Baroness") == 503, "the log remembers"
+    finally:
+        redis_server.resume()
+
+
+def test_after_a_fail_over_nothing_is_judged_by_an_earlier_state(
+    hosts: Hosts, lagging: Lagging, directory: Directory
+) -> None:
+    """Two domain controllers would both change the object, and the directory keeps one change of the two."""
+    _, bea, cleo, dan = lagging.people
+    user = f"/api/ad/users/{bea}"
+    new = {"name": random_name("new"), "parent": lagging.unit}
+    host = hosts.write_at_current()
+    assert give_title(host, bea, "Countess") == 200
+    assert host.post(f"/api/ad/users/{cleo}/disable").status == 200
+    assert host.post(f"/api/ad/groups/{lagging.group}/members", {"add": [str(bea)]}).status == 200
+    created = host.post("/api/ad/users", new)
+    assert created.status == 201, created
+    unit = host.post("/api/ad/organization-units", {"name": random_name("new"), "parent": lagging.unit})
+    assert unit.status == 201, unit
+    hosts.behind.restore()
+    hosts.current.cut()
+
+    host = hosts.one
+    assert title(host, bea) == "Analyst", "reads follow"
+    refused = [
+        host.patch(user, {"replace": {"title": "Baroness"}}),
+        host.post(f"/api/ad/users/{cleo}/enable"),  # there is nothing to change, as far as this one knows
+        host.post(f"/api/ad/groups/{lagging.group}/members", {"remove": [str(bea)]}),
+        host.get(f"/api/ad/users/{created.body['id']}"),
+        host.post("/api/ad/users", {**new, "parent": unit.body["distinguishedName"]}),
+        host.post("/api/ad/users", new),
+    ]
+    for answer in refused:
+        assert (answer.status, answer.code) == (503, "AD.Directory.Unavailable"), answer
+        assert "not arrived" in answer.body["detail"]
+        assert answer.headers["Retry-After"]
+    assert host.get(f"/api/ad/users/{UUID(int=1)}").status == 404, "nobody has made that"
+    assert give_title(host, dan, "Duke") == 200, "nothing is on its way to this one"
+
+    hosts.current.restore()
+    assert directory.text(bea, "title") == "Countess"
+    assert not directory.is_enabled(cleo)
+
+
+def test_what_has_arrived_is_changed_at_once(
+    hosts: Hosts, lagging: Lagging, domain: Domain, directory: Directory
+) -> None:
+    """The other one has the changes too: here both are the same domain controller, by two names."""
+    ada = lagging.people[0]
+    twice = Hosts(make_connection(domain, urls=[hosts.current.url, domain.url]), hosts.current, hosts.current)
+    group = f"/api/ad/groups/{lagging.group}/members"
+    host = twice.one
+    assert give_title(host, ada, "Viscountess") == 200
+    assert host.post(group, {"remove": [str(ada)]}).status == 200
+    assert host.post(f"/api/ad/users/{ada}/rename", {"name": random_name("renamed")}).status == 200
+    hosts.current.cut()
+    host = twice.one
+    assert give_title(host, ada, "Marquise") == 200
+    assert host.post(group, {"add": [str(ada)]}).status == 200
+    assert directory.text(ada, "title") == "Marquise"
+
+
+def test_what_became_of_a_lost_answer_only_its_own_server_knows(
+    hosts: Hosts, lagging: Lagging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("directory.outcomes.evidence.SECONDS_TO_COME_BACK", 0.5)
+    dan = lagging.people[3]
+    host = hosts.write_at_current()
+    assert title(host, dan)
+    hosts.behind.restore()
+    just_before_the_write(monkeypatch, hosts.current.lose_answer)
+    assert give_title(host, dan, "Earl") == 504
+    settle()
+    assert OperationRecord.objects.get(operation="users.update").outcome == "unknown", "the lagging one shows nothing"
+    hosts.current.restore()
+    settle()
+    assert OperationRecord.objects.get(operation="users.update").outcome == "succeeded"
+
+
+def test_one_server_needs_no_agreement(integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(*_: object) -> None:
+        raise AssertionError("Redis was asked where there is nothing to agree on")
+
+    monkeypatch.setattr("directory.lookup.agreement._redis", asked)
+    assert give_title(integration, ada, "Countess") == 200
+    assert title(integration, ada) == "Countess"
