@@ -2,22 +2,24 @@
 
 import json
 import random
+import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from faults.checks import CHECKS, Story
-from faults.kinds import KINDS, Striker, Struck, plan
+from faults.kinds import KINDS, Kind, Striker, Struck, plan
 from faults.load import Approver, LoadedClient
-from faults.observed import Database, calibrate, look, look_for_deleted
-from faults.servers import Servers, running_servers
+from faults.observed import Database, Seen, calibrate, look, look_for_deleted
+from faults.servers import running_servers
 from faults.world import make_places
 from tests.support.directory import Directory
+from tests.support.domain import Domain
 
 WARM_UP = 2.0
 UNDER_WAY = ("approved", "applying", "unknown")
@@ -60,11 +62,52 @@ class Result:
         return not any(self.findings.values())
 
 
-def run_campaign(wanted: Plan, directory: Path, *, say: Callable[[str], None]) -> Result:
-    """Run it in a directory that its servers may use; logs and diaries stay there."""
+class Site(Protocol):
+    """What a campaign runs on: the gateway with all that it needs, as one host or many."""
+
+    domain: Domain
+    database_url: str
+    base_url: str
+
+    @property
+    def directory_urls(self) -> list[str]:
+        """Where the gateway finds the domain."""
+
+    def start(self) -> None:
+        """Start the gateway and watch over it; the servers that it needs run already."""
+
+    def wait_until_ready(self) -> None:
+        """Until the gateway answers."""
+
+    def wait_until_even(self, directory: Directory) -> None:
+        """Until every domain controller has what one of them has."""
+
+    def run(self, command: Sequence[str], *, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command in the gateway's environment."""
+
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a management command of the gateway."""
+
+    def differences(self, seen: Callable[[Directory], Mapping[str, Seen]]) -> dict[str, list[str]]:
+        """Findings by target of what several domain controllers make of the same objects."""
+
+
+SiteOf = Callable[[Path], AbstractContextManager[Any]]
+"""Starts the servers of a site in a directory, and ends all of it at the end."""
+
+
+def run_campaign(
+    wanted: Plan, directory: Path, *, say: Callable[[str], None], site: SiteOf | None = None, kinds: Sequence[Kind] = ()
+) -> Result:
+    """Run it in a directory that its servers may use; logs and diaries stay there.
+
+    On one host unless a `site` is given, with the kinds of faults that it can have.
+    """
     begun = time.monotonic()
-    with running_servers(directory, database=wanted.database) as servers, closing(servers.domain.connect()) as client:
-        campaign = _Campaign(wanted, servers, client, say)
+    running = site(directory) if site is not None else running_servers(directory, database=wanted.database)
+    kinds = kinds or [kind for kind in KINDS if wanted.database in kind.databases]
+    with running as servers, closing(servers.domain.connect()) as client:
+        campaign = _Campaign(wanted, servers, client, kinds, say)
         campaign.run()
         for diary in campaign.result.story.diaries:
             diary.write(directory / f"{diary.client}.jsonl")
@@ -75,20 +118,25 @@ def run_campaign(wanted: Plan, directory: Path, *, say: Callable[[str], None]) -
 class _Campaign:
     """The servers, the clients and what was seen before."""
 
-    def __init__(self, wanted: Plan, servers: Servers, directory: Directory, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, wanted: Plan, servers: Site, directory: Directory, kinds: Sequence[Kind], say: Callable[[str], None]
+    ) -> None:
         self._wanted = wanted
         self._servers = servers
+        self._kinds = kinds
         self._directory = directory
         self._say = say
         self._database = Database(servers.database_url)
         self._base = directory.add_unit(f"Campaign {wanted.seed}")
         self._places = make_places(directory, self._base, wanted.clients)
         self._calibration = calibrate(directory, self._base)
+        servers.wait_until_even(directory)
         self._before = look(directory, self._base, (), self._calibration)
         self._deleted_before = look_for_deleted(directory, self._base)
         self._clients: list[LoadedClient] = []
         self._findings: dict[str, list[str]] = {}
         self._settled_after = 0.0
+        self._named: set[str] = set()
 
     def run(self) -> None:
         """Load, faults, the end, the checks."""
@@ -101,7 +149,8 @@ class _Campaign:
         story = self._story(approver)
         self._say(f"checking {len(story.records)} records and {len(story.after)} objects")
         self._findings |= {name: list(check(story)) for name, check in CHECKS.items()}
-        for target in sorted({kind.target for kind in KINDS}, reverse=True):
+        self._findings |= self._servers.differences(self._look)
+        for target in sorted({kind.target for kind in self._kinds}, reverse=True):
             self._findings[target] = [
                 each.complaint for each in struck if each.complaint and each.fault.kind.target == target
             ]
@@ -112,7 +161,7 @@ class _Campaign:
     def _prepare(self) -> dict[str, Any]:
         domain = self._servers.domain
         asked = {
-            "url": self._servers.proxy.url,
+            "urls": self._servers.directory_urls,
             "baseDn": domain.base_dn,
             "bindDn": domain.bind_dn,
             "bindPassword": domain.bind_password,
@@ -155,8 +204,8 @@ class _Campaign:
         wanted = self._wanted
         faults = plan(
             random.Random(wanted.seed),
+            kinds=self._kinds,
             count=wanted.faults,
-            database=wanted.database,
             pace=wanted.pace,
             patience=wanted.back_within,
         )
@@ -180,7 +229,7 @@ class _Campaign:
         begun = time.monotonic()
         for each in self._clients:
             each.finish()
-        self._servers.web.wait_until_ready()
+        self._servers.wait_until_ready()
         self._directory.reconnect()  # a domain controller closes a connection that said nothing for 15 minutes
         old = set(self._database.open_records())
         promised = self._wanted.settled_within
@@ -215,20 +264,24 @@ class _Campaign:
                 yield f"record {record} about {target}"
 
     def _story(self, approver: Approver) -> Story:
+        self._servers.wait_until_even(self._directory)
         records = self._database.changes()
         deleted = look_for_deleted(self._directory, self._base) - self._deleted_before
-        named = {record.target for record in records if record.target is not None} | set(self._before) | deleted
+        self._named = {record.target for record in records if record.target is not None} | set(self._before) | deleted
         return Story(
             diaries=[each.diary for each in self._clients],
             records=records,
             before=self._before,
-            after=look(self._directory, self._base, named, self._calibration),
+            after=self._look(self._directory),
             calibration=self._calibration,
             decisions=approver.decisions,
             change_requests=self._database.change_requests(),
             runs=self._database.runs(),
             can_sign_in=frozenset(self._passwords_that_work()),
         )
+
+    def _look(self, directory: Directory) -> Mapping[str, Seen]:
+        return look(directory, self._base, self._named, self._calibration)
 
     def _passwords_that_work(self) -> Iterator[tuple[str, str]]:
         for each in self._clients:

@@ -25,6 +25,9 @@ LATER = float("inf")
 ANSWER_SECONDS = 45.0
 """How long a client waits for one answer."""
 
+_OF_THE_BALANCER = (502, 503, 504)
+"""Without a problem in JSON these are a load balancer's words for a host that it has lost."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -59,6 +62,8 @@ class Http:
             self._connection.close()
             return Answer(None)
         names = {name.lower(): value for name, value in response.getheaders()}
+        if response.status in _OF_THE_BALANCER and "json" not in names.get("content-type", ""):
+            return Answer(None)
         return Answer(response.status, json.loads(content) if content else None, names, _cookies(response))
 
 

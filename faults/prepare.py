@@ -1,6 +1,6 @@
 """Run with the campaign's settings: makes the connection, the keys and an approver, and prints what opens them.
 
-`python -m faults.prepare` reads `{"url", "baseDn", "bindDn", "bindPassword", "caCertificate", "clients"}` and writes
+`python -m faults.prepare` reads `{"urls", "baseDn", "bindDn", "bindPassword", "caCertificate", "clients"}` and writes
 `{"keys": [...], "careful": [...], "approver": {"username", "password"}}`, keys in the order of the clients.
 """
 
@@ -25,7 +25,7 @@ def main() -> None:
     given: dict[str, Any] = json.load(sys.stdin)
     connection = DirectoryConnection.objects.create(
         name="campaign",
-        urls=[given["url"]],
+        urls=given["urls"],
         base_dn=given["baseDn"],
         bind_dn=given["bindDn"],
         bind_password=given["bindPassword"],

@@ -14,14 +14,16 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from demo.processes import log_tail, start_process, stop_process
 from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
 from demo.supervisor import DELAYS, STEADY_AFTER
+from faults.observed import Seen
 from tests.support.clock import by_the_machines_clock
+from tests.support.directory import Directory
 from tests.support.domain import Domain, running_domain
 from tests.support.postgres import Postgres
 from tests.support.proxy import FaultyProxy
@@ -94,6 +96,14 @@ class Service:
             time.sleep(pause)
             self.start()
 
+    def crash(self, pause: float) -> None:
+        """SIGKILL to every process of it, and start it again after a pause."""
+        with self._changed:
+            self.kill()
+            self.stop()
+            time.sleep(pause)
+            self.start()
+
     def kill(self) -> None:
         """SIGKILL to every process of it."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -114,7 +124,23 @@ class Service:
                 stop_process(self._process)  # its children may have outlived it and hold its port
 
 
-class Servers:
+class Commands:
+    """Commands of the gateway, run in its environment."""
+
+    environment: dict[str, str]
+
+    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a management command of the gateway."""
+        return self.run(manage_command(*arguments))
+
+    def run(self, command: Sequence[str], *, given: str = "") -> subprocess.CompletedProcess[str]:
+        """Run a command in the gateway's environment."""
+        return subprocess.run(
+            command, env=self.environment, cwd=PROJECT, input=given, capture_output=True, text=True, check=False
+        )
+
+
+class Servers(Commands):
     """Everything that runs during a campaign. `database` is None for SQLite, whose file is `database_file`."""
 
     def __init__(self, directory: Path, domain: Domain, proxy: FaultyProxy, database: Postgres | None) -> None:
@@ -131,7 +157,9 @@ class Servers:
         port = free_port()
         self.base_url = f"http://127.0.0.1:{port}"
         self.redis_socket = directory / "redis.sock"
-        self.environment = self._make_environment()
+        self.environment = gateway_environment(
+            database_url=self.database_url, redis_url=f"unix://{self.redis_socket}", data=directory / "data"
+        )
         self.redis = self._service(
             "redis", by_the_machines_clock(redis_command(self.redis_socket)), lambda: redis_answers(self.redis_socket)
         )
@@ -140,15 +168,21 @@ class Servers:
         self.services = (self.redis, self.web, self.worker)
         self._ended = threading.Event()
 
-    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a management command of the gateway."""
-        return self.run(manage_command(*arguments))
+    @property
+    def directory_urls(self) -> list[str]:
+        """The domain controller behind the proxy."""
+        return [self.proxy.url]
 
-    def run(self, command: Sequence[str], *, given: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a command in the gateway's environment."""
-        return subprocess.run(
-            command, env=self.environment, cwd=PROJECT, input=given, capture_output=True, text=True, check=False
-        )
+    def wait_until_ready(self) -> None:
+        """Until the web server answers."""
+        self.web.wait_until_ready()
+
+    def wait_until_even(self, _: Directory) -> None:
+        """One domain controller always is."""
+
+    def differences(self, _: Callable[[Directory], Mapping[str, Seen]]) -> dict[str, list[str]]:
+        """One domain controller has none."""
+        return {}
 
     def start(self) -> None:
         """Start web and worker, wait for them, and watch over all from now on."""
@@ -185,26 +219,28 @@ class Servers:
             is_ready=is_ready,
         )
 
-    def _make_environment(self) -> dict[str, str]:
-        plenty = '{"Requests": 100000000, "WindowSeconds": 60}'
-        return {
-            **{name: value for name, value in os.environ.items() if "__" not in name and name != "GATEWAY_CONFIG"},
-            "DJANGO_SETTINGS_MODULE": "gateway.settings",
-            "DATABASE_URL": self.database_url,
-            "REDIS_URL": f"unix://{self.redis_socket}",
-            "GATEWAY_DATA_DIR": str(self.directory / "data"),
-            "GATEWAY_ENVIRONMENT": "Development",
-            "GATEWAY_LOG_LEVEL": "INFO",
-            "GATEWAY_SECRET_KEY": secrets.token_urlsafe(32),
-            "GATEWAY_ENCRYPTION_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
-            "GATEWAY_LOG_KEYS": secrets.token_urlsafe(32),
-            "Directory__OperationSeconds": str(OPERATION_SECONDS),
-            "Runs__WaitSeconds": "10",
-            # Limits stay on, with their counters in Redis; they are only never reached.
-            "RateLimiting__Global": plenty,
-            "RateLimiting__DirectorySearch": plenty,
-            "RateLimiting__PasswordReset": plenty,
-        }
+
+def gateway_environment(*, database_url: str, redis_url: str, data: Path) -> dict[str, str]:
+    """The settings of the gateway under a campaign, with keys of its own."""
+    plenty = '{"Requests": 100000000, "WindowSeconds": 60}'
+    return {
+        **{name: value for name, value in os.environ.items() if "__" not in name and name != "GATEWAY_CONFIG"},
+        "DJANGO_SETTINGS_MODULE": "gateway.settings",
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
+        "GATEWAY_DATA_DIR": str(data),
+        "GATEWAY_ENVIRONMENT": "Development",
+        "GATEWAY_LOG_LEVEL": "INFO",
+        "GATEWAY_SECRET_KEY": secrets.token_urlsafe(32),
+        "GATEWAY_ENCRYPTION_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "GATEWAY_LOG_KEYS": secrets.token_urlsafe(32),
+        "Directory__OperationSeconds": str(OPERATION_SECONDS),
+        "Runs__WaitSeconds": "10",
+        # Limits stay on, with their counters in Redis; they are only never reached.
+        "RateLimiting__Global": plenty,
+        "RateLimiting__DirectorySearch": plenty,
+        "RateLimiting__PasswordReset": plenty,
+    }
 
 
 @contextmanager

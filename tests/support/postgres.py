@@ -27,7 +27,7 @@ class Postgres:
         self.log_file = directory / "server.log"
         self._commit = "on" if durable else "off"
         self._options = options
-        self._binaries = _newest_binaries()
+        self._binaries = newest_binaries()
         # PostgreSQL refuses to run as root.
         self._user = unprivileged_user() if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -105,7 +105,8 @@ class Postgres:
             raise RuntimeError(f"{program} failed:\n{done.stdout}{done.stderr}")
 
 
-def _newest_binaries() -> Path:
+def newest_binaries() -> Path:
+    """Where the programs of the newest version are that is installed."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/postgres"),
         key=lambda path: int(re.sub(r"\D", "", path.parts[-3]) or 0),

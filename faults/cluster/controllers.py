@@ -1,0 +1,155 @@
+"""Two domain controllers of one domain that replicate, each on a host of its own.
+
+Samba needs for it what the demonstration's single one does without: Kerberos, names (its own DNS), and remote calls.
+"""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from demo.certificates import CertificateAuthority
+from demo.domain_controller import BASE_DN, NETBIOS_DOMAIN, REALM, SERVICE_ACCOUNT, DomainController
+from faults.cluster.network import Host, require_done
+from tests.support.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD
+
+_CONFIGURATION = """\
+[global]
+    netbios name = {name}
+    workgroup = {domain}
+    realm = {realm}
+    server role = active directory domain controller
+    server services = rpc ldap cldap kdc drepl dns kcc
+    interfaces = lo eth0
+    bind interfaces only = yes
+    dns forwarder =
+    private dir = {directory}/private
+    state directory = {directory}/state
+    cache directory = {directory}/cache
+    lock directory = {directory}/lock
+    pid directory = {directory}/run
+    ncalrpc dir = {directory}/ncalrpc
+    xattr_tdb:file = {directory}/xattr.tdb
+    tls cafile = {directory}/ca.pem
+    tls certfile = {directory}/private/tls/cert.pem
+    tls keyfile = {directory}/private/tls/key.pem
+    prefork children = 1
+    prefork children:ldap = 2
+    dreplsrv:notify_interval = 1
+    ldb:nosync = yes
+    log level = 1
+"""
+_CREDENTIALS = f"-U{NETBIOS_DOMAIN}\\Administrator%{ADMINISTRATOR_PASSWORD}"
+_PARTITIONS = (BASE_DN, f"CN=Configuration,{BASE_DN}", f"CN=Schema,CN=Configuration,{BASE_DN}")
+_PATIENCE = 240.0
+"""Seconds until two that were just started replicate: a busy machine may take its time."""
+
+
+class ReplicatingController(DomainController):
+    """A domain controller on a host."""
+
+    def __init__(self, directory: Path, host: Host, authority: CertificateAuthority | None = None) -> None:
+        super().__init__(directory, host.address, durable=False)
+        self.host = host
+        if authority is not None:
+            self._authority = authority
+
+    @property
+    def name(self) -> str:
+        """With the domain's."""
+        return f"{self.host.name}.{REALM.lower()}"
+
+    @property
+    def command(self) -> list[str]:
+        return self.host.command(*super().command)
+
+    def require_free_address(self) -> None:
+        """It is the host's alone."""
+
+    def prepare(self) -> None:
+        """Write configuration and certificate."""
+        for name in ("etc", "state", "cache", "lock", "run", "ncalrpc", "private/tls"):
+            (self.directory / name).mkdir(parents=True, exist_ok=True)
+        facts = {"name": self.host.name.upper(), "domain": NETBIOS_DOMAIN, "realm": REALM, "directory": self.directory}
+        (self.directory / "etc" / "smb.conf").write_text(_CONFIGURATION.format(**facts))
+        self._authority.create("Authority of the cluster")
+        if not (self.directory / "ca.pem").exists():
+            shutil.copy(self.ca_file, self.directory / "ca.pem")
+        tls = self.directory / "private" / "tls"
+        self._authority.issue([self.name, self.address], certificate_file=tls / "cert.pem", key_file=tls / "key.pem")
+
+    def found(self) -> None:
+        """Make the domain, with the gateway's account in it."""
+        self._make("provision", "--server-role=dc", f"--realm={REALM}", f"--domain={NETBIOS_DOMAIN}",
+                   f"--host-name={self.host.name}", f"--host-ip={self.address}",
+                   f"--adminpass={ADMINISTRATOR_PASSWORD}")  # fmt: skip
+        self._set_up(initial=True, passwords={SERVICE_ACCOUNT: SERVICE_PASSWORD})
+
+    def join(self, first: "ReplicatingController") -> None:
+        """Become another domain controller of the domain, which begins with all that the first one has."""
+        self._make("join", REALM.lower(), "DC", f"--server={first.name}", _CREDENTIALS,
+                   f"--workgroup={NETBIOS_DOMAIN}", f"--option=netbios name={self.host.name.upper()}")  # fmt: skip
+
+    def _make(self, what: str, *arguments: str) -> None:
+        options = (f"--option=xattr_tdb:file={self.directory}/xattr.tdb", "--option=interfaces=lo eth0")
+        done = self._tool("domain", what, *arguments, f"--targetdir={self.directory}", "--dns-backend=SAMBA_INTERNAL",
+                          *options, "--option=bind interfaces only=yes")  # fmt: skip
+        require_done(done, f"{self.name} could not be made")
+        self.prepare()
+
+    def be_known(self) -> None:
+        """Register the names by which the other one asks for it (servicePrincipalName)."""
+        configuration = self.directory / "etc" / "smb.conf"
+        done = subprocess.run(
+            self.host.command("samba_spnupdate", "-s", configuration), capture_output=True, text=True, check=False
+        )
+        require_done(done, f"{self.name} could not register its names")
+
+    def compute_partners(self) -> None:
+        """Let it find out from whom to replicate."""
+        require_done(self._tool("drs", "kcc", self.name, _CREDENTIALS), f"{self.name} finds no partners")
+
+    def pull(self, source: "ReplicatingController") -> None:
+        """Replicate from the other one now. From then on that one tells of each change."""
+        for partition in _PARTITIONS:
+            _insist(partial(self._tool, "drs", "replicate", self.name, source.name, partition, _CREDENTIALS))
+
+    def _tool(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(self.host.command("samba-tool", *words), capture_output=True, text=True, check=False)
+
+
+def _insist(step: Callable[[], subprocess.CompletedProcess[str]]) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while (done := step()).returncode != 0:
+        if time.monotonic() > deadline:
+            require_done(done, "the domain controllers do not replicate")
+        time.sleep(2)
+
+
+def make_domain(folder: Path, hosts: tuple[Host, Host]) -> tuple[ReplicatingController, ReplicatingController]:
+    """Both of them, started and replicating in both directions."""
+    first = ReplicatingController(folder / hosts[0].name, hosts[0])
+    first.found()
+    first.start(prepare=False)
+    first.be_known()
+    second = ReplicatingController(folder / hosts[1].name, hosts[1], first.authority)
+    second.join(first)
+    second.start(prepare=False)
+    second.be_known()
+    first.be_known()
+    first.compute_partners()
+    for controller, source in ((second, first), (first, second)):
+        controller.pull(source)
+    return first, second
+
+
+def kerberos_configuration(addresses: tuple[str, str]) -> str:
+    """Where the keys are given out, so that nobody has to ask for it."""
+    servers = "\n".join(f"kdc = {address}" for address in addresses)
+    return (
+        f"[libdefaults]\ndefault_realm = {REALM}\ndns_lookup_realm = false\ndns_lookup_kdc = false\n"
+        f"[realms]\n{REALM} = {{\n{servers}\n}}\n"
+        f"[domain_realm]\n.{REALM.lower()} = {REALM}\n{REALM.lower()} = {REALM}\n"
+    )

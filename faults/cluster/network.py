@@ -1,0 +1,186 @@
+"""Hosts that are network namespaces on a bridge, and what can be done to them and to the links between them.
+
+All of it lies in a namespace of the campaign's own (`enter`): the machine's network is not touched, and everything is
+gone with the campaign's last process.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+NETWORK = "10.77.0"
+GATE = f"{NETWORK}.1"
+"""The campaign's own address, from which its clients and its checker come."""
+
+_INSIDE = "GATEWAY_CLUSTER_NAMESPACE"
+_NEEDED = ("unshare", "ip", "iptables", "tc", "samba", "samba-tool", "samba_spnupdate", "nginx", "redis-server")
+
+
+class CannotRun(RuntimeError):
+    """This machine does not let a cluster be made; the message says why."""
+
+
+def enter() -> None:
+    """Begin this program anew in namespaces of its own (network, mounts, processes), unless it is in them; CannotRun.
+
+    The first process of its namespace is the program itself: whatever it leaves behind ends with it.
+    """
+    if os.environ.get(_INSIDE):
+        _run("mount", "-t", "tmpfs", "tmpfs", "/run")
+        Path("/run/netns").mkdir()
+        _run("ip", "link", "set", "lo", "up")
+        return
+    if os.geteuid() != 0:
+        raise CannotRun("a cluster needs root: it makes network namespaces, and domain controllers on port 389")
+    places = [*os.environ["PATH"].split(os.pathsep), "/usr/sbin", "/sbin"]
+    missing = [name for name in _NEEDED if not any((Path(place) / name).exists() for place in places)]
+    if missing:
+        raise CannotRun(f"a cluster needs {', '.join(missing)} (Debian: iproute2 iptables samba nginx redis-server)")
+    namespaces = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+    trial = [*namespaces, "ip", "link", "add", "trial", "type", "bridge"]
+    probe = subprocess.run(trial, capture_output=True, text=True, check=False)
+    if probe.returncode != 0:
+        raise CannotRun(f"this machine's kernel or container makes no network namespaces: {probe.stderr.strip()}")
+    os.environ[_INSIDE] = "1"
+    os.environ["PATH"] = os.pathsep.join(places)
+    os.execvp("unshare", [*namespaces, sys.executable, "-m", "faults.cluster", *sys.argv[1:]])  # noqa: S606, S607
+
+
+class Host:
+    """One namespace with an address. `command` runs what it is given there, as the same process."""
+
+    def __init__(self, name: str, number: int) -> None:
+        self.name = name
+        self.address = f"{NETWORK}.{number}"
+        self._link = f"to-{name}"
+
+    def start(self) -> None:
+        """Make the namespace and plug it into the bridge."""
+        _run("ip", "netns", "add", self.name)
+        _run("ip", "link", "add", self._link, "type", "veth", "peer", "name", "eth0", "netns", self.name)
+        _run("ip", "link", "set", self._link, "master", "bridge", "up")
+        for line in (f"addr add {self.address}/24 dev eth0", "link set eth0 up", "link set lo up"):
+            _run("ip", "-n", self.name, *line.split())
+
+    def command(self, *words: str | Path) -> list[str]:
+        """The command line that runs there."""
+        return ["ip", "netns", "exec", self.name, *map(str, words)]
+
+    def run(self, *words: str | Path) -> None:
+        """Run something short there; raises RuntimeError with what it said."""
+        _run(*self.command(*words))
+
+    @contextmanager
+    def unplugged(self) -> Iterator[None]:
+        """Without its link: what is sent is lost, and nobody is told."""
+        _run("ip", "link", "set", self._link, "down")
+        try:
+            yield
+        finally:
+            _run("ip", "link", "set", self._link, "up")
+
+    @contextmanager
+    def slowed(self, rate: str) -> Iterator[None]:
+        """Its link as slow as `rate` (of tc: `64kbit`) in both directions."""
+        shape = ("root", "tbf", "rate", rate, "burst", "4kb", "latency", "2s")
+        _run("tc", "qdisc", "add", "dev", self._link, *shape)
+        self.run("tc", "qdisc", "add", "dev", "eth0", *shape)
+        try:
+            yield
+        finally:
+            _run("tc", "qdisc", "del", "dev", self._link, "root")
+            self.run("tc", "qdisc", "del", "dev", "eth0", "root")
+
+    @contextmanager
+    def apart_from(self, other: str) -> Iterator[None]:
+        """Nothing passes between it and an address, in either direction, and nobody is told."""
+        rules = (("INPUT", "-s"), ("OUTPUT", "-d"))
+        for chain, side in rules:
+            self.run("iptables", "-w", "-I", chain, side, other, "-j", "DROP")
+        try:
+            yield
+        finally:
+            for chain, side in rules:
+                self.run("iptables", "-w", "-D", chain, side, other, "-j", "DROP")
+
+    def take_address(self, address: str) -> None:
+        """Have one more address, and let everybody know."""
+        self.run("ip", "addr", "add", f"{address}/24", "dev", "eth0")
+        links = [
+            ("ip", "-n", each.name, "neigh", "del", address, "dev", "eth0") for each in Path("/run/netns").iterdir()
+        ]
+        for forget in (*links, ("ip", "neigh", "del", address, "dev", "bridge")):
+            with suppress(RuntimeError):  # most of them remember nothing of it
+                _run(*forget)
+
+    def give_address_up(self, address: str) -> None:
+        """Not have it any more."""
+        with suppress(RuntimeError):
+            self.run("ip", "addr", "del", f"{address}/24", "dev", "eth0")
+
+
+def make_bridge() -> None:
+    """What joins the hosts, and the campaign itself."""
+    _run("ip", "link", "add", "bridge", "type", "bridge")
+    _run("ip", "addr", "add", f"{GATE}/24", "dev", "bridge")
+    _run("ip", "link", "set", "bridge", "up")
+
+
+def put_over(file: Path, text: str, folder: Path) -> None:
+    """Have this text in place of a file of the machine, for the processes of the campaign alone."""
+    own = folder / file.name
+    own.write_text(text)
+    _run("mount", "--bind", own, file)
+
+
+@contextmanager
+def small_disk(place: Path, size: str) -> Iterator[Path]:
+    """A file system of its own on a folder, that can be filled."""
+    place.mkdir(parents=True, exist_ok=True)
+    _run("mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", place)
+    try:
+        yield place
+    finally:
+        with suppress(RuntimeError):
+            _run("umount", "-l", place)
+
+
+@contextmanager
+def filled(place: Path) -> Iterator[None]:
+    """No room for anything in a file system, as when somebody else has filled it."""
+    ballast = place / "ballast"
+    with suppress(OSError), ballast.open("wb") as file:
+        while True:
+            file.write(bytes(1 << 16))
+    try:
+        yield
+    finally:
+        ballast.unlink(missing_ok=True)
+
+
+def _run(*words: str | Path) -> None:
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip() or done.stdout.strip()}")
+
+
+def require_done(done: subprocess.CompletedProcess[str], what: str) -> None:
+    """Raise RuntimeError with the end of what a command said, unless it succeeded."""
+    if done.returncode != 0:
+        raise RuntimeError(f"{what}:\n{(done.stdout + done.stderr)[-2000:]}")
+
+
+def environment_at(seconds: int) -> dict[str, str]:
+    """What makes a process believe that it is so many seconds later; CannotRun without libfaketime."""
+    libraries = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not libraries:
+        raise CannotRun("clocks that differ need libfaketime (Debian: libfaketime)")
+    return {
+        "LD_PRELOAD": str(libraries[0]),
+        "FAKETIME": f"{seconds:+d}",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
