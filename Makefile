@@ -21,7 +21,7 @@ UV ?= uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults screenshots clients release reset lock install install-test
+.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults cluster screenshots clients release reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ bench: install-test ## Measure against raw python-ldap and print the table (AGAI
 
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)
+
+cluster: install-test ## The same with many hosts, in network namespaces: needs root (ARGS="--faults 100")
+	$(PYTHON) -m faults.cluster $(ARGS)
 
 screenshots: install-test ## Take the documentation's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots

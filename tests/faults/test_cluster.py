@@ -1,0 +1,74 @@
+"""The parts of `make cluster`: hosts that are namespaces, and a plan in which everything happens."""
+
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from demo.services import PROJECT
+from faults.cluster.kinds import KINDS
+from faults.kinds import plan
+
+_TWO_HOSTS = """
+import socket, subprocess, sys
+from pathlib import Path
+from faults.cluster.network import Host, enter, filled, make_bridge, small_disk
+
+SERVER = "import socket; s = socket.create_server(('', 4000)); print(flush=True)\\nwhile True: s.accept()[0].close()"
+
+def reaches(address):
+    try:
+        socket.create_connection((address, 4000), timeout=0.3).close()
+    except OSError:
+        return False
+    return True
+
+enter()
+make_bridge()
+one, two = Host("one", 11), Host("two", 12)
+for host in (one, two):
+    host.start()
+one.take_address("10.77.0.20")
+server = subprocess.Popen(one.command(sys.executable, "-c", SERVER), stdout=subprocess.PIPE)
+server.stdout.readline()
+assert reaches(one.address) and reaches("10.77.0.20") and not reaches(two.address)
+for fault in (one.unplugged(), one.apart_from("10.77.0.1")):
+    with fault:
+        assert not reaches(one.address)
+    assert reaches(one.address)
+with one.slowed("1mbit"):
+    assert reaches(one.address)
+one.give_address_up("10.77.0.20")
+assert not reaches("10.77.0.20")
+with small_disk(Path(sys.argv[1]) / "disk", "1m") as disk:
+    with filled(disk):
+        try:
+            (disk / "more").write_bytes(bytes(1 << 16))
+        except OSError:
+            pass
+        else:
+            raise AssertionError("there is room")
+    (disk / "more").write_bytes(bytes(1 << 16))
+server.kill()
+print("done")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_hosts_are_joined_and_parted(tmp_path: os.PathLike[str]) -> None:
+    namespaces = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+    if subprocess.run([*namespaces, "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("no namespaces here")
+    environment = {**os.environ, "GATEWAY_CLUSTER_NAMESPACE": "1"}
+    done = subprocess.run(
+        [*namespaces, sys.executable, "-c", _TWO_HOSTS, str(tmp_path)],
+        check=False, capture_output=True, text=True, cwd=PROJECT, env=environment, timeout=300,
+    )  # fmt: skip
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_every_kind_of_fault_happens_once_before_any_comes_twice() -> None:
+    faults = plan(random.Random(1), kinds=KINDS, count=len(KINDS), pace=1, patience=1)  # noqa: S311
+    assert {fault.kind.name for fault in faults} == {kind.name for kind in KINDS}
