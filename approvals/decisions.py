@@ -7,13 +7,13 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
-from django.utils import timezone
 
 from approvals.deciders import why_barred
 from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest
 from approvals.models import ChangeRequest, Status
 from approvals.queue import enqueue
 from approvals.states import WITHDRAWN, move
+from gateway.core import shared_clock
 from gateway.core.call import PersonRef
 from gateway.core.errors import NotFound
 
@@ -62,7 +62,7 @@ def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> 
     kept = undecided.update(
         first_approved_by_id=person.id,
         first_approved_by=person.username,
-        first_approved_at=timezone.now(),
+        first_approved_at=shared_clock.now(),
         first_comment=comment,
         to_announce=True,
     )
@@ -105,7 +105,7 @@ def require_pending(change_request: ChangeRequest) -> None:
     """Refuse what is not to be decided any more. An overdue request counts as expired before the sweep marks it so."""
     if change_request.status != Status.PENDING:
         _refuse(change_request)
-    if change_request.expires_at <= timezone.now():
+    if change_request.expires_at <= shared_clock.now():
         raise NotPending
 
 
@@ -116,7 +116,7 @@ def _decide(person: PersonRef, change_request: ChangeRequest, decision: Status, 
         decision,
         decided_by_id=person.id,
         decided_by=person.username,
-        decided_at=timezone.now(),
+        decided_at=shared_clock.now(),
         comment=comment,
     )
     after = find_request(change_request.id)

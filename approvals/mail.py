@@ -13,12 +13,11 @@ from uuid import UUID, uuid4
 import structlog
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
-from django.utils import timezone
 
 from approvals.messages import headline_of, in_one_line, link_to
 from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.notifications import EXPIRY_LEAD, people_who_decide, wait_for_decision
-from gateway.core import leases
+from gateway.core import leases, shared_clock
 from keys.models import Person
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -68,7 +67,7 @@ class _Claim:
 def send_due() -> int:
     """Send every person what is due to them; how many messages went out. A server that is away is tried again later."""
     sent = 0
-    due = Notice.objects.filter(leases.free("claimed_until"), due_at__lte=timezone.now())
+    due = Notice.objects.filter(leases.free("claimed_until"), due_at__lte=shared_clock.now())
     for person_id, audience in due.order_by("person_id").values_list("person_id", "audience").distinct():
         claim = _claim(person_id, Audience(audience))
         if claim is None:
@@ -115,7 +114,7 @@ def _put_off(claim: _Claim, error: Exception) -> None:
     if abandoned:
         _logger.error("an e-mail was given up", notices=abandoned, **told)
     pause = min(timedelta(minutes=2 ** min(attempts - 1, 10)), _LONGEST_PAUSE)
-    if notices.update(due_at=timezone.now() + pause, claim=None, claimed_until=None):
+    if notices.update(due_at=shared_clock.now() + pause, claim=None, claimed_until=None):
         _logger.warning("an e-mail could not be sent and is tried again", **told)
 
 
@@ -141,7 +140,7 @@ def message(audience: Audience, address: str, requests: list[ChangeRequest]) -> 
 
 
 def _question(requests: list[ChangeRequest]) -> str:
-    soon = timezone.now() + EXPIRY_LEAD
+    soon = shared_clock.now() + EXPIRY_LEAD
     kind = "Approval needed"
     if any(request.expiry_announced and request.expires_at <= soon for request in requests):
         kind = "Approval needed, expires soon"

@@ -10,11 +10,11 @@ from datetime import timedelta
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
 from approvals.deciders import why_barred
 from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.states import ANNOUNCED
+from gateway.core import shared_clock
 from keys.models import Person
 
 DIGEST_AFTER = timedelta(seconds=60)
@@ -49,7 +49,7 @@ def people_who_decide() -> QuerySet[Person]:
 
 def wait_for_decision(requests: QuerySet[ChangeRequest], person_id: int) -> QuerySet[ChangeRequest]:
     """Those of some requests that this person could decide now: pending, not their own, not approved by them."""
-    pending = requests.filter(status=Status.PENDING, expires_at__gt=timezone.now()).exclude(requester_id=person_id)
+    pending = requests.filter(status=Status.PENDING, expires_at__gt=shared_clock.now()).exclude(requester_id=person_id)
     return pending.filter(Q(first_approved_by_id__isnull=True) | ~Q(first_approved_by_id=person_id))
 
 
@@ -58,7 +58,7 @@ def _without_secrets() -> QuerySet[ChangeRequest]:
 
 
 def _about_to_expire() -> Iterable[ChangeRequest]:
-    now = timezone.now()
+    now = shared_clock.now()
     waiting = _without_secrets().filter(status=Status.PENDING, expiry_announced=False)
     for item in waiting.filter(expires_at__gt=now, expires_at__lte=now + EXPIRY_LEAD).order_by("id")[:_AT_ONCE]:
         if item.expires_at - min(EXPIRY_LEAD, (item.expires_at - item.created_at) / 2) <= now:
@@ -91,7 +91,7 @@ def _remind(change_request: ChangeRequest, approvers: Iterable[int]) -> int:
 
 
 def _tell(change_request: ChangeRequest, audience: Audience, people: Iterable[int]) -> int:
-    due_at = timezone.now() + DIGEST_AFTER
+    due_at = shared_clock.now() + DIGEST_AFTER
     uninvolved = {change_request.requester_id, change_request.first_approved_by_id}
     notices = [
         Notice(person_id=person, change_request=change_request, audience=audience, due_at=due_at)

@@ -9,9 +9,9 @@ from datetime import timedelta
 from uuid import UUID
 
 from django.db.models import Case, DateTimeField, Value, When
-from django.utils import timezone
 
 from approvals.models import ChangeRequest, Status
+from gateway.core import shared_clock
 from gateway.core.call import PersonRef
 from gateway.core.errors import Conflict, Forbidden, NotFound, ServiceUnavailable
 
@@ -27,13 +27,13 @@ def keep(request_id: UUID, secret: str) -> None:
     Raises ServiceUnavailable when the request is not being applied (any more): then nothing must be written.
     """
     applying = ChangeRequest.objects.filter(id=request_id, status=Status.APPLYING)
-    if applying.update(secret=secret, secret_until=timezone.now() + KEPT_FOR) != 1:
+    if applying.update(secret=secret, secret_until=shared_clock.now() + KEPT_FOR) != 1:
         raise ServiceUnavailable("The approved change is not being applied any more.")
 
 
 def deadline_from_now() -> Case:
     """For an UPDATE: the approver's time begins now, if there is something to be given."""
-    until = Value(timezone.now() + KEPT_FOR, DateTimeField())
+    until = Value(shared_clock.now() + KEPT_FOR, DateTimeField())
     return Case(When(secret_until__isnull=False, then=until), default=None, output_field=DateTimeField())
 
 
@@ -44,7 +44,7 @@ def may_take(person_id: int | None, change_request: ChangeRequest) -> bool:
         _taker_of(change_request) == person_id
         and change_request.status == Status.APPLIED
         and until is not None
-        and until > timezone.now()
+        and until > shared_clock.now()
     )
 
 
@@ -66,7 +66,7 @@ def take(person: PersonRef, request_id: UUID) -> str:
         raise Forbidden
     if change_request.status in _STILL_OPEN:
         raise Conflict("The change is not applied yet.")
-    available = ChangeRequest.objects.filter(id=request_id, status=Status.APPLIED, secret_until__gt=timezone.now())
+    available = ChangeRequest.objects.filter(id=request_id, status=Status.APPLIED, secret_until__gt=shared_clock.now())
     secret = available.values_list("secret", flat=True).first()
     if secret is None or available.update(secret="", secret_until=None) != 1:  # of two at once, one gets it
         raise NotFound("No password is kept here: none was generated, it was given already, or its 24 hours are over.")
@@ -75,5 +75,5 @@ def take(person: PersonRef, request_id: UUID) -> str:
 
 def wipe_overdue() -> int:
     """Forget the passwords that nobody came for; how many."""
-    overdue = ChangeRequest.objects.filter(status=Status.APPLIED, secret_until__lte=timezone.now())
+    overdue = ChangeRequest.objects.filter(status=Status.APPLIED, secret_until__lte=shared_clock.now())
     return overdue.update(secret="", secret_until=None)

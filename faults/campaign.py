@@ -231,16 +231,19 @@ class _Campaign:
             each.finish()
         self._servers.wait_until_ready()
         self._directory.reconnect()  # a domain controller closes a connection that said nothing for 15 minutes
-        old = set(self._database.open_records())
+        old, old_requests = set(self._database.open_records()), set(self._requests_under_way())
         promised = self._wanted.settled_within
         late = f"records not settled within {promised:g} s"
+        waiting_requests = f"approved changes not applied within {promised:g} s"
         told = 0.0
         while (passed := time.monotonic() - begun) < max(self._wanted.patience, promised):
             self._require_working()
-            is_settled = not old & set(self._database.open_records())
+            left = sorted(old_requests & set(self._requests_under_way()))
+            is_settled = not old & set(self._database.open_records()) and not left
             if late not in self._findings and (is_settled or passed > promised):
                 self._settled_after = passed
                 self._findings[late] = list(self._knowable(old))
+                self._findings[waiting_requests] = [f"change request {each}" for each in left]
             waiting = [each.name for each in self._clients if not each.is_finished]
             is_patient = passed < self._wanted.patience or not all(each.has_done_everything for each in self._clients)
             if late in self._findings and not (waiting and is_patient) and not self._is_anything_open():
@@ -254,8 +257,11 @@ class _Campaign:
         return (
             bool(self._database.open_records())
             or any(state != "completed" for _, state, _, _ in self._database.runs())
-            or any(status in UNDER_WAY for status, _ in self._database.change_requests().values())
+            or bool(self._requests_under_way())
         )
+
+    def _requests_under_way(self) -> list[str]:
+        return [each for each, (status, _) in self._database.change_requests().items() if status in UNDER_WAY]
 
     def _knowable(self, old: set[str]) -> Iterator[str]:
         """The open ones of these records whose object is there: nothing stands in the way of looking."""

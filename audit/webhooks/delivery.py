@@ -14,13 +14,12 @@ from urllib.parse import SplitResult, urlsplit
 
 import structlog
 from django.conf import settings
-from django.utils import timezone
 
 from audit.administration.recording import recorded
 from audit.administration.unattended import call_of_gateway
 from audit.webhooks.events import sign
 from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from gateway.core import leases
+from gateway.core import leases, shared_clock
 from gateway.core.address_rules import may_be_reached, parse
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -45,7 +44,7 @@ class Undeliverable(Exception):
 
 def deliver_due(*, limit: int = 100) -> int:
     """Try what is due; how many were delivered."""
-    due = WebhookDelivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=timezone.now())
+    due = WebhookDelivery.objects.filter(state=DeliveryState.WAITING, next_at__lte=shared_clock.now())
     delivered = 0
     for delivery in due.select_related("endpoint").order_by("next_at")[:limit]:
         if _lease(delivery):
@@ -56,7 +55,7 @@ def deliver_due(*, limit: int = 100) -> int:
 def send_again(delivery: WebhookDelivery) -> None:
     """Give a delivery that was given up, or was made, a new life."""
     WebhookDelivery.objects.filter(id=delivery.id).exclude(state=DeliveryState.WAITING).update(
-        state=DeliveryState.WAITING, attempts=0, next_at=timezone.now(), error=""
+        state=DeliveryState.WAITING, attempts=0, next_at=shared_clock.now(), error=""
     )
 
 
@@ -80,21 +79,21 @@ def _try(delivery: WebhookDelivery) -> bool:
             "webhook not delivered", endpoint=delivery.endpoint.name, delivery=str(delivery.id), reason=str(failure)
         )
         return False
-    mine.update(state=DeliveryState.DELIVERED, next_at=None, delivered_at=timezone.now(), error="")
+    mine.update(state=DeliveryState.DELIVERED, next_at=None, delivered_at=shared_clock.now(), error="")
     return True
 
 
 def _next_attempt(attempts_before: int, failure: Undeliverable) -> datetime | None:
     if failure.final or attempts_before >= len(PAUSES):
         return None
-    return timezone.now() + PAUSES[attempts_before]
+    return shared_clock.now() + PAUSES[attempts_before]
 
 
 def _post(delivery: WebhookDelivery) -> None:
     """One attempt; raises Undeliverable."""
     url = urlsplit(delivery.endpoint.url)
     body = delivery.body.encode()
-    timestamp = int(timezone.now().timestamp())
+    timestamp = int(shared_clock.now().timestamp())
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "directory-management-gateway",

@@ -12,13 +12,12 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from django.utils import timezone
-
 from audit.models import OperationRecord, Outcome
 from audit.shapes import record_as_json
 from audit.webhooks.catalogue import OF_OUTCOMES, OF_STATUSES
 from audit.webhooks.chat import ChatMessage, body_of
 from audit.webhooks.models import DeliveryState, EndpointFormat, EventGroup, WebhookDelivery, WebhookEndpoint
+from gateway.core import shared_clock
 from gateway.core.operation import Effect, find_operation
 from gateway.core.shapes import render_timestamp
 
@@ -56,7 +55,7 @@ def enqueue_change_request(
     people = [endpoint for endpoint in wanted if endpoint.format != EndpointFormat.STANDARD]
     deliveries = _deliveries(programs, event.name, describe()) if programs else []
     if people and (message := tell()) is not None:
-        now = timezone.now()
+        now = shared_clock.now()
         deliveries += [
             WebhookDelivery(
                 endpoint=each, event=event.name, body=body_of(EndpointFormat(each.format), message), next_at=now
@@ -76,7 +75,7 @@ def sign(secret: str, message_id: str, timestamp: int, body: bytes) -> str:
 
 def forget_delivered() -> int:
     """Remove what was delivered long ago; how many."""
-    delivered = WebhookDelivery.objects.filter(state=DeliveryState.DELIVERED, created_at__lt=timezone.now() - KEPT)
+    delivered = WebhookDelivery.objects.filter(state=DeliveryState.DELIVERED, created_at__lt=shared_clock.now() - KEPT)
     return delivered.delete()[0]
 
 
@@ -92,7 +91,7 @@ def _is_read(operation: str) -> bool:
 
 
 def _deliveries(endpoints: Iterable[WebhookEndpoint], event: str, data: Any) -> list[WebhookDelivery]:
-    now = timezone.now()
+    now = shared_clock.now()
     body = _body(event, now, data)
     return [WebhookDelivery(endpoint=endpoint, event=event, body=body, next_at=now) for endpoint in endpoints]
 

@@ -15,7 +15,6 @@ from uuid import UUID
 import structlog
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from audit import log
 from directory import errors
@@ -44,6 +43,7 @@ from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import policy_of
 from directory.shapes.kinds import kind_of
 from directory.shapes.proposal import SECRET
+from gateway.core import shared_clock
 from gateway.core.call import Call, DirectoryRef
 from gateway.core.errors import Conflict, GatewayError
 
@@ -106,7 +106,7 @@ def rotate(call: Call, row: DirectoryConnection) -> None:
 
 def settle_interrupted() -> None:
     """Find out what became of rotations whose process was killed, and forget old passwords that no server knows."""
-    now = timezone.now()
+    now = shared_clock.now()
     for row in DirectoryConnection.objects.filter(pending_since__lt=now - INTERRUPTED_AFTER):
         try:
             _settle(row)
@@ -146,12 +146,14 @@ def _intent(client: Client, entry: Entry, write: Modify) -> log.Intent:
 def _begin(row: DirectoryConnection, new: str) -> bool:
     """Keep the pending password, unless the connection has changed or is being rotated; the revision tells all."""
     untouched = DirectoryConnection.objects.filter(pk=row.pk, revision=row.revision, pending_since=None)
-    return bool(untouched.update(pending_bind_password=new, pending_since=timezone.now(), revision=F("revision") + 1))
+    return bool(
+        untouched.update(pending_bind_password=new, pending_since=shared_clock.now(), revision=F("revision") + 1)
+    )
 
 
 def _settle(row: DirectoryConnection) -> None:
     """Find out which password the account has since a rotation was interrupted. Raises Conflict for one under way."""
-    if row.pending_since is None or timezone.now() - row.pending_since < INTERRUPTED_AFTER:
+    if row.pending_since is None or shared_clock.now() - row.pending_since < INTERRUPTED_AFTER:
         raise Conflict("The password of this connection is being rotated.")
     with errors.translated():
         client = get_client(row.id)
@@ -178,7 +180,7 @@ def _take_over(connection_id: UUID, new: str) -> None:
     with transaction.atomic():
         if (row := _lock(connection_id, new)) is not None:
             row.previous_bind_password, row.bind_password = row.bind_password, new
-            row.pending_bind_password, row.pending_since, row.rotated_at = "", None, timezone.now()
+            row.pending_bind_password, row.pending_since, row.rotated_at = "", None, shared_clock.now()
             row.save()
 
 

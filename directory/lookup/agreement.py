@@ -46,17 +46,19 @@ class _Shared:
         self._marks = {server: f"{key}:wrote:{server}" for server in servers}
         self._seconds = seconds
         self._heard: tuple[str, float] | None = None
+        self._is_untold = False
 
     def server(self) -> str | None:
+        heard = self._heard
+        remembered = heard[0] if heard is not None and monotonic() < heard[1] else None
         try:
-            found = _redis(settings.REDIS_URL).ask("GET", self._latest)
+            found = None if self._is_untold else _redis(settings.REDIS_URL).ask("GET", self._latest)
         except RedisAway:
             found = None
-        if found is None:  # nobody has written lately, or Redis has lost what it knew
-            heard = self._heard
-            return heard[0] if heard is not None and monotonic() < heard[1] else None
+        if found is None:  # nobody has written lately, or Redis does not know of it
+            return remembered
         server = str(found, "utf-8", "replace")
-        if self._heard is None or self._heard[0] != server:
+        if server != remembered:
             self._heard = server, monotonic() + self._seconds
         return server
 
@@ -65,9 +67,12 @@ class _Shared:
         own = self._marks[server]
         keys = (self._latest, self._since, own, *(mark for mark in self._marks.values() if mark != own))
         try:
-            return bool(_redis(settings.REDIS_URL).run(_CLAIM, keys, (server, str(self._seconds))) == 1)
+            is_alone = bool(_redis(settings.REDIS_URL).run(_CLAIM, keys, (server, str(self._seconds))) == 1)
         except RedisAway:
+            self._is_untold = True
             return False
+        self._is_untold = False
+        return is_alone
 
 
 @lru_cache(maxsize=1)

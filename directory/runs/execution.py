@@ -14,8 +14,6 @@ from types import MappingProxyType
 from typing import Any, cast
 from uuid import UUID
 
-from django.utils import timezone
-
 from audit import log
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory import errors
@@ -30,6 +28,7 @@ from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import evidence_of
 from directory.outcomes.writer import RecordedWrite
 from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named
+from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 
@@ -128,7 +127,7 @@ class RunExecution:
     def _end(self, refusals: Mapping[UUID, GatewayError]) -> None:
         failed = AccountStatus.FAILED
         self._finish([self._result(account, failed, self._known_dn(account), why) for account, why in refusals.items()])
-        Run.objects.filter(id=self._run.id).update(state=RunState.COMPLETED, completed_at=timezone.now())
+        Run.objects.filter(id=self._run.id).update(state=RunState.COMPLETED, completed_at=shared_clock.now())
 
     @property
     def _client(self) -> Client:

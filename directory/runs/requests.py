@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 from typing_extensions import TypedDict
 
 from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunState
 from directory.runs.completion import await_announcement
 from directory.shapes.proposal import AccountsRun, Proposal
+from gateway.core import shared_clock
 from gateway.core.broker import BrokerUnavailable, send_task
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
@@ -97,7 +97,7 @@ def record_unchanged(
 ) -> Run:
     """A run that needs no worker, as each account is already as it should be: completed at once."""
     run = _new_run(call, operation_name, asked, unit_dn)
-    run.state, run.started_at = RunState.COMPLETED, timezone.now()
+    run.state, run.started_at = RunState.COMPLETED, shared_clock.now()
     run.completed_at = run.started_at
     with transaction.atomic():
         run.save(force_insert=True)
@@ -166,9 +166,9 @@ def result(run: Run) -> RunResult:
 
 def living_plans() -> QuerySet[Plan]:
     """The plans that can still be run."""
-    return Plan.objects.filter(created_at__gt=timezone.now() - PLAN_LIFE)
+    return Plan.objects.filter(created_at__gt=shared_clock.now() - PLAN_LIFE)
 
 
 def delete_old_plans() -> None:
     """Forget the plans nobody can run any more."""
-    Plan.objects.filter(created_at__lte=timezone.now() - PLAN_LIFE).delete()
+    Plan.objects.filter(created_at__lte=shared_clock.now() - PLAN_LIFE).delete()

@@ -13,6 +13,10 @@ from gateway.core.broker import BrokerUnavailable, send_task
 
 logger = structlog.get_logger(__name__)
 
+_CLOCKS_DIFFER = 300
+"""Seconds. Celery drops a task by the clock of the worker that gets it, which may be ahead of the one that asked; a
+domain does not bear more of that (Kerberos)."""
+
 
 def _sweeps() -> dict[str, int]:
     """Each task, and every how many seconds. The settings are not there yet when Celery imports this module."""
@@ -46,8 +50,8 @@ class SweepStep(bootsteps.StartStopStep):
             self._timers.pop().cancel()
 
     def _ask(self, name: str, seconds: int) -> None:
-        """Ask for a sweep. One that no worker gets to before the next is dropped, so none pile up."""
+        """Ask for a sweep. One that no worker gets to for long is dropped, so they do not pile up."""
         try:
-            send_task(name, expires=seconds)
+            send_task(name, expires=seconds + _CLOCKS_DIFFER)
         except BrokerUnavailable as error:
             logger.warning("no sweep could be asked for", sweep=name, reason=str(error))
