@@ -19,12 +19,14 @@ _last_tick = 0
 
 
 def _now_in_ticks() -> int:
-    """The hosts' shared clock in 1/4096 ms, always greater than the answer before, also when the clock steps back."""
+    """The hosts' shared clock in 1/4096 ms, always greater than the answer before, also when this host's steps back.
+
+    What this host had answered before it knew how far its clock is off does not bind it any more.
+    """
     global _last_tick  # noqa: PLW0603 - one clock per process is the point
     with _lock:
-        microseconds = time.time_ns() // 1000 + ahead() // timedelta(microseconds=1)
-        _last_tick = max(microseconds * _TICKS_PER_MS // 1000, _last_tick + 1)
-        return _last_tick
+        _last_tick = max(time.time_ns() * _TICKS_PER_MS // 1_000_000, _last_tick + 1)
+        return _last_tick + ahead() // timedelta(microseconds=1) * _TICKS_PER_MS // 1000
 
 
 def _identifier(tick: int, random_bits: int) -> UUID:

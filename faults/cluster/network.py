@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from demo.services import PROJECT
+
 NETWORK = "10.77.0"
 GATE = f"{NETWORK}.1"
 """The campaign's own address, from which its clients and its checker come."""
 
 _INSIDE = "GATEWAY_CLUSTER_NAMESPACE"
-_NEEDED = ("unshare", "ip", "iptables", "tc", "samba", "samba-tool", "samba_spnupdate", "nginx", "redis-server")
+_NEEDED = ("unshare", "ip", "iptables", "tc", "gcc", "samba", "samba-tool", "samba_spnupdate", "nginx", "redis-server")
 
 
 class CannotRun(RuntimeError):
@@ -173,13 +175,16 @@ def require_done(done: subprocess.CompletedProcess[str], what: str) -> None:
         raise RuntimeError(f"{what}:\n{(done.stdout + done.stderr)[-2000:]}")
 
 
-def environment_at(seconds: int) -> dict[str, str]:
-    """What makes a process believe that it is so many seconds later; CannotRun without libfaketime."""
+def environment_at(seconds: int, folder: Path) -> dict[str, str]:
+    """What makes a process believe that it is so many seconds later, as `scripts/at-clock` does it; or CannotRun."""
     libraries = list(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    sleep = folder / "monotonic_sleep.so"
     if not libraries:
-        raise CannotRun("clocks that differ need libfaketime (Debian: libfaketime)")
+        raise CannotRun("clocks that differ need libfaketime (Debian: libfaketime gcc)")
+    if not sleep.exists():  # timeouts and pauses go by the monotonic clock, which is left as it is
+        _run("gcc", "-shared", "-fPIC", "-O1", "-o", sleep, PROJECT / "scripts" / "monotonic_sleep.c", "-ldl")
     return {
-        "LD_PRELOAD": str(libraries[0]),
+        "LD_PRELOAD": f"{sleep}:{libraries[0]}",
         "FAKETIME": f"{seconds:+d}",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         "DONT_FAKE_MONOTONIC": "1",

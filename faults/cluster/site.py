@@ -166,7 +166,7 @@ class Cluster(Commands):
         host = self._hosts[name]
         environment = {**self.environment, "GATEWAY_DATA_DIR": str(disks[name] / "data")}
         if name in AHEAD:
-            environment |= environment_at(AHEAD[name])
+            environment |= environment_at(AHEAD[name], self._folder)
         service = Service(
             name,
             host.command(*command),

@@ -30,7 +30,6 @@ class _Offset:
     def measure(self, connection: Any) -> None:
         if connection.vendor != "postgresql" or monotonic() - self._measured_at < _EVERY:
             return
-        self._measured_at = monotonic()
         before = timezone.now()
         try:
             with connection.cursor() as cursor:
@@ -38,7 +37,7 @@ class _Offset:
                 found: datetime = cursor.fetchone()[0]
         except DatabaseError:  # whoever opened the connection hears of it
             return
-        after = timezone.now()
+        after, self._measured_at = timezone.now(), monotonic()
         is_same = before - _NO_MATTER <= found <= after + _NO_MATTER
         value = timedelta() if is_same else found - before - (after - before) / 2
         if abs(value - self.value) > _NO_MATTER:

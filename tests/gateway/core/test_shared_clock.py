@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from audit.identifiers import new_identifier
 from audit.models import OperationRecord
 from gateway import tasks
 from gateway.core import shared_clock
@@ -32,6 +33,7 @@ def clock_that_is_off(seconds: int) -> Iterator[None]:
         patch.setattr("audit.identifiers.time", SimpleNamespace(time_ns=lambda: time_ns() + seconds * 10**9))
         patch.setattr("audit.identifiers._last_tick", 0)
         patch.setattr(shared_clock, "_offset", shared_clock._Offset())
+        new_identifier()  # before it knows better
         shared_clock._measure(connection)
         yield
 
