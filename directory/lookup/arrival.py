@@ -38,20 +38,15 @@ def require_absent(client: Client, reference: UUID | str) -> None:
     if len(client.settings.urls) == 1:
         return
     server = client.choose_server()
-    if isinstance(reference, UUID):
-        recent = recent_changes(client, server, target=reference)
-    else:
-        recent = recent_changes(client, server, dn=reference)
-    if recent and is_there_after(recent[0], reference):
+    changes = recent_changes(target=reference) if isinstance(reference, UUID) else recent_changes(dn=reference)
+    if changes and is_from_elsewhere(client, changes[0], server) and is_there_after(changes[0], reference):
         raise NotArrived
 
 
-def recent_changes(
-    client: Client, server: str | None, *, target: UUID | None = None, dn: str | None = None
-) -> list[OperationRecord]:
-    """What the log has of changes of an object within `Directory:StickySeconds`, made or perhaps made at other servers.
+def recent_changes(*, target: UUID | None = None, dn: str | None = None) -> list[OperationRecord]:
+    """What the log has of an object's changes within `Directory:StickySeconds`, made or perhaps made; the latest first.
 
-    The latest first. By its name an object is found that had it, was to get it, or has it.
+    By its name an object is found that had it, was to get it, or has it.
     """
     since = shared_clock.now() - timedelta(seconds=settings.CONFIGURATION.Directory.StickySeconds)
     named = Q(target_dn__iexact=dn) | Q(evidence__newDn__iexact=dn)
@@ -61,13 +56,18 @@ def recent_changes(
         outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES),
         evidence__isnull=False,
     )
-    elsewhere = {url for url in client.settings.urls if url != server}
-    return [each for each in found.order_by("-id") if server_of(each.evidence) in elsewhere]
+    return list(found.order_by("-id"))
 
 
-def is_there_after(record: OperationRecord, reference: UUID | str) -> bool:
+def is_from_elsewhere(client: Client, change: OperationRecord, server: str | None) -> bool:
+    """Whether it was made at another server, which the directory still has: what was made at this one is there."""
+    made_at = server_of(change.evidence)
+    return made_at != server and made_at in client.settings.urls
+
+
+def is_there_after(change: OperationRecord, reference: UUID | str) -> bool:
     """Whether a change, if it was made, leaves an object with this objectGUID or name."""
-    evidence = record.evidence or {}
+    evidence = change.evidence or {}
     if evidence.get("write") == "rename" and not isinstance(reference, UUID):
         return bool(evidence["newDn"].lower() == reference.lower())
     return evidence.get("write") != "delete"

@@ -6,14 +6,14 @@ nothing is changed before all is there that the log has of the object within `Di
 two hosts that use different domain controllers see each other's intents, for each looks after its own is committed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 from uuid import UUID
 
 from audit.models import OPEN_OUTCOMES, OperationRecord
 from directory.ldap import Client, Entry, fold
-from directory.lookup.arrival import NotArrived, is_there_after, recent_changes
+from directory.lookup.arrival import NotArrived, is_from_elsewhere, is_there_after, recent_changes
 from directory.outcomes.evidence import ATTID_OF_NAME, EVIDENCE_ATTRIBUTES, key_of_link, names_now
 
 
@@ -26,15 +26,19 @@ def require_arrived(client: Client, server: str | None, target: UUID | None, dn:
     here = client.at(server)
     if here.claim():
         return
-    others = [each for each in recent_changes(client, server, target=target, dn=dn) if each.id != own]
-    if any(each.outcome in OPEN_OUTCOMES for each in others) or not _shows(here, target, dn, others):
+    changes = [each for each in recent_changes(target=target, dn=dn) if each.id != own]
+    elsewhere = [each for each in changes if is_from_elsewhere(client, each, server)]
+    if not elsewhere:
+        return
+    is_open = any(each.outcome in OPEN_OUTCOMES for each in elsewhere)
+    if is_open or not _shows(here, target, dn, changes, {each.id for each in elsewhere}):
         raise NotArrived
 
 
-def _shows(client: Client, target: UUID | None, dn: str, changes: list[OperationRecord]) -> bool:
+def _shows(
+    client: Client, target: UUID | None, dn: str, changes: Sequence[OperationRecord], elsewhere: Collection[UUID]
+) -> bool:
     """Whether the server's state of the object is one after all these changes, the latest of them first."""
-    if not changes:
-        return True
     is_expected = is_there_after(changes[0], dn if target is None else target)
     if target is None:
         return (client.find(dn, ("objectGUID",)) is not None) == is_expected
@@ -43,7 +47,8 @@ def _shows(client: Client, target: UUID | None, dn: str, changes: list[Operation
     entry = client.find(target, (*EVIDENCE_ATTRIBUTES, *sorted(links)))
     if entry is None or not is_expected:
         return (entry is not None) == is_expected
-    return all(_has_grown(entry, each) for each in evidence) and all(_links_hold(client, entry, evidence))
+    has_grown = all(_has_grown(entry, each.evidence or {}) for each in changes if each.id in elsewhere)
+    return has_grown and all(_links_hold(client, entry, evidence))
 
 
 def _has_grown(entry: Entry, evidence: dict[str, Any]) -> bool:
@@ -61,15 +66,19 @@ def _links_hold(client: Client, entry: Entry, changes: Iterable[dict[str, Any]])
     schema = client.schema
     known: set[tuple[str, str]] = set()
     for evidence in changes:
-        present_name = names_now(client, evidence) if evidence.get("ids") else {}
+        ids = evidence.get("ids", {})
+        called_now = names_now(client, evidence) if ids else {}
         for action in ("added", "removed"):
-            for name, values in evidence.get(action, {}).items():
+            for name, texts in evidence.get(action, {}).items():
                 attribute = schema.attribute(name)
-                for text in values:
-                    which = (name, evidence.get("ids", {}).get(text, fold(text)))
-                    called = present_name.get(text, text)
-                    if attribute is None or which in known or not called:  # what is deleted has no links
-                        continue
-                    known.add(which)
-                    present = {key_of_link(attribute, value) for value in entry.texts(name)}
-                    yield (key_of_link(attribute, called) in present) == (action == "added")
+                if attribute is None:
+                    continue
+                present = {key_of_link(attribute, value) for value in entry.texts(name)}
+                for text in texts:
+                    which = (name, ids.get(text, fold(text)))
+                    if which not in known:
+                        known.add(which)
+                        # What has no name here is deleted, or has not arrived itself: it is linked to nothing.
+                        called = called_now.get(text, text)
+                        is_linked = bool(called) and key_of_link(attribute, called) in present
+                        yield is_linked == (action == "added")

@@ -175,6 +175,7 @@ def test_what_has_arrived_is_changed_at_once(
     host = twice.one
     assert give_title(host, ada, "Marquise") == 200
     assert host.post(group, {"add": [str(ada)]}).status == 200
+    assert host.post(group, {"remove": [str(ada)]}).status == 200, "the later change of the two is this one's own"
     assert directory.text(ada, "title") == "Marquise"
 
 
