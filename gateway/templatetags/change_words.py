@@ -46,8 +46,9 @@ def phrase_named(parts: Phrase) -> SafeString:
 
 
 def _named(item: Named) -> SafeString:
-    beside = ", ".join(filter(None, (item.account_name, f"in {item.place}" if item.place else "")))
     name = format_html("<strong>{}</strong>", item.name)
     if item.id:
         name = format_html('<a href="{}">{}</a>', reverse("console:object", kwargs={"object_id": item.id}), name)
-    return format_html('{} <span class="quiet small">({})</span>', name, beside) if beside else name
+    if not item.account_and_place:
+        return name
+    return format_html('{} <span class="quiet small">({})</span>', name, item.account_and_place)

@@ -10,7 +10,7 @@ from django.http import HttpResponseBase, QueryDict
 from django.urls import path, reverse
 
 from approvals.models import Status
-from directory.shapes.change_words import Told, say, say_many
+from directory.shapes.change_words import say, say_many
 from gateway.console.approvals.inbox import FILTERS, kept_filters
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.said import told_of_request
@@ -78,15 +78,9 @@ def _with_words(item: Mapping[str, Any]) -> dict[str, Any]:
         **item,
         "told": told,
         "words": say(told),
-        "beside": _beside(told),
+        "beside": told.target.account_and_place,
         "value": f"{item['changeRequest']['id']}:{item['changeRequest']['digest']}",
     }
-
-
-def _beside(told: Told) -> str:
-    """What tells the object from others of its name."""
-    target = told.target
-    return ", ".join(filter(None, (target.account_name, f"in {target.place}" if target.place else "")))
 
 
 def _headline(items: list[dict[str, Any]], total: int) -> str:

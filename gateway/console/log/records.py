@@ -26,6 +26,7 @@ _LESS_COMMON = (
     *("owner", "keyName", "operation", "attribute", "value", "raisesAccess", "target", "requestId", "runId"),
 )
 """Filters that are folded away while they are not used."""
+_FILTERS = ("from", "to", "outcome", "onlyChanges", "q", *_LESS_COMMON)
 _OF_ONE = ("runId", "requestId")
 """Filters that unfold a run or a batch."""
 _INDEXED = ("target", "owner", "keyName", "operation", "requestId", "runId")
@@ -56,6 +57,7 @@ def log(visit: Visit) -> HttpResponseBase:
         {
             "found": found,
             "problem": problem,
+            "filters": _FILTERS,
             "chain": chain_state(visit),
             "shown": {**shown, **{name: for_field(shown[name]) for name in ("from", "to") if name in shown}},
             "outcomes": Outcome.choices,
