@@ -24,7 +24,7 @@ from approvals.models import ChangeRequest, Status
 from audit import log
 from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
 from audit.administration.recording import recorded
-from directory.shapes.explained import explained
+from directory.shapes.explained_values import explained
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import find_operation
 from keys.sign_in.confirmation import is_needed, require_confirmation

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from directory.shapes.change_words import ChangeWords, say
 from directory.shapes.value_words import Named, Phrase, plain
-from gateway.console.shared.said import told_of_preview, told_of_record, told_of_request
+from gateway.console.shared.change_facts import told_of_preview, told_of_record, told_of_request
 
 register = template.Library()
 

@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from directory.shapes.attribute_labels import label_of
-from directory.shapes.explained import explained
+from directory.shapes.explained_values import explained
 from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed, place
 from gateway.console.shared.sentences import sentence

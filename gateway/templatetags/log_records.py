@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 from django import template
 
 from directory.shapes.change_words import say
+from gateway.console.shared.change_facts import told_of_record
 from gateway.console.shared.names import common_name
-from gateway.console.shared.said import told_of_record
 from gateway.templatetags.console import operation_words, words
 
 register = template.Library()

@@ -16,7 +16,7 @@ from django.db import connection
 from django.utils import timezone
 
 from audit import log
-from audit.chain import sealing, verifying
+from audit.chain import sealing, verification_requests
 from audit.chain.verification import Finding, Progress, keep_verification
 from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
@@ -327,7 +327,7 @@ def test_tampering_is_told_on_every_page_and_nothing_is_made_of_the_record(conso
     assert "Do not believe this record." in page
     assert f'href="/console/log/{record.id}/revert"' not in page
     assert "can be reverted" not in page
-    verifying.verify()
+    verification_requests.verify()
     for path in (PATH, f"{PATH}{record.id}", f"{PATH}evidence?target={ADA.id}"):
         assert "Tampered with." in text_of(auditor.get(path)), path
     assert "Tampered with." not in text_of(console.get("/console/account"))

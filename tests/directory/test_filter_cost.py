@@ -12,7 +12,7 @@ from redis import Redis
 
 from directory.ldap import Client, Scope, ServerSettings
 from directory.ldap import streaming as ldap_streaming
-from directory.queries.searches import turns
+from directory.queries.searches import concurrency
 from gateway.core.call import Surface
 from gateway.core.configuration import SearchesSection
 from gateway.core.operation import Operation, operations
@@ -170,13 +170,13 @@ def test_the_lease_of_a_killed_process_ends(
     integration: Integration, redis: Any, configure: Configure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[int] = []
-    find = turns._running.acquire
+    find = concurrency._running.acquire
 
     def look(*given: Any, **named: Any) -> bool:
         seen.append(redis.pttl(key_of(integration)))
         return find(*given, **named)
 
-    monkeypatch.setattr(turns._running, "acquire", look)
+    monkeypatch.setattr(concurrency._running, "acquire", look)
     assert ask(integration, filter="(info=*x*)").status == 200
     (life,) = seen
     assert 0 < life <= 120_000
@@ -201,11 +201,11 @@ def test_expensive_searches_of_all_keys_take_turns_and_leave_the_directory_a_res
 
 def test_few_wait_in_one_process(integration: Integration, monkeypatch: pytest.MonkeyPatch) -> None:
     credential = str(integration.key.id)
-    monkeypatch.setitem(turns._present, credential, turns._PLACES_OF_ONE)
+    monkeypatch.setitem(concurrency._present, credential, concurrency._PLACES_OF_ONE)
     began = time.monotonic()
     assert ask(integration, filter="(info=*x*)").status == 429
-    monkeypatch.setitem(turns._present, credential, 0)
-    monkeypatch.setitem(turns._present, "others", turns._PLACES)
+    monkeypatch.setitem(concurrency._present, credential, 0)
+    monkeypatch.setitem(concurrency._present, "others", concurrency._PLACES)
     assert ask(integration, filter="(info=*x*)").status == 429
     assert time.monotonic() - began < LIMITS.WaitSeconds  # at once: a thread that waited would be the others'
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from directory.models import DirectoryConnection
 from keys.migrations._access_state import WATCHED, watch
 from keys.models import ApiKey, Person
-from keys.permissions import access_state, kept
+from keys.permissions import access_state, cache
 from keys.permissions.access_state import DECIDING, MOST_TOKENS, read_state
 from tests.support.cast import Integration, make_integration, make_person, permissions
 from tests.support.database import live_database_url
@@ -293,8 +293,8 @@ def test_tokens_are_put_together(transactional_db: None) -> None:
 def test_facts_are_read_once_for_a_state(unreachable: DirectoryConnection, monkeypatch: pytest.MonkeyPatch) -> None:
     integration = make_integration(unreachable, may=[READ])
     found: list[str] = []
-    find: Any = vars(kept)["find_key_by_lookup_id"]
-    monkeypatch.setattr(kept, "find_key_by_lookup_id", lambda lookup_id: found.append(lookup_id) or find(lookup_id))
+    find: Any = vars(cache)["find_key_by_lookup_id"]
+    monkeypatch.setattr(cache, "find_key_by_lookup_id", lambda lookup_id: found.append(lookup_id) or find(lookup_id))
     for _ in range(3):
         assert integration.get("/api/me").status == 200
     assert len(found) == 1

@@ -17,7 +17,7 @@ from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
 from keys.models import ApiKey, Person, PersonSession, Role
-from keys.people import standing
+from keys.people import presence
 from tests.directory.supervised import approve_only
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person, send
 from tests.support.configuration import Configure
@@ -46,7 +46,7 @@ def ada(directory: Directory, organizational_unit: str) -> UUID:
 @pytest.fixture(autouse=True)
 def directories_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds a directory taken for silent because another one's was."""
-    monkeypatch.setattr(standing, "_asking", {})
+    monkeypatch.setattr(presence, "_asking", {})
 
 
 class Ada:
@@ -401,13 +401,13 @@ def test_a_silent_directory_is_not_asked_by_each_request(
     far: Ada, directory_proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = []
-    read = standing._read
+    read = presence._read
 
     def count(*arguments: Any) -> Any:
         looks.append(arguments)
         return read(*arguments)
 
-    monkeypatch.setattr(standing, "_read", count)
+    monkeypatch.setattr(presence, "_read", count)
     directory_proxy.close()
     far.was_looked_up(timedelta(minutes=5))
     for _ in range(3):
@@ -419,7 +419,7 @@ def test_what_cannot_be_read_deactivates_nobody(
     her: Ada, monkeypatch: pytest.MonkeyPatch, integration: Integration
 ) -> None:
     """An account of which the gateway's own may not read enough: nothing is learned of it."""
-    monkeypatch.setattr(standing, "ATTRIBUTES", ("objectGUID",))
+    monkeypatch.setattr(presence, "ATTRIBUTES", ("objectGUID",))
     her.was_looked_up(timedelta(minutes=5))
     assert her.holds() == (200, 200, 200)
     her.was_looked_up(timedelta(minutes=16))

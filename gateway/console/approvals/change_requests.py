@@ -13,7 +13,7 @@ from directory.shapes.change_words import say
 from gateway.console.approvals.inbox import kept_filters
 from gateway.console.approvals.together import address_of, find_next, next_waiting
 from gateway.console.page_context import Visit, page
-from gateway.console.shared.said import told_of_request
+from gateway.console.shared.change_facts import told_of_request
 from gateway.core.errors import GatewayError
 from gateway.core.shapes import parse_guid
 

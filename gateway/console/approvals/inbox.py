@@ -12,7 +12,7 @@ from audit.administration.descriptions import find_thing
 from directory.shapes.change_words import ChangeWords, say, say_many
 from directory.shapes.kinds import Kind
 from gateway.console.page_context import Visit, page
-from gateway.console.shared.said import told_of_request
+from gateway.console.shared.change_facts import told_of_request
 from gateway.core.operation import Effect, Operation, Risk, operations
 
 FILTERS: Final[tuple[str, ...]] = (

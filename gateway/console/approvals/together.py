@@ -13,7 +13,7 @@ from approvals.models import Status
 from directory.shapes.change_words import say, say_many
 from gateway.console.approvals.inbox import FILTERS, kept_filters
 from gateway.console.page_context import Visit, page
-from gateway.console.shared.said import told_of_request
+from gateway.console.shared.change_facts import told_of_request
 from gateway.core.errors import GatewayError
 
 _OPEN: Final = (Status.APPROVED, Status.APPLYING, Status.UNKNOWN)

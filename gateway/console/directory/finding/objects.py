@@ -6,7 +6,7 @@ from typing import Any
 
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from gateway.console.directory.finding.typed import NAMED, PHONE_ATTRIBUTES, Reading, Typed
-from gateway.console.directory.readable import readable_among
+from gateway.console.directory.readable_attributes import readable_among
 from gateway.console.page_context import Visit
 from gateway.core.errors import GatewayError
 

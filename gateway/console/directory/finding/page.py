@@ -5,8 +5,8 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import path
 
+from gateway.console.directory.finding.gateway_records import find_things
 from gateway.console.directory.finding.objects import COLUMNS, find_objects, look_through, wants_more
-from gateway.console.directory.finding.things import find_things
 from gateway.console.directory.finding.typed import Typed
 from gateway.console.page_context import Visit, page
 

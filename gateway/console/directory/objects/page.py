@@ -19,10 +19,10 @@ from django.utils.dateparse import parse_datetime
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.ldap import DistinguishedName, Equals
 from directory.shapes import kinds
-from directory.shapes.explained import explained
+from directory.shapes.explained_values import explained
 from directory.shapes.kinds import KINDS, Kind, permission_for
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
-from gateway.console.directory.readable import readable_among
+from gateway.console.directory.readable_attributes import readable_among
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import Forbidden
 

@@ -35,7 +35,7 @@ from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Su
 from gateway.core.errors import Conflict, GatewayError
 from keys.agents.models import AgentGrant
 from keys.models import ApiKey, Person, PersonSession
-from keys.people.ending import end_all
+from keys.people.revocation import end_all
 
 CHECK_EVERY = timedelta(seconds=60)
 """The sweep comes so often (`gateway.monitoring.schedule`) that no request has to look while a worker runs."""
