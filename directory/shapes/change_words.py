@@ -77,7 +77,7 @@ def told(
     own: bool = False,
 ) -> Told:
     """The same from JSON: of a record of the log or a dry run (`before`, `after`), or of a change request (`current`,
-    `proposed`). With `own` the target is one of the gateway's own things, whose name is no distinguished name."""
+    `proposed`). With `own` the target is a row of the gateway's own tables, whose name is no distinguished name."""
     name = distinguished_name or ""
     is_object = not own and parsed(name) is not None
     target = object_named(name, id=target_id, account_name=account_name) if is_object else Named(name)
@@ -259,7 +259,7 @@ def _details(change: Told) -> Iterable[Detail]:
 
 
 def _label(change: Told, each: ValueChange) -> str:
-    """The gateway's own things have members in camel case instead of attributes."""
+    """Rows of the gateway's own tables have members in camel case instead of attributes."""
     label = label_of(each.attribute)
     is_own = not change.target.place
     return _words(label).capitalize() if is_own and label == each.attribute else label
@@ -279,12 +279,12 @@ def _listed(words: Sequence[str], noun: str) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-_OWN_THINGS: Final = {"api-keys": "API key", "people": "person", "directories": "directory connection"}
+_OWN_TABLES: Final = {"api-keys": "API key", "people": "person", "directories": "directory connection"}
 
 
 def kind_words(kind: str, count: int = 1) -> str:
-    """What an object of a kind, or one of the gateway's own things by its resource, is called, so many of them."""
-    word = _OWN_THINGS.get(kind) or _words(kind or "object").removesuffix("s")
+    """What an object of a kind, or a row of an own table by its resource, is called, so many of them."""
+    word = _OWN_TABLES.get(kind) or _words(kind or "object").removesuffix("s")
     return word if count == 1 else "people" if word == "person" else f"{word}s"
 
 

@@ -7,7 +7,7 @@ from django.db import transaction
 from approvals import decisions
 from approvals.operations.change_requests import DECIDE, find_visible, renderer_for
 from approvals.shapes import ChangeRequestJson
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from audit.administration.recording import recorded
 from gateway import pipeline
 from gateway.core.call import Call, Surface
@@ -33,7 +33,7 @@ def ask_anew(call: Call, *, id: UUID) -> ChangeRequestJson:
     with transaction.atomic():
         old = decisions.find_request(id, with_input=True)
         with recorded(call, operation=name) as administration:
-            administration.watch(find_thing("change-requests"), id)
+            administration.watch(find_own_table("change-requests"), id)
             decisions.reject(call.person, id, comment="The values have changed since; it was asked for anew.")
         new = pipeline.hold_anew(old)
     return renderer_for(call)(find_visible(call, new.id))

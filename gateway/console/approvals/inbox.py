@@ -8,7 +8,7 @@ from django.http import HttpResponseBase
 from django.urls import path, reverse
 
 from approvals.models import Status
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from directory.shapes.change_words import ChangeWords, say, say_many
 from directory.shapes.kinds import Kind
 from gateway.console.page_context import Visit, page
@@ -102,7 +102,7 @@ def _first_details(words: ChangeWords) -> list[str]:
 
 def _may_wait(operation: Operation) -> bool:
     if operation.effect is Effect.ADMINISTER:
-        return find_thing(operation.resource).gives_access
+        return find_own_table(operation.resource).gives_access
     return operation.effect is Effect.CHANGE
 
 
