@@ -31,7 +31,7 @@ def sign_in(client: Client, username: str, password: str = PASSWORD, **more: str
 def told(response: Any) -> str:
     """What stands in the box above the form."""
     text = unescape(response.content.decode())
-    return text.partition('role="alert" id="told">')[2].partition("</div>")[0]
+    return text.partition('role="alert" id="refusal">')[2].partition("</div>")[0]
 
 
 def is_signed_in(client: Client) -> bool:

@@ -61,13 +61,13 @@ def _decide(visit: Visit, asked: authorization.Asked) -> HttpResponseBase:
     if visit.form["decision"] != "allow":
         return _leave(authorization.answer_no(visit.request, asked))
     if not _was_shown(visit, asked):
-        return _page(visit, asked, told="This page was open for too long, or the agent has changed. Read it again.")
+        return _page(visit, asked, refusal="This page was open for too long, or the agent has changed. Read it again.")
     wanted = set(visit.request.POST.getlist("scope"))
     chosen = tuple(offer.name for offer in _offers(visit, asked) if offer.is_usable and offer.name in wanted)
     directory = _chosen_directory(visit)
     if not chosen or directory is None:
         missing = "Choose the directory." if directory is None else "Leave the agent at least one thing, or refuse."
-        return _page(visit, asked, told=missing, chosen=chosen)
+        return _page(visit, asked, refusal=missing, chosen=chosen)
     person = visit.request.user
     assert isinstance(person, Person)  # a visit is a signed-in person's
     consent = Consent(person=person, connection=directory, scopes=chosen, audience=audience_of(visit.request))
@@ -81,7 +81,7 @@ def _decide(visit: Visit, asked: authorization.Asked) -> HttpResponseBase:
 
 
 def _page(
-    visit: Visit, asked: authorization.Asked, *, told: str = "", chosen: tuple[str, ...] | None = None
+    visit: Visit, asked: authorization.Asked, *, refusal: str = "", chosen: tuple[str, ...] | None = None
 ) -> HttpResponseBase:
     offers = _offers(visit, asked, chosen)
     response = visit.render(
@@ -96,9 +96,9 @@ def _page(
             "directories": visit.directories,
             "directory": visit.form.get("directory", visit.directories[0].client_id if visit.directories else ""),
             "seal": _SEAL.sign(_what_is_shown(visit, asked)),
-            "told": told,
+            "refusal": refusal,
         },
-        status=400 if told else 200,
+        status=400 if refusal else 200,
     )
     # Browsers hold a form to its page's policy also where its answer leads on to.
     response.form_target = redirects.origin_of(asked.redirect_uri)  # type: ignore[attr-defined]

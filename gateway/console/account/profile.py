@@ -15,7 +15,7 @@ from django.urls import path
 
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.names import client_name
-from gateway.core.errors import InvalidRequest
+from gateway.core.errors import InvalidRequest, invalid_member
 from keys.models import Person
 from keys.sign_in import second_factor, sessions
 from keys.sign_in.credentials import Reason, SignInRefused
@@ -45,8 +45,8 @@ def account(visit: Visit) -> HttpResponseBase:
     return _page(visit)
 
 
-def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
-    """The whole page; `told` says beside a field, by its id, what was wrong with it."""
+def _page(visit: Visit, *, problem: InvalidRequest | None = None, **context: Any) -> HttpResponseBase:
+    """The whole page; `problem` is a refused form, of which is said beside its field what was wrong with it."""
     person = _person(visit)
     found = visit.perform("permissions.search", query={"pageSize": "1000"})["items"]
     held = [item for item in found if item["name"] in visit.call.permissions]
@@ -67,9 +67,10 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
                 {"session": session, "current": session.session_key == own, "client": client_name(session.user_agent)}
                 for session in sorted(living, key=lambda session: session.session_key != own)
             ],
+            "problem": problem,
             **context,
         },
-        status=status,
+        status=problem.status if problem else 200,
     )
 
 
@@ -91,14 +92,14 @@ def _person(visit: Visit) -> Person:
 def password(visit: Visit) -> HttpResponseBase:
     current, new, again = (visit.form.get(name, "") for name in ("current", "new", "again"))
     if new != again:
-        return _page(visit, status=InvalidRequest.status, told={"again": "This is not the same as the new password."})
+        return _page(visit, problem=invalid_member("again", "This is not the same as the new password."))
     try:
         change_own_password(visit.request, visit.call, _person(visit), current=current, new=new)
     except SignInRefused as refusal:
         text = _WRONG_PASSWORD.get(refusal.reason, "This is not your present password.")
-        return _page(visit, status=InvalidRequest.status, told={"current": text})
+        return _page(visit, problem=invalid_member("current", text))
     except InvalidRequest as refusal:
-        return _page(visit, status=InvalidRequest.status, told={"new": refusal.detail})
+        return _page(visit, problem=invalid_member("new", refusal.detail))
     messages.success(visit.request, "Your password is changed. You are signed out everywhere else.")
     return visit.redirect("account")
 
@@ -118,7 +119,7 @@ def enrolment(visit: Visit) -> HttpResponseBase:
     return _enrolment_page(visit)
 
 
-def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
+def _enrolment_page(visit: Visit, *, problem: InvalidRequest | None = None) -> HttpResponseBase:
     found = second_factor.find_enrolment(_person(visit))
     if found is None and second_factor.is_missing(_person(visit)):
         return visit.render("account/account_second_factor_required.html")
@@ -126,13 +127,15 @@ def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpR
         return visit.redirect("account")
     image = segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000")
     is_required = second_factor.is_missing(_person(visit))
-    shown = {
+    context = {
+        "problem": problem,
         "is_required": is_required,
         "image": image,
         "secret": re.findall(".{1,4}", found.secret),
         "address": found.address,
     }
-    return visit.render("account/account_second_factor.html", {**shown, **context}, status=status)
+    status = problem.status if problem else 200
+    return visit.render("account/account_second_factor.html", context, status=status)
 
 
 @page("POST", may_lack_second_factor=True)
@@ -140,7 +143,7 @@ def confirm_second_factor(visit: Visit) -> HttpResponseBase:
     try:
         codes = second_factor.confirm(visit.call, _person(visit), visit.form.get("code", ""))
     except SignInRefused as refusal:
-        return _enrolment_page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
+        return _enrolment_page(visit, problem=invalid_member("code", _WRONG_CODE[refusal.reason]))
     messages.success(visit.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
     return visit.render("account/account_recovery_codes.html", {"codes": codes})
 
@@ -155,7 +158,7 @@ def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
             return visit.render("account/account_recovery_codes.html", {"codes": codes})
         second_factor.remove(call, person, code)
     except SignInRefused as refusal:
-        return _page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
+        return _page(visit, problem=invalid_member("code", _WRONG_CODE[refusal.reason]))
     messages.success(visit.request, "The second factor is off. Your password alone signs you in.")
     return visit.redirect("account")
 

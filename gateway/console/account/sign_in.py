@@ -34,7 +34,7 @@ _WRONG = (
     "not even with the right password."
 )
 _CHANGE_IT = "Change it at a computer of your domain or ask your help desk, then come back."
-_TOLD = {
+_REFUSALS = {
     Reason.DEACTIVATED: "Your access to this gateway is switched off. Its administrators can switch it on again.",
     Reason.PASSWORD_EXPIRED: f"Your password has expired. {_CHANGE_IT}",
     Reason.MUST_CHANGE_PASSWORD: f"You have to change your password before you can sign in here. {_CHANGE_IT}",
@@ -79,12 +79,11 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
             directory=chosen or None,
         )
     except SignInRefused as refusal:
-        told = _TOLD.get(refusal.reason, _WRONG)
-        return render(request, "console/account/sign_in.html", {**context, "told": told}, status=Forbidden.status)
+        context["refusal"] = _REFUSALS.get(refusal.reason, _WRONG)
+        return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
     except GatewayError as problem:
-        return render(
-            request, "console/account/sign_in.html", {**context, "told": problem.detail}, status=problem.status
-        )
+        context["refusal"] = problem.detail
+        return render(request, "console/account/sign_in.html", context, status=problem.status)
     if second_factor.is_on(person):
         sessions.await_code(request, person)
         response = HttpResponseRedirect(f"{reverse('console:sign-in-code')}?{urlencode({'next': there})}")
@@ -112,7 +111,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     try:
         second_factor.require_code(request, person, request.POST.get("code", ""))
     except SignInRefused as refusal:
-        context["told"] = _TOLD[refusal.reason]
+        context["refusal"] = _REFUSALS[refusal.reason]
         return render(request, "console/account/sign_in_code.html", context, status=Forbidden.status)
     sessions.start(request, person)
     return HttpResponseRedirect(there)
