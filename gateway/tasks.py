@@ -38,7 +38,7 @@ def apply_change_request(change_request_id: str) -> None:
 
 @shared_task(name="gateway.tasks.sweep")
 def sweep() -> None:
-    """Everything that must happen even when a nudge was lost or a process was killed."""
+    """Everything that must happen even when a message was lost or a process was killed."""
     queue.expire_overdue()
     queue.fail_late()
     for change_request_id in queue.find_waiting():

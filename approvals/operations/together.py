@@ -24,7 +24,7 @@ from approvals.together import Member, exceptions_of, union_of
 from audit import log
 from audit.administration.descriptions import find_own_table
 from audit.administration.recording import recorded
-from directory.shapes.change_words import told
+from directory.shapes.change_words import change_facts
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, operation
@@ -137,7 +137,7 @@ def chosen_requests(call: Call, query: ReadTogether) -> QuerySet[ChangeRequest]:
 
 
 def _member(row: ChangeRequest, record: ChangeRequestJson) -> Member:
-    change = told(
+    change = change_facts(
         row.operation,
         record["changes"],
         distinguished_name=row.target_dn,

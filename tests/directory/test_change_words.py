@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from directory.shapes.change_words import ChangeWords, say, say_many, told
+from directory.shapes.change_words import ChangeWords, change_facts, say, say_many
 from directory.shapes.value_words import Named, plain
 
 BASE = "DC=corp,DC=example,DC=test"
@@ -19,7 +19,7 @@ def change(attribute: str, before: str | list[str], after: str | list[str], **mo
 
 
 def words(operation: str, *changes: dict[str, Any], name: str = ADA, **more: Any) -> ChangeWords:
-    return say(told(operation, changes, distinguished_name=name, **more))
+    return say(change_facts(operation, changes, distinguished_name=name, **more))
 
 
 DOMAIN_ADMINS = f"CN=Domain Admins,CN=Users,{BASE}"
@@ -173,7 +173,7 @@ def test_things_of_the_gateway_itself() -> None:
 
 def test_several_at_once() -> None:
     def one(operation: str, attribute: str = "department", kind: str = "user") -> Any:
-        return told(operation, [change(attribute, "", "x")], distinguished_name=ADA, kind=kind)
+        return change_facts(operation, [change(attribute, "", "x")], distinguished_name=ADA, kind=kind)
 
     assert say_many([one("users.update")] * 2, 200) == "Change department of 200 users"
     assert (

@@ -82,20 +82,20 @@ def create_client(visit: Visit) -> HttpResponseBase:
 
 @page(post="agent-clients.disable")
 def change_client(visit: Visit, client_id: UUID, change: str) -> HttpResponseBase:
-    told = {
+    message = {
         "disable": "Disabled. What anybody let it do is ended.",
         "enable": "People can connect it again.",
         "delete": "Deleted.",
     }
-    return _done(visit, f"agent-clients.{change}", told[change], id=client_id)
+    return _done(visit, f"agent-clients.{change}", message[change], id=client_id)
 
 
-def _done(visit: Visit, operation: str, told: str, **inputs: Any) -> HttpResponseBase:
+def _done(visit: Visit, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
     try:
         visit.perform(operation, **inputs)
     except GatewayError as refusal:
         return _page(visit, problem=refusal)
-    messages.success(visit.request, told)
+    messages.success(visit.request, message)
     return visit.redirect("agents")
 
 

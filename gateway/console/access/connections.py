@@ -98,7 +98,7 @@ def new(visit: Visit) -> HttpResponseBase:
     except GatewayError as refusal:
         return _form(visit, None, sent(visit), problem=refusal)
     if made is None:
-        return _form(visit, None, sent(visit), status=InvalidRequest.status, is_new=True, **told_of(report))
+        return _form(visit, None, sent(visit), status=InvalidRequest.status, is_new=True, **context_of_report(report))
     messages.success(visit.request, "The connection is made.")
     return visit.redirect("connection", connection_id=made["id"])
 
@@ -117,7 +117,7 @@ def make_tested(visit: Visit) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     return made, report
 
 
-def told_of(report: Mapping[str, Any]) -> dict[str, Any]:
+def context_of_report(report: Mapping[str, Any]) -> dict[str, Any]:
     """What templates say of the report of a test."""
     return {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
 
@@ -132,8 +132,8 @@ def test_new(visit: Visit) -> HttpResponseBase:
             raise
         return _form(visit, None, sent(visit), problem=refusal)
     if visit.is_partial:
-        return visit.render("access/_connection_test.html", told_of(report))
-    return _form(visit, None, sent(visit), **told_of(report))
+        return visit.render("access/_connection_test.html", context_of_report(report))
+    return _form(visit, None, sent(visit), **context_of_report(report))
 
 
 @page(post="directories.update")
@@ -186,8 +186,8 @@ def test(visit: Visit, connection_id: UUID) -> HttpResponseBase:
     """What a test of the connection reaches."""
     report = visit.perform("directories.test", id=connection_id)
     if visit.is_partial:
-        return visit.render("access/_connection_test.html", told_of(report))
-    return _page(visit, connection_id, **told_of(report))
+        return visit.render("access/_connection_test.html", context_of_report(report))
+    return _page(visit, connection_id, **context_of_report(report))
 
 
 @page("POST")

@@ -255,8 +255,8 @@ def _held_by(visit: Visit, owner: str) -> set[str] | None:
     found = next((item for item in all_of(visit, "people.search", name=owner) if item["username"] == owner), None)
     if found is None:
         return None
-    told = visit.perform("people.read-effective-permissions", id=found["id"])["permissions"]
-    return {item["name"] for item in told}
+    effective = visit.perform("people.read-effective-permissions", id=found["id"])["permissions"]
+    return {item["name"] for item in effective}
 
 
 def _make(visit: Visit, draft: Draft) -> HttpResponseBase:

@@ -81,9 +81,9 @@ def directories(visit: Visit) -> list[dict[str, Any]]:
 @page(get="api-keys.read-effective-permissions")
 def permissions(visit: Visit, key_id: UUID) -> HttpResponseBase:
     """What the key may do now. Its scopes' names are asked of the directory, so it comes after the page."""
-    told = visit.perform("api-keys.read-effective-permissions", id=key_id)
+    effective = visit.perform("api-keys.read-effective-permissions", id=key_id)
     meanings = explained(visit)
-    rows = [{**meanings[item["name"]], **item} for item in told["permissions"]]
+    rows = [{**meanings[item["name"]], **item} for item in effective["permissions"]]
     rows.sort(key=lambda row: list(meanings).index(row["name"]))
     return visit.render(
         "access/_key_permissions.html",
@@ -92,7 +92,7 @@ def permissions(visit: Visit, key_id: UUID) -> HttpResponseBase:
             "allowed": [row for row in rows if row["missing"] is None],
             "owner_lacks": [row for row in rows if row["missing"] == "owner"],
             "role_lacks": [row for row in rows if row["missing"] == "role"],
-            "scopes": told["scopes"],
+            "scopes": effective["scopes"],
         },
     )
 
@@ -208,17 +208,17 @@ def link(visit: Visit, key_id: UUID) -> HttpResponseBase:
 
 @page("POST")
 def unlink(visit: Visit, key_id: UUID, client_id: UUID) -> HttpResponseBase:
-    told = "The link is removed. The key can no longer reach that directory."
-    return _done(visit, key_id, "api-keys.delete-link", told, clientId=client_id)
+    message = "The link is removed. The key can no longer reach that directory."
+    return _done(visit, key_id, "api-keys.delete-link", message, clientId=client_id)
 
 
-def _done(visit: Visit, key_id: UUID, operation: str, told: str, **inputs: Any) -> HttpResponseBase:
+def _done(visit: Visit, key_id: UUID, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
     """Change the key and go back to its page, saying so."""
     try:
         visit.perform(operation, id=key_id, **inputs)
     except GatewayError as refusal:
         return _page(visit, key_id, problem=refusal)
-    messages.success(visit.request, told)
+    messages.success(visit.request, message)
     return visit.redirect("key", key_id=key_id)
 
 

@@ -31,18 +31,18 @@ def person(visit: Visit, person_id: UUID) -> HttpResponseBase:
 
 def _page(visit: Visit, person_id: UUID, **context: Any) -> HttpResponseBase:
     found = visit.perform("people.read", id=person_id)
-    told = visit.perform("people.read-effective-permissions", id=person_id)["permissions"]
+    effective = visit.perform("people.read-effective-permissions", id=person_id)["permissions"]
     problem = context.get("problem")
     return visit.render(
         "access/person.html",
         {
             "person": found,
             "is_self": _is_self(visit, found),
-            "may_change": _may_change(visit, found, told),
-            "permissions": _by_group(visit, told),
-            "permission_count": len(told),
+            "may_change": _may_change(visit, found, effective),
+            "permissions": _by_group(visit, effective),
+            "permission_count": len(effective),
             "keys": _keys_of(visit, found),
-            "sessions": _sessions_of(visit, found) if _may_change(visit, found, told) else [],
+            "sessions": _sessions_of(visit, found) if _may_change(visit, found, effective) else [],
             "typed": found,
             **context,
         },
@@ -63,9 +63,9 @@ def _may_change(visit: Visit, person: Mapping[str, Any], permissions: list[dict[
     return not person["superuser"] and {item["name"] for item in permissions} <= visit.call.permissions
 
 
-def _by_group(visit: Visit, told: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _by_group(visit: Visit, effective: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """What somebody may do, by group of permissions, with where it comes from."""
-    sources = {item["name"]: item for item in told}
+    sources = {item["name"]: item for item in effective}
     grouped: dict[str, list[dict[str, Any]]] = {}
     for name, meaning in explained(visit).items():
         if name in sources:
@@ -187,8 +187,8 @@ def password(visit: Visit, person_id: UUID) -> HttpResponseBase:
 
 @page("POST")
 def activation(visit: Visit, person_id: UUID, active: bool) -> HttpResponseBase:
-    told = "Active again, and with them their keys." if active else "Deactivated, and with them all their keys."
-    return _done(visit, person_id, "people.update", told, body={"active": active})
+    message = "Active again, and with them their keys." if active else "Deactivated, and with them all their keys."
+    return _done(visit, person_id, "people.update", message, body={"active": active})
 
 
 @page("POST")
@@ -198,8 +198,8 @@ def end_sessions(visit: Visit, person_id: UUID) -> HttpResponseBase:
 
 @page("POST")
 def reset_second_factor(visit: Visit, person_id: UUID) -> HttpResponseBase:
-    told = "The second factor is off. Their password alone signs them in until they set another one up."
-    return _done(visit, person_id, "people.reset-second-factor", told)
+    message = "The second factor is off. Their password alone signs them in until they set another one up."
+    return _done(visit, person_id, "people.reset-second-factor", message)
 
 
 @page("POST")
@@ -212,16 +212,16 @@ def delete(visit: Visit, person_id: UUID) -> HttpResponseBase:
     return visit.redirect("people")
 
 
-def _done(visit: Visit, person_id: UUID, operation: str, told: str, **inputs: Any) -> HttpResponseBase:
+def _done(visit: Visit, person_id: UUID, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
     try:
         visit.perform(operation, id=person_id, **inputs)
     except GatewayError as refusal:
         return _page(visit, person_id, problem=refusal)
-    return _saved(visit, person_id, told)
+    return _saved(visit, person_id, message)
 
 
-def _saved(visit: Visit, person_id: UUID, told: str) -> HttpResponseBase:
-    messages.success(visit.request, told)
+def _saved(visit: Visit, person_id: UUID, message: str) -> HttpResponseBase:
+    messages.success(visit.request, message)
     return visit.redirect("person", person_id=person_id)
 
 

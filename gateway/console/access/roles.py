@@ -123,9 +123,9 @@ def edit(visit: Visit, role_id: UUID) -> HttpResponseBase:
     version = visit.form.get("version", "")
     if (preset := preset_of(visit)) is not None:
         return _form(visit, found, replace(typed, permissions=sorted(preset.for_role)), version=version)
-    told = _consequences(visit, found, typed)
-    if told["is_wider"] and found["keys"] and visit.form.get("consequences") != told["digest"]:
-        return _form(visit, found, typed, version=version, told=told)
+    consequences = _consequences(visit, found, typed)
+    if consequences["is_wider"] and found["keys"] and visit.form.get("consequences") != consequences["digest"]:
+        return _form(visit, found, typed, version=version, consequences=consequences)
     try:
         visit.answer("roles.update", body=typed.body(found["scopeObjects"]), if_match=version, id=role_id)
     except GatewayError as refusal:
@@ -141,7 +141,7 @@ def _form(
     *,
     problem: GatewayError | None = None,
     version: str | None = None,
-    told: Mapping[str, Any] | None = None,
+    consequences: Mapping[str, Any] | None = None,
 ) -> HttpResponseBase:
     context = {
         "role": role,
@@ -151,7 +151,7 @@ def _form(
         "keys": _keys_with(visit, role) if role else [],
         "not_held": _not_held(visit, role) if role else [],
         "presets": FOR_ROLES,
-        "told": told,
+        "consequences": consequences,
         "problem": problem,
     }
     return visit.render("access/role_edit.html", context, status=problem.status if problem else 200)
@@ -161,8 +161,10 @@ def _form(
 def preview(visit: Visit, role_id: UUID) -> HttpResponseBase:
     """What the fields would change for the keys that have the role."""
     found = visit.perform("roles.read", id=role_id)
-    told = _consequences(visit, found, RoleForm.sent(visit.request.POST))
-    return visit.render("access/_role_preview.html", {"role": found, "keys": _keys_with(visit, found), "told": told})
+    consequences = _consequences(visit, found, RoleForm.sent(visit.request.POST))
+    return visit.render(
+        "access/_role_preview.html", {"role": found, "keys": _keys_with(visit, found), "consequences": consequences}
+    )
 
 
 def _consequences(visit: Visit, role: Mapping[str, Any], typed: RoleForm) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from directory.shapes.change_words import say
 from gateway.console.approvals.inbox import kept_filters
 from gateway.console.approvals.together import address_of, find_next, next_waiting
 from gateway.console.page_context import Visit, page
-from gateway.console.shared.change_facts import told_of_request
+from gateway.console.shared.change_facts import facts_of_request
 from gateway.core.errors import GatewayError
 from gateway.core.shapes import parse_guid
 
@@ -44,7 +44,7 @@ def _page(visit: Visit, request_id: UUID, **context: Any) -> HttpResponseBase:
         {
             "review": review,
             "change": review["changeRequest"],
-            "said": say(told_of_request(review)),
+            "said": say(facts_of_request(review)),
             "next": next_waiting(visit, after=request_id),
             "previous": next_waiting(visit, after=request_id, backwards=True),
             "decided": _outcome(visit, decided) if decided is not None and decided != request_id else None,
@@ -68,7 +68,7 @@ def _outcome(visit: Visit, request_id: UUID) -> dict[str, Any] | None:
     change = review["changeRequest"]
     return {
         "change": change,
-        "headline": str(say(told_of_request(review))),
+        "headline": str(say(facts_of_request(review))),
         "is_under_way": change["status"] in _UNDER_WAY,
         "secretUntil": review["secretUntil"],
     }
@@ -88,7 +88,7 @@ def forecast(visit: Visit, request_id: UUID) -> HttpResponseBase:
     now = {**review, "unlisted": {}, "changeRequest": {**review["changeRequest"], "changes": found["changes"]}}
     return visit.render(
         "approvals/_change_forecast.html",
-        {"forecast": found, "now": say(told_of_request(now)), "review": review, "change": review["changeRequest"]},
+        {"forecast": found, "now": say(facts_of_request(now)), "review": review, "change": review["changeRequest"]},
     )
 
 
@@ -161,16 +161,16 @@ def comment(visit: Visit, request_id: UUID) -> HttpResponseBase:
 def assign(visit: Visit, request_id: UUID) -> HttpResponseBase:
     """Ask one person to decide, or nobody in particular."""
     username = visit.form.get("username", "").strip() or None
-    told = f"It is for {username} now." if username else "It is for nobody in particular."
-    return _talk(visit, request_id, "assign", {"username": username}, told)
+    message = f"It is for {username} now." if username else "It is for nobody in particular."
+    return _talk(visit, request_id, "assign", {"username": username}, message)
 
 
-def _talk(visit: Visit, request_id: UUID, action: str, body: Mapping[str, Any], told: str) -> HttpResponseBase:
+def _talk(visit: Visit, request_id: UUID, action: str, body: Mapping[str, Any], message: str) -> HttpResponseBase:
     try:
         visit.perform(f"change-requests.{action}", id=request_id, body=body)
     except GatewayError as refusal:
         return _page(visit, request_id, problem=refusal, comment="")
-    messages.success(visit.request, told)
+    messages.success(visit.request, message)
     return visit.redirect_to(reverse("console:change", kwargs={"request_id": request_id}) + kept_filters(visit))
 
 

@@ -12,7 +12,7 @@ from audit.administration.descriptions import find_own_table
 from directory.shapes.change_words import ChangeWords, say, say_many
 from directory.shapes.kinds import Kind
 from gateway.console.page_context import Visit, page
-from gateway.console.shared.change_facts import told_of_request
+from gateway.console.shared.change_facts import facts_of_request
 from gateway.core.operation import Effect, Operation, Risk, operations
 
 FILTERS: Final[tuple[str, ...]] = (
@@ -71,8 +71,8 @@ def line_of(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
     """A line as the page shows it: what changes, why, who asks; a group by what its changes have in common."""
     first = item["first"][0]
     change = first["changeRequest"]
-    told = [told_of_request(each) for each in item["first"]]
-    words = say(told[0])
+    facts = [facts_of_request(each) for each in item["first"]]
+    words = say(facts[0])
     is_group = item["count"] > 1
     if is_group:
         address = reverse("console:changes-together") + kept_filters(visit, groupOf=change["id"])
@@ -83,8 +83,8 @@ def line_of(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
         "is_group": is_group,
         "change": change,
         "targetKind": first["targetKind"],
-        "headline": say_many(told, item["count"]) if is_group else str(words),
-        "beside": told[0].target.account_and_place,
+        "headline": say_many(facts, item["count"]) if is_group else str(words),
+        "beside": facts[0].target.account_and_place,
         "names": [each["changeRequest"]["target"]["distinguishedName"] for each in item["first"][:3]],
         "others": item["count"] - 3,
         "details": [] if is_group else _first_details(words),

@@ -13,7 +13,7 @@ from approvals.models import Status
 from directory.shapes.change_words import say, say_many
 from gateway.console.approvals.inbox import FILTERS, kept_filters
 from gateway.console.page_context import Visit, page
-from gateway.console.shared.change_facts import told_of_request
+from gateway.console.shared.change_facts import facts_of_request
 from gateway.core.errors import GatewayError
 
 _OPEN: Final = (Status.APPROVED, Status.APPLYING, Status.UNKNOWN)
@@ -73,12 +73,12 @@ def _page(visit: Visit, selection: Mapping[str, str], **context: Any) -> HttpRes
 
 
 def _with_words(item: Mapping[str, Any]) -> dict[str, Any]:
-    told = told_of_request(item)
+    facts = facts_of_request(item)
     return {
         **item,
-        "told": told,
-        "words": say(told),
-        "beside": told.target.account_and_place,
+        "facts": facts,
+        "words": say(facts),
+        "beside": facts.target.account_and_place,
         "value": f"{item['changeRequest']['id']}:{item['changeRequest']['digest']}",
     }
 
@@ -86,7 +86,7 @@ def _with_words(item: Mapping[str, Any]) -> dict[str, Any]:
 def _headline(items: list[dict[str, Any]], total: int) -> str:
     if len(items) == 1:
         return str(items[0]["words"])
-    return say_many([item["told"] for item in items], total)
+    return say_many([item["facts"] for item in items], total)
 
 
 def next_waiting(visit: Visit, **which: Any) -> str | None:
@@ -171,8 +171,10 @@ def _is_open(found: Mapping[str, Any]) -> bool:
 def forecasts(visit: Visit) -> HttpResponseBase:
     """What would become of each of the changes if it were approved now: read from the directory, after the page."""
     selection = _selection(visit.request.GET)
-    told = visit.perform("change-requests.read-forecasts", query=selection)
-    return visit.render("approvals/_together_forecasts.html", {"told": told, "selection": urlencode(selection)})
+    forecasts = visit.perform("change-requests.read-forecasts", query=selection)
+    return visit.render(
+        "approvals/_together_forecasts.html", {"forecasts": forecasts, "selection": urlencode(selection)}
+    )
 
 
 urls = [

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.access.connections import make_tested, needed_rights, sent, told_of
+from gateway.console.access.connections import context_of_report, make_tested, needed_rights, sent
 from gateway.console.first_day.checklist import checklist
 from gateway.console.page_context import Visit, page
 from gateway.core.errors import Forbidden, GatewayError, InvalidRequest
@@ -69,7 +69,10 @@ def directory(visit: Visit) -> HttpResponseBase:
         return _show(visit, "directory", {"typed": sent(visit)}, problem=refusal)
     if made is None:
         return _show(
-            visit, "directory", {"typed": sent(visit), "is_new": True, **told_of(report)}, status=InvalidRequest.status
+            visit,
+            "directory",
+            {"typed": sent(visit), "is_new": True, **context_of_report(report)},
+            status=InvalidRequest.status,
         )
     messages.success(visit.request, f"{made['name']} is connected.")
     return visit.redirect("first-day-directory")

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from directory.shapes.change_words import Told, told
+from directory.shapes.change_words import ChangeFacts, change_facts
 
 
-def told_of_request(item: Mapping[str, Any]) -> Told:
+def facts_of_request(item: Mapping[str, Any]) -> ChangeFacts:
     """A change request as the inbox lists it, or as a review holds it."""
     change = item["changeRequest"]
     unlisted = item["unlisted"]
-    return told(
+    return change_facts(
         change["operation"],
         [{**each, "kept": unlisted.get(each["attribute"])} for each in change["changes"]],
         distinguished_name=change["target"]["distinguishedName"],
@@ -22,10 +22,10 @@ def told_of_request(item: Mapping[str, Any]) -> Told:
     )
 
 
-def told_of_record(record: Mapping[str, Any]) -> Told:
+def facts_of_record(record: Mapping[str, Any]) -> ChangeFacts:
     """A record of the log; of a change request, which is much like one, what it shows to everybody."""
     target = record["target"] or {}
-    return told(
+    return change_facts(
         record["operation"],
         record["changes"],
         distinguished_name=target.get("distinguishedName"),
@@ -36,13 +36,15 @@ def told_of_record(record: Mapping[str, Any]) -> Told:
     )
 
 
-def told_of_preview(operation: str, changes: Sequence[Mapping[str, Any]], about: Mapping[str, Any] | None) -> Told:
+def facts_of_preview(
+    operation: str, changes: Sequence[Mapping[str, Any]], about: Mapping[str, Any] | None
+) -> ChangeFacts:
     """What a dry run would change; `about` is the record of the object, None for one to be created."""
     if about is None:
         of_creation = next((item["after"] for item in changes if item["attribute"] == "distinguishedName"), ())
-        return told(operation, changes, distinguished_name=next(iter(of_creation), ""))
+        return change_facts(operation, changes, distinguished_name=next(iter(of_creation), ""))
     members = (about.get("group") or {}).get("memberCount")
-    return told(
+    return change_facts(
         operation,
         [_with_kept(change, members) for change in changes],
         distinguished_name=about["distinguishedName"],
