@@ -214,8 +214,8 @@ def address_with(context: template.RequestContext, **changed: Any) -> str:
 @register.simple_tag(takes_context=True)
 def may(context: template.RequestContext, operation: str) -> bool:
     """Whether the person may call an operation at all; what the target asks for besides shows when they do."""
-    visit = context.get("visit")
-    return visit is not None and visit.may(operation)
+    page = context.get("page")
+    return page is not None and page.may(operation)
 
 
 @register.simple_tag(takes_context=True)

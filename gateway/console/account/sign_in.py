@@ -1,6 +1,6 @@
 """Signing in and out: name and password, and the code of a second factor where there is one.
 
-These are the only pages for people whom nobody knows yet, so they have no `Visit`.
+These are the only pages for people whom nobody knows yet, so they have no `PageContext`.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from directory.models import DirectoryConnection
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.monitoring.readiness import broken_directories, readiness
@@ -117,11 +117,11 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     return HttpResponseRedirect(there)
 
 
-@page("POST", may_lack_second_factor=True)
-def sign_out(visit: Visit) -> HttpResponseBase:
-    sessions.sign_out(visit.request)
-    messages.success(visit.request, "You are signed out.")
-    return visit.redirect("sign-in")
+@console_page("POST", may_lack_second_factor=True)
+def sign_out(page: PageContext) -> HttpResponseBase:
+    sessions.sign_out(page.request)
+    messages.success(page.request, "You are signed out.")
+    return page.redirect("sign-in")
 
 
 @never_cache

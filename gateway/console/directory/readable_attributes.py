@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 
 
-def readable_among(visit: Visit, names: Iterable[str]) -> list[str]:
+def readable_among(page: PageContext, names: Iterable[str]) -> list[str]:
     """Those of the attributes that the person may read. To be asked once a read was refused for one of them."""
-    known = {item["name"].lower() for item in visit.perform("schema.list-attributes")["items"]}
+    known = {item["name"].lower() for item in page.perform("schema.list-attributes")["items"]}
     return [name for name in names if name.lower() in known]

@@ -11,7 +11,7 @@ from django.urls import reverse
 from gateway.console.directory.account_states import STATES
 from gateway.console.directory.finding.objects import Found
 from gateway.console.directory.finding.typed import Typed
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 from gateway.console.shared.names import common_name
 from gateway.core.errors import Forbidden, NotFound
 
@@ -37,21 +37,21 @@ class Kind:
     things: list[Thing]
 
 
-def find_things(visit: Visit, typed: Typed, objects: Found) -> tuple[list[Kind], list[str]]:
+def find_things(page: PageContext, typed: Typed, objects: Found) -> tuple[list[Kind], list[str]]:
     """What was found, by kind, and what was searched; `objects` are those of the directory that were found before."""
-    found: list[Kind] = [Kind("Pages", list(_pages(visit, typed.text)))]
+    found: list[Kind] = [Kind("Pages", list(_pages(page, typed.text)))]
     said = ["pages"]
     if typed.guid is not None:
-        found.append(Kind("Requests", [*_request(visit, typed), *_waiting_for(visit, [str(typed.guid)])]))
-        found.append(Kind("Records of the log", list(_record(visit, typed))))
+        found.append(Kind("Requests", [*_request(page, typed), *_waiting_for(page, [str(typed.guid)])]))
+        found.append(Kind("Records of the log", list(_record(page, typed))))
         said.append("requests and records with this id")
     elif not typed.names_one:
         for title, operation, view, argument in _NAMED:
-            if visit.may(operation):
-                found.append(Kind(title, list(_named(visit, typed.text, operation, view, argument))))
+            if page.may(operation):
+                found.append(Kind(title, list(_named(page, typed.text, operation, view, argument))))
                 said.append(title.lower())
-        found.append(Kind("Requests", list(_requests(visit, typed.text, objects))))
-        found.append(Kind("In the log", list(_log(visit, typed.text))))
+        found.append(Kind("Requests", list(_requests(page, typed.text, objects))))
+        found.append(Kind("In the log", list(_log(page, typed.text))))
         said.append("changes that wait for approval")
     return [kind for kind in found if kind.things], said
 
@@ -72,47 +72,47 @@ _FURTHER: Final = (
 """Pages beside those of the menu, each with the operation that it is for."""
 
 
-def _pages(visit: Visit, text: str) -> Iterator[Thing]:
+def _pages(page: PageContext, text: str) -> Iterator[Thing]:
     wanted = text.casefold()
-    for entry in visit.menu:
+    for entry in page.menu:
         if wanted in entry.label.casefold():
             yield Thing(entry.label, reverse(entry.view), entry.group)
     for label, view, operation in _FURTHER:
-        if wanted in label.casefold() and (not operation or visit.may(operation)):
+        if wanted in label.casefold() and (not operation or page.may(operation)):
             yield Thing(label, reverse(f"console:{view}"))
-    if visit.may("accounts.search"):
+    if page.may("accounts.search"):
         for group, states in STATES.items():
             for name, shown in states.items():
                 if wanted in shown.label.casefold():
                     yield Thing(shown.label, reverse("console:account-state", args=[name.value]), f"Accounts · {group}")
 
 
-def _named(visit: Visit, text: str, operation: str, view: str, argument: str) -> Iterator[Thing]:
-    for item in visit.perform(operation, query={"name": text, "pageSize": _MOST})["items"]:
+def _named(page: PageContext, text: str, operation: str, view: str, argument: str) -> Iterator[Thing]:
+    for item in page.perform(operation, query={"name": text, "pageSize": _MOST})["items"]:
         name = item.get("name") or item["username"]
         about = item.get("displayName") or item.get("roleName") or item.get("description") or ""
         yield Thing(name, reverse(f"console:{view}", kwargs={argument: item["id"]}), about)
 
 
-def _request(visit: Visit, typed: Typed) -> Iterator[Thing]:
+def _request(page: PageContext, typed: Typed) -> Iterator[Thing]:
     """The request with the id."""
     assert typed.guid is not None
     with suppress(NotFound, Forbidden):
-        yield _request_as_thing(visit.perform("change-requests.read", id=typed.guid))
+        yield _request_as_thing(page.perform("change-requests.read", id=typed.guid))
 
 
-def _requests(visit: Visit, text: str, objects: Found) -> Iterator[Thing]:
+def _requests(page: PageContext, text: str, objects: Found) -> Iterator[Thing]:
     """What waits to change one of the first objects found, and what somebody of this user name has asked for."""
-    yield from _waiting_for(visit, [str(record["id"]) for record in objects.first(_ASKED_ABOUT)])
+    yield from _waiting_for(page, [str(record["id"]) for record in objects.first(_ASKED_ABOUT)])
     if " " not in text:
         query = {"owner": text, "status": "pending", "pageSize": _MOST}
-        yield from map(_request_as_thing, visit.perform("change-requests.search", query=query)["items"])
+        yield from map(_request_as_thing, page.perform("change-requests.search", query=query)["items"])
 
 
-def _waiting_for(visit: Visit, targets: Iterable[str]) -> Iterator[Thing]:
+def _waiting_for(page: PageContext, targets: Iterable[str]) -> Iterator[Thing]:
     for target in targets:
         query = {"target": target, "status": "pending", "pageSize": _MOST}
-        yield from map(_request_as_thing, visit.perform("change-requests.search", query=query)["items"])
+        yield from map(_request_as_thing, page.perform("change-requests.search", query=query)["items"])
 
 
 def _request_as_thing(request: Mapping[str, Any]) -> Thing:
@@ -120,20 +120,20 @@ def _request_as_thing(request: Mapping[str, Any]) -> Thing:
     return Thing(name, reverse("console:change", args=[request["id"]]), f"{request['operation']}, {request['status']}")
 
 
-def _record(visit: Visit, typed: Typed) -> Iterator[Thing]:
-    if not visit.may("operations.read"):
+def _record(page: PageContext, typed: Typed) -> Iterator[Thing]:
+    if not page.may("operations.read"):
         return
     try:
-        record = visit.perform("operations.read", id=typed.guid)
+        record = page.perform("operations.read", id=typed.guid)
     except (NotFound, Forbidden):
         return
     name = common_name((record["target"] or {}).get("distinguishedName")) or record["operation"]
     yield Thing(name, reverse("console:log-record", args=[record["id"]]), f"{record['operation']}, {record['outcome']}")
 
 
-def _log(visit: Visit, text: str) -> Iterator[Thing]:
+def _log(page: PageContext, text: str) -> Iterator[Thing]:
     """Ways into the log by what the text may name there; nothing is searched before one is taken."""
-    if not visit.may("operations.search") or " " in text:
+    if not page.may("operations.search") or " " in text:
         return
     log = reverse("console:log")
     yield Thing(f"What {text} did", f"{log}?{urlencode({'owner': text})}")
