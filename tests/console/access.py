@@ -7,6 +7,7 @@ from typing import Any
 from directory.models import DirectoryConnection
 from tests.support.cast import Answer, Console
 from tests.support.directory import random_name
+from tests.support.markup import markup_of
 
 
 def make_unreachable(**fields: Any) -> DirectoryConnection:
@@ -31,7 +32,7 @@ def text_of(answer: Answer) -> str:
 
 def fields_of(answer: Answer) -> str:
     """A page with its tags."""
-    return unescape(answer.body.decode())
+    return unescape(markup_of(answer.body))
 
 
 def followed(console: Console, answer: Answer) -> str:

@@ -11,6 +11,7 @@ from directory.models import DirectoryConnection
 from tests.console.pages import PART, download, found, get_objects, heads_in, names_in, post, text_of
 from tests.support.cast import Console, make_person
 from tests.support.directory import Directory
+from tests.support.markup import markup_of
 
 pytestmark = pytest.mark.django_db
 
@@ -133,7 +134,7 @@ def test_a_column_that_cannot_be_shown_is_not_kept(console: Console, unit: str, 
 def test_a_malformed_filter_is_marked_where_it_stops(console: Console, text: str, before: str, mark: str) -> None:
     page = console.get(f"{PATH}?{urlencode({'filter': text})}")
     assert page.status == 400
-    assert f"up to here: </span>{before}<mark>{mark}</mark>" in page.body.decode()
+    assert f"up to here: </span>{before}<mark>{mark}</mark>" in markup_of(page.body)
     assert found(r'<textarea[^>]*aria-invalid="true">([^<]*)</textarea>', page) == [text]
     assert 'id="found"' not in text_of(page)
 

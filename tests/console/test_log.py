@@ -27,6 +27,7 @@ from tests.audit.calls import CALL, make_call
 from tests.audit.test_statistics import logged
 from tests.gateway.test_health import connect_to
 from tests.support.cast import Answer, Console, make_person
+from tests.support.markup import markup_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -41,7 +42,7 @@ def console() -> Console:
 
 
 def text_of(answer: Answer) -> str:
-    return unescape(b"".join(answer.body).decode() if not isinstance(answer.body, bytes) else answer.body.decode())
+    return unescape(markup_of(answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)))
 
 
 def make_change(call: Call = CALL, operation: str = "users.update", **facts: Any) -> OperationRecord:

@@ -17,6 +17,7 @@ from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, Console, make_connection, make_person
 from tests.support.directory import Directory, filetime
 from tests.support.domain import Domain
+from tests.support.markup import markup_of
 from tests.support.samba_database import age_passwords
 
 pytestmark = pytest.mark.django_db
@@ -96,7 +97,7 @@ def test_a_person_of_a_directory_signs_in(client: Client, ada_of_corp: UUID) -> 
     assert sign_in(client, "ada.l", accounts.PASSWORD, directory="corp").status_code == 302
     assert client.get("/rest/session").json()["user"]["username"] == "corp\\ada.l"
     client.post("/console/sign-out")
-    page = client.get("/console/sign-in").content.decode()
+    page = markup_of(client.get("/console/sign-in").content)
     assert 'value="corp" checked' in page  # as the last time
     assert client.cookies["sign-in-with"]["httponly"]
 
