@@ -242,7 +242,7 @@ def _rows(
     connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
 ) -> Generator[Entry, None, None]:
     """The rows of one request; the cookie in ``page`` becomes the one for the next."""
-    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page, whole=query.whole)
+    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page)
 
 
 def _send(
@@ -276,14 +276,16 @@ def _receive(
     try:
         while under_way:
             kind, rows, answered = _next_message(link, message, query, deadline, first_seconds, whole=whole)
+            whole = whole or query.whole  # by itself the first tells in time that the server has answered
             first_seconds = None
             under_way = kind != ldap.RES_SEARCH_RESULT
             for dn, values in rows:
                 if dn is not None:  # None is a referral to another naming context
-                    complete_ranges(link, dn, values, query.controls, query.operation_seconds)
+                    is_as_asked = values.keys() <= asked  # and so no attribute is there in part
+                    if not is_as_asked:
+                        complete_ranges(link, dn, values, query.controls, query.operation_seconds)
                     hide_deleted(values, query.links)
-                    spelled = asked if values.keys() <= asked else frozenset()
-                    yield Entry(dn, values, spelled, server=connection.url)
+                    yield Entry(dn, values, asked if is_as_asked else frozenset(), server=connection.url)
         if page is not None:
             cookies = [control.cookie for control in answered if control.controlType == page.controlType]
             page.cookie = cookies[0] if cookies else ""
