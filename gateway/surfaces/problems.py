@@ -1,6 +1,7 @@
 """Problem details (RFC 9457): the one place where errors become responses. The errors are in `core.errors`."""
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -153,4 +154,9 @@ def _handler(error: type[GatewayError]) -> Callable[..., HttpResponse]:
 handler400 = _handler(InvalidRequest)
 handler403 = _handler(Forbidden)
 handler404 = _handler(NotFound)
-handler500 = _handler(GatewayError)
+
+
+def handler500(request: HttpRequest) -> HttpResponse:
+    """What was raised outside of every view, as by a middleware; a database that is away is no failure of ours."""
+    is_away = isinstance(sys.exc_info()[1], (OperationalError, InterfaceError))
+    return error_response(request, ServiceUnavailable() if is_away else GatewayError())

@@ -21,8 +21,8 @@ class ClientOfTests(Client):
     _contexts: ClassVar[dict[str | None, dict[str, Any]]] = {}
     _connections: ClassVar[dict[Any, list[Connection]]] = {}
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
         self.__dict__.update(self._contexts.get(self.settings.ca_certificate, {}))
         if self.settings.urls[0].startswith(_DOMAINS):
             kept = self._connections.pop(self.settings, [])

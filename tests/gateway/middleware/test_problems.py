@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 from django.test import Client
 
 from gateway.middleware.body_limit import MAX_ADDRESS
@@ -91,3 +92,14 @@ def test_strict_transport_security_over_tls_only(client_with: Callable[..., Clie
     client = client_with(RateLimiting={"Enabled": False}, SECURE_HSTS_SECONDS=60)
     assert "Strict-Transport-Security" not in client.get("/api/echo")
     assert client.get("/api/echo", secure=True)["Strict-Transport-Security"] == "max-age=60"
+
+
+def test_a_database_that_is_away_before_any_view(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As while PostgreSQL's standby is promoted: who is signed in is read by a middleware."""
+
+    def away(_: object) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr("gateway.middleware.people.note_seen", away)
+    client.raise_request_exception = False
+    assert_problem(client.get("/rest/me"), 503, "Service.Unavailable")
