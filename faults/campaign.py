@@ -54,6 +54,8 @@ class Result:
     struck: list[Struck]
     story: Story
     settled_after: float
+    by_server: dict[str, int]
+    """How many changes each domain controller took."""
     seconds: float = 0.0
 
     @property
@@ -156,7 +158,9 @@ class _Campaign:
             ]
         verified = self._servers.manage("verify_operations_log")
         self._findings["operations log found tampered with"] = [verified.stderr] if verified.returncode else []
-        self.result = Result(self._wanted, self._findings, struck, story, self._settled_after)
+        self.result = Result(
+            self._wanted, self._findings, struck, story, self._settled_after, self._database.changes_by_server()
+        )
 
     def _prepare(self) -> dict[str, Any]:
         domain = self._servers.domain

@@ -194,6 +194,14 @@ class Database:
         )
         return [_record(row) for row in rows if not row[2].endswith((".read", ".search"))]
 
+    def changes_by_server(self) -> dict[str, int]:
+        """How many changes each domain controller is known to have taken."""
+        rows = self.rows(
+            "SELECT server, count(*) FROM audit_operationrecord"
+            " WHERE outcome = 'succeeded' AND server IS NOT NULL AND server <> '' GROUP BY server ORDER BY server"
+        )
+        return dict(rows)
+
     def open_records(self) -> dict[str, str | None]:
         """The targets of records that are still pending or unknown, by record."""
         rows = self.rows("SELECT id, target_id FROM audit_operationrecord WHERE outcome IN ('pending', 'unknown')")
