@@ -62,6 +62,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: begun first, for it mostly waits while the others compute")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not read what has no test for SQLite where those alone are run."""
+    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return (is_test and config.option.markexpr == "sqlite" and "mark.sqlite" not in collection_path.read_text()) or None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: at the end nobody would be left to share the wait."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
