@@ -26,7 +26,7 @@ from directory.outcomes.attribution import await_recorded_outcomes
 from gateway.core.errors import GatewayError, ServiceUnavailable
 
 
-class HeldUp(ServiceUnavailable):
+class NotSentInTime(ServiceUnavailable):
     """So much time has passed since the intent that a settler may have closed its record: the write was not sent."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
 def _why_not(client: Client, record: OperationRecord) -> GatewayError | None:
     """Why a write must not be sent, at this moment and at the one server of the client; None: it may."""
     if not record.may_be_written():
-        return HeldUp()
+        return NotSentInTime()
     try:
         with errors.translated():
             require_arrived(client, server_of(record.evidence), record.target_id, record.target_dn or "", record.id)
@@ -94,7 +94,7 @@ def _why_not(client: Client, record: OperationRecord) -> GatewayError | None:
         return refusal
     except (DatabaseError, InterfaceError):
         connection.close_if_unusable_or_obsolete()
-        return HeldUp()
+        return NotSentInTime()
     return None
 
 
