@@ -127,6 +127,9 @@ class RunExecution:
     def _end(self, refusals: Mapping[UUID, GatewayError]) -> None:
         failed = AccountStatus.FAILED
         self._finish([self._result(account, failed, self._known_dn(account), why) for account, why in refusals.items()])
+        # Outcomes that the database did not take are kept by this process alone, and nobody comes back to the run.
+        left_open = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=OPEN_OUTCOMES)
+        left_open.update(settle_at=shared_clock.now())
         Run.objects.filter(id=self._run.id).update(state=RunState.COMPLETED, completed_at=shared_clock.now())
 
     @property
@@ -169,7 +172,7 @@ class RunExecution:
             if account.refusal is None
         ]
         servers: dict[UUID, str | None] = {}
-        lost_races = []
+        not_made = []
         not_arrived: NotArrived | None = None
         for entry, written in writer.write_many(self._client, writes):
             account, refusal = entry.account, written.refusal
@@ -178,14 +181,16 @@ class RunExecution:
                 servers[account.id] = written.server
             elif isinstance(refusal, NotArrived):
                 not_arrived = refusal
+                del self._intents[account.id]  # not sent: the next try is judged, and recorded, where it is sent
+                not_made.append(written)
             elif isinstance(refusal, errors.VersionMismatch):
                 del self._intents[account.id]
-                lost_races.append(written)
+                not_made.append(written)
             elif not isinstance(refusal, _STAYS_OPEN):
                 results.append(self._result(account.id, AccountStatus.FAILED, account.distinguished_name, refusal))
         self._finish(results, servers)
         # These were not applied, for certain. The next round looks at their accounts anew, with records of their own.
-        writer.close(lost_races)
+        writer.close(not_made)
         if not_arrived is not None:
             raise not_arrived
 

@@ -12,18 +12,22 @@ from faults.cluster.kinds import KINDS
 from faults.kinds import plan
 
 _TWO_HOSTS = """
-import socket, subprocess, sys
+import socket, subprocess, sys, time
 from pathlib import Path
 from faults.cluster.network import Host, enter, filled, make_bridge, small_disk
 
 SERVER = "import socket; s = socket.create_server(('', 4000)); print(flush=True)\\nwhile True: s.accept()[0].close()"
 
-def reaches(address):
-    try:
-        socket.create_connection((address, 4000), timeout=0.3).close()
-    except OSError:
-        return False
-    return True
+def reaches(address, seconds=120):
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((address, 4000), timeout=0.3).close()
+        except OSError:
+            if time.monotonic() > deadline:
+                return False
+        else:
+            return True
 
 enter()
 make_bridge()
@@ -33,15 +37,15 @@ for host in (one, two):
 one.take_address("10.77.0.20")
 server = subprocess.Popen(one.command(sys.executable, "-c", SERVER), stdout=subprocess.PIPE)
 server.stdout.readline()
-assert reaches(one.address) and reaches("10.77.0.20") and not reaches(two.address)
+assert reaches(one.address) and reaches("10.77.0.20") and not reaches(two.address, 0)
 for fault in (one.unplugged(), one.apart_from("10.77.0.1")):
     with fault:
-        assert not reaches(one.address)
+        assert not reaches(one.address, 0)
     assert reaches(one.address)
 with one.slowed("1mbit"):
     assert reaches(one.address)
 one.give_address_up("10.77.0.20")
-assert not reaches("10.77.0.20")
+assert not reaches("10.77.0.20", 0)
 with small_disk(Path(sys.argv[1]) / "disk", "1m") as disk:
     with filled(disk):
         try:

@@ -16,6 +16,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.runs import execution as run_execution
 from directory.runs.assessment import assess_named
 from directory.runs.execution import RunExecution
+from gateway import tasks
 from gateway.core.call import Call, Surface
 from keys.permissions.effective import call_for_key
 from tests.directory.runs.unit import Unit
@@ -188,3 +189,17 @@ def test_giving_up_leaves_the_unknown_to_the_settler(unit: Unit, directory: Dire
     assert codes == {sent: "AD.Directory.OutcomeUnknown", unsent: "AD.Directory.Unavailable"}
     assert outcomes(run, sent) == [("unknown", "AD.Directory.OutcomeUnknown")]
     assert outcomes(run, unsent) == []
+
+
+def test_outcomes_lost_with_the_worker_are_the_settler_s(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database did not take them when they were known, and the worker was killed before it did."""
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "complete_many", lambda _: None)
+        assert execute(run, call) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("pending", None)]
+    tasks.sweep()
+    assert outcomes(run, user) == [("succeeded", None)]
