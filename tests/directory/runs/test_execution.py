@@ -9,6 +9,7 @@ import pytest
 from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, InvalidValue, LdapError, Modify, VersionConflict, Written
+from directory.lookup.arrival import NotArrived
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run
@@ -20,8 +21,10 @@ from gateway import tasks
 from gateway.core.call import Call, Surface
 from keys.permissions.effective import call_for_key
 from tests.directory.runs.unit import Unit
-from tests.support.cast import Integration
+from tests.support.cast import Integration, make_connection
 from tests.support.directory import Directory
+from tests.support.domain import Domain
+from tests.support.proxy import FaultyProxy
 
 
 @pytest.fixture
@@ -203,3 +206,23 @@ def test_outcomes_lost_with_the_worker_are_the_settler_s(
     assert outcomes(run, user) == [("pending", None)]
     tasks.sweep()
     assert outcomes(run, user) == [("succeeded", None)]
+
+
+def test_what_was_judged_at_another_server_is_judged_anew(
+    unit: Unit, call: Call, domain: Domain, directory_proxy: FaultyProxy
+) -> None:
+    """All hosts use another one by the time it is sent: here the same domain controller by two names."""
+    (user,) = unit.add_users(1)
+    twice = make_connection(domain, urls=[domain.url, directory_proxy.url])
+    run = make_run(unit, call, [user])
+    Run.objects.update(connection_id=twice.pk)
+    run.refresh_from_db()
+    target = log.TargetRef(user, "user", "")
+    evidence = {"write": "delete", "id": str(user), "server": directory_proxy.url}  # which was not done, for certain
+    intent = log.Intent(operation=run.operation, target=target, run_id=run.id, evidence=evidence)
+    log.record_intents(call, [intent], seconds_until_write=run_execution.INTENT_LIFE.total_seconds())
+    with pytest.raises(NotArrived):
+        execute(run, call, is_new=False)
+    assert outcomes(run, user) == [("failed", "AD.Directory.Unavailable")]
+    assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("failed", "AD.Directory.Unavailable"), ("succeeded", None)]
