@@ -16,6 +16,7 @@ from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily, Metric
 from redis import Redis, RedisError
 
+from approvals.models import ChangeRequest
 from approvals.statistics import find_waiting
 from audit.chain.sealing import find_unsealed
 from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
@@ -55,7 +56,7 @@ def _change_requests() -> Iterator[Metric]:
     waiting = GaugeMetricFamily(
         "gateway_change_requests_waiting", "Change requests that wait for a decision.", labels=["risk"]
     )
-    found = find_waiting()
+    found = find_waiting(ChangeRequest.objects.all())
     for risk, count in found.by_risk.items():
         waiting.add_metric([risk.value], count)
     yield waiting

@@ -18,9 +18,18 @@ from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Id, Part
 from gateway.core.versions import version_of
 from keys.models import Person
-from keys.operations.granting import find_granted
+from keys.operations.granting import (
+    ScopeRecord,
+    Scopes,
+    ScopesRecord,
+    find_granted,
+    resolve_scopes,
+    scope_records,
+)
+from keys.people.groups import confines_members, keep_scopes, kept_scopes
 from keys.people.names import require_label
 from keys.permissions.assignable import APPS
+from keys.permissions.scopes import look_up
 
 _REST = frozenset({Surface.REST})
 _EXAMPLE: dict[str, Any] = {"name": "Help desk", "permissions": ["directory.read_object", "directory.unlock_account"]}
@@ -30,10 +39,13 @@ Permissions = Annotated[list[str], Field(max_length=200, description="`app.coden
 
 
 class CreateGroupOfPermissions(Body):
+    """A new group. Its `scopes` confine whatever its members do."""
+
     model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
 
     name: Name
     permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
 
 
 class UpdateGroupOfPermissions(Part):
@@ -43,16 +55,21 @@ class UpdateGroupOfPermissions(Part):
 
     name: Name = ""
     permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
 
 
 class PermissionGroupRecord(TypedDict):
-    """`members` are the user names of the people in it."""
+    """`members` are the user names of the people in it, `scopes` the names last known of what they are confined to,
+    and `scopeObjects` what these are, whatever it is called now.
+    """
 
     id: Id
     version: str
     name: str
     permissions: list[str]
     members: list[str]
+    scopes: list[str]
+    scopeObjects: list[ScopeRecord]
 
 
 @operation(
@@ -82,6 +99,18 @@ def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
 
 
 @operation(
+    "permission-groups.read-scopes",
+    "GET permission-groups/{id}/scopes",
+    permission="keys.view_person",
+    output=ScopesRecord,
+    surfaces=_REST,
+)
+def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
+    """Read what a group of permissions confines its members to by its names of now, asked of the directories."""
+    return {"items": look_up(kept_scopes(_find(id)))}
+
+
+@operation(
     "permission-groups.create",
     "POST permission-groups",
     permission="keys.change_person",
@@ -95,9 +124,11 @@ def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> Pe
     """Create a group of permissions. Only superusers can: it gives its permissions to whoever joins it later."""
     _require_superuser(call)
     permissions = find_granted(call, body.permissions, only_grantable=False)
+    scopes = resolve_scopes(body.scopes)
     group = Group(name=body.name)
     _save(group)
     group.permissions.set(permissions)
+    keep_scopes(group, scopes)
     return _record(_find(_id_of(group)))
 
 
@@ -120,6 +151,8 @@ def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissi
     if "permissions" in body.model_fields_set:
         others = group.permissions.exclude(content_type__app_label__in=APPS)  # Django's own
         group.permissions.set([*find_granted(call, body.permissions, only_grantable=False), *others])
+    if "scopes" in body.model_fields_set:
+        keep_scopes(group, resolve_scopes(body.scopes))
     return _record(_find(id))
 
 
@@ -131,9 +164,15 @@ def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissi
     surfaces=_REST,
 )
 def delete_permission_group(call: Call, *, id: UUID) -> None:
-    """Delete a group of permissions; its members lose what it gave them. Only superusers can."""
+    """Delete a group of permissions; its members lose what it gave them. Only superusers can.
+
+    409 for one that confines its members: each of them is to be taken out of it first, which may give them more access.
+    """
     _require_superuser(call)
-    _find(id).delete()
+    group = _find(id)
+    if confines_members(group):
+        raise Conflict("The group confines its members. Take them out of it first: they may do more then.")
+    group.delete()
 
 
 def _require_superuser(call: Call) -> None:
@@ -142,7 +181,7 @@ def _require_superuser(call: Call) -> None:
 
 
 def _groups() -> QuerySet[Group]:
-    return Group.objects.prefetch_related("permissions__content_type", "user_set")
+    return Group.objects.select_related("confinement").prefetch_related("permissions__content_type", "user_set")
 
 
 def _find(id: UUID) -> Group:
@@ -165,6 +204,7 @@ def _save(group: Group) -> None:
 
 
 def _record(group: Any) -> PermissionGroupRecord:
+    scopes = kept_scopes(group)
     record: PermissionGroupRecord = {
         "id": str(_id_of(group)),
         "version": "",
@@ -175,6 +215,8 @@ def _record(group: Any) -> PermissionGroupRecord:
             if item.content_type.app_label in APPS
         ),
         "members": sorted(person.username for person in group.user_set.all()),
+        "scopes": [scope["distinguishedName"] for scope in scopes],
+        "scopeObjects": scope_records(scopes),
     }
     record["version"] = version_of({name: value for name, value in record.items() if name != "version"})
     return record

@@ -1,4 +1,5 @@
-"""People who may do more in the gateway than a caller: whoever takes their account in the directory takes their rights.
+"""People who may do more in the gateway than a caller, or do it elsewhere: whoever takes their account in the directory
+takes their rights.
 
 So their accounts are protected against that caller, like those of the domain's administrators
 (docs/api.md#protected-objects). What the directory itself protects is decided in `directory.protection.rules`.
@@ -8,7 +9,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from django.contrib.auth.models import Permission
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from directory.ldap import Delete, Modify, Rename, Write
 from directory.lookup.access import client_of, is_within_any
@@ -17,6 +18,7 @@ from gateway.core.call import Call, CredentialKind
 from gateway.core.prepared import PreparedQuery
 from keys.models import Person
 from keys.permissions.assignable import APPS
+from keys.permissions.confinement import reaches_no_further, scopes_of_people
 
 _AS_THEMSELVES = (CredentialKind.SESSION, CredentialKind.PLATFORM_TOKEN)
 _POLICY_LINKS = frozenset({"gplink", "gpoptions"})
@@ -39,7 +41,8 @@ def why_protected(call: Call, proposal: Proposal) -> str | None:
 
 
 def people_above(call: Call, among: Collection[UUID] | None = None) -> frozenset[UUID]:
-    """The accounts (objectGUIDs), of those given or of all, of people who hold permissions that the caller lacks.
+    """The accounts (objectGUIDs), of those given or of all, of people who hold permissions that the caller lacks, or
+    may use theirs where a confined caller may not.
 
     Whether a person is active does not matter: an account can be taken now and its person be activated later. Nor does
     the connection: the same domain may be connected twice, and an objectGUID is one account's alone.
@@ -58,10 +61,23 @@ def people_above(call: Call, among: Collection[UUID] | None = None) -> frozenset
     is_above = Exists(direct) | Exists(by_group)
     if not _is_superuser(call):
         is_above |= Q(is_superuser=True)
-    people = Person.objects.order_by().filter(is_above, object_guid__isnull=False)
+    people = Person.objects.order_by().filter(object_guid__isnull=False)
     if among is not None:
         people = people.filter(object_guid__in=among)
-    return frozenset(guid for guid in people.values_list("object_guid", flat=True) if guid is not None)
+    above = {guid for guid in people.filter(is_above).values_list("object_guid", flat=True) if guid is not None}
+    return frozenset(above | _reaching_further(call, people))
+
+
+def _reaching_further(call: Call, people: QuerySet[Person]) -> set[UUID]:
+    """Of some people those who may do anything outside of what the caller is confined to."""
+    if not call.scopes:
+        return set()
+    direct = Person.user_permissions.through.objects.filter(person_id=OuterRef("pk"))
+    by_group = Person.groups.through.objects.filter(person_id=OuterRef("pk"))
+    others = list(people.filter(Exists(direct) | Exists(by_group)))
+    scopes = scopes_of_people(others)
+    further = (person for person in others if not reaches_no_further(scopes[person.pk], call.scopes))
+    return {person.object_guid for person in further if person.object_guid is not None}
 
 
 def _may_be_people(accounts: Collection[UUID]) -> bool:

@@ -1,0 +1,39 @@
+"""What groups of permissions have besides Django's own table of them: the parts of directories they confine to."""
+
+from django.contrib.auth.models import Group
+from django.db import models
+
+
+class GroupScopes(models.Model):
+    """What everybody in a group is confined to, in the form of a role's scopes; a group without a row confines nobody.
+
+    It confines all that its members do, not only what the group gives them.
+    """
+
+    group = models.OneToOneField(Group, on_delete=models.CASCADE, primary_key=True, related_name="confinement")
+    scopes = models.JSONField(default=list)
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"What {self.group} is confined to"
+
+
+def kept_scopes(group: Group) -> list[dict[str, str]]:
+    """What a group confines its members to; nothing for most groups."""
+    confinement: GroupScopes | None = getattr(group, "confinement", None)
+    return [] if confinement is None else confinement.scopes
+
+
+def keep_scopes(group: Group, scopes: list[dict[str, str]]) -> None:
+    """Let a group confine its members to these, or to nothing. Joins the caller's transaction and record."""
+    if scopes:
+        GroupScopes.objects.update_or_create(group=group, defaults={"scopes": scopes})
+    else:
+        GroupScopes.objects.filter(group=group).delete()
+
+
+def confines_members(group: Group) -> bool:
+    """Whether people are confined by a group, who would not be without it."""
+    return bool(kept_scopes(group)) and group.user_set.exists()
