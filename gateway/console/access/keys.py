@@ -93,6 +93,7 @@ def permissions(visit: Visit, key_id: UUID) -> HttpResponseBase:
             "owner_lacks": [row for row in rows if row["missing"] == "owner"],
             "role_lacks": [row for row in rows if row["missing"] == "role"],
             "scopes": told["scopes"],
+            "owner_scopes": told["ownerScopes"],
         },
     )
 

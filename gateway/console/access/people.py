@@ -11,6 +11,7 @@ from django.urls import path
 from gateway.console.access.keys import all_of
 from gateway.console.access.permission_choices import choices, explained, preset_of
 from gateway.console.page_context import Visit, page
+from gateway.console.shared.fields import lines_of, scopes_of
 from gateway.console.shared.names import client_name
 from gateway.core.errors import GatewayError
 from keys.permissions.presets import PRESETS
@@ -88,6 +89,12 @@ def _sessions_of(visit: Visit, person: Mapping[str, Any]) -> list[dict[str, Any]
     return [{**item, "client": client_name(item["userAgent"])} for item in found]
 
 
+@page(get="people.read-scopes")
+def scopes(visit: Visit, person_id: UUID) -> HttpResponseBase:
+    """What the person is confined to. The names are asked of the directory, so this comes after the page."""
+    return visit.render("access/_person_scopes.html", visit.perform("people.read-scopes", id=person_id))
+
+
 @page(post="people.create")
 def new(visit: Visit) -> HttpResponseBase:
     if visit.request.method != "POST":
@@ -100,6 +107,7 @@ def new(visit: Visit) -> HttpResponseBase:
         "email": typed.get("email", ""),
         "password": typed.get("password", ""),
         "permissions": visit.request.POST.getlist("permissions"),
+        "scopes": lines_of(typed.get("scopes", "")),
     }
     if (preset := preset_of(visit)) is not None:
         return _new_page(visit, typed, chosen=preset.permissions)
@@ -134,22 +142,35 @@ def permissions(visit: Visit, person_id: UUID) -> HttpResponseBase:
     found = visit.perform("people.read", id=person_id)
     if visit.request.method != "POST":
         return _permissions_page(visit, found, found["permissions"], version=found["version"])
+    scopes_typed = visit.form.get("scopes", "")
     chosen, version = visit.request.POST.getlist("permissions"), visit.form.get("version", "")
     if (preset := preset_of(visit)) is not None:
-        return _permissions_page(visit, found, sorted(preset.permissions), version=version)
+        return _permissions_page(visit, found, sorted(preset.permissions), version=version, typed=scopes_typed)
     body: dict[str, Any] = {"permissions": chosen}
     if visit.is_superuser and "has-groups" in visit.form:
         body["groups"] = visit.request.POST.getlist("groups")
+    if _may_confine(visit, found) and "has-scopes" in visit.form:
+        body["scopes"] = scopes_of(scopes_typed, found["scopeObjects"])
     try:
         visit.answer("people.update", body=body, if_match=version, id=person_id)
     except GatewayError as refusal:
-        return _permissions_page(visit, found, chosen, version=version, problem=refusal)
+        return _permissions_page(visit, found, chosen, version=version, typed=scopes_typed, problem=refusal)
     messages.success(visit.request, "Saved. It holds for them and their keys from the next request on.")
     return visit.redirect("person", person_id=person_id)
 
 
+def _may_confine(visit: Visit, person: Mapping[str, Any]) -> bool:
+    return not person["superuser"] and not _is_self(visit, person)
+
+
 def _permissions_page(
-    visit: Visit, person: Mapping[str, Any], chosen: list[str], *, version: str, problem: GatewayError | None = None
+    visit: Visit,
+    person: Mapping[str, Any],
+    chosen: list[str],
+    *,
+    version: str,
+    typed: str | None = None,
+    problem: GatewayError | None = None,
 ) -> HttpResponseBase:
     context = {
         "person": person,
@@ -158,6 +179,8 @@ def _permissions_page(
         "presets": PRESETS,
         "groups": all_of(visit, "permission-groups.search") if visit.is_superuser else [],
         "keys": _keys_of(visit, person),
+        "may_confine": _may_confine(visit, person),
+        "scopes": "\n".join(person["scopes"]) if typed is None else typed,
         "problem": problem,
     }
     return visit.render("access/person_permissions.html", context, status=problem.status if problem else 200)
@@ -229,6 +252,7 @@ urls = [
     path("people/", people, name="people"),
     path("people/new", new, name="person-new"),
     path("people/<uuid:person_id>", person, name="person"),
+    path("people/<uuid:person_id>/scopes", scopes, name="person-scopes"),
     path("people/<uuid:person_id>/permissions", permissions, name="person-permissions"),
     path("people/<uuid:person_id>/names", change, name="person-names"),
     path("people/<uuid:person_id>/password", password, name="person-password"),

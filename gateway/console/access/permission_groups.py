@@ -1,17 +1,42 @@
 """Groups of permissions: what each gives, who is in it, and what changing one means for its members."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponseBase
+from django.http import HttpResponseBase, QueryDict
 from django.urls import path
 
 from gateway.console.access.permission_choices import choices, preset_of
 from gateway.console.page_context import Visit, page
+from gateway.console.shared.fields import scopes_of
 from gateway.core.errors import GatewayError
 from keys.permissions.presets import PRESETS
+
+
+@dataclass(frozen=True, slots=True)
+class GroupForm:
+    """What the fields of a group say. `scopes` is the text area's, one a line."""
+
+    name: str = ""
+    permissions: list[str] = field(default_factory=list)
+    scopes: str = ""
+
+    @classmethod
+    def sent(cls, form: QueryDict) -> "GroupForm":
+        """The fields as they were sent."""
+        return cls(form.get("name", ""), form.getlist("permissions"), form.get("scopes", ""))
+
+    @classmethod
+    def of(cls, group: Mapping[str, Any]) -> "GroupForm":
+        """The fields of a group as it is."""
+        return cls(group["name"], group["permissions"], "\n".join(group["scopes"]))
+
+    def body(self, known: list[Mapping[str, Any]]) -> dict[str, Any]:
+        """The body of `permission-groups.create` and `.update`; `known` are the scopes that the group has already."""
+        return {"name": self.name, "permissions": self.permissions, "scopes": scopes_of(self.scopes, known)}
 
 
 @page(get="permission-groups.search")
@@ -24,14 +49,16 @@ def groups(visit: Visit) -> HttpResponseBase:
 def new(visit: Visit) -> HttpResponseBase:
     if visit.request.method != "POST":
         visit.perform("permission-groups.search", query={"pageSize": "1"})  # or refuse it to whom they are not shown
-        return _form(visit, None, "", [])
-    name, chosen = visit.form.get("name", ""), visit.request.POST.getlist("permissions")
+        return _form(visit, None, GroupForm())
+    typed = GroupForm.sent(visit.request.POST)
+    name = typed.name
     if (preset := preset_of(visit)) is not None:
-        return _form(visit, None, name or preset.title, preset.permissions)
+        filled = replace(typed, name=name or preset.title, permissions=sorted(preset.permissions))
+        return _form(visit, None, filled)
     try:
-        visit.perform("permission-groups.create", body={"name": name, "permissions": chosen})
+        visit.perform("permission-groups.create", body=typed.body([]))
     except GatewayError as refusal:
-        return _form(visit, None, name, chosen, problem=refusal)
+        return _form(visit, None, typed, problem=refusal)
     messages.success(visit.request, f"{name} is made. People are put into it on their own pages.")
     return visit.redirect("permission-groups")
 
@@ -40,15 +67,15 @@ def new(visit: Visit) -> HttpResponseBase:
 def group(visit: Visit, group_id: UUID) -> HttpResponseBase:
     found = visit.perform("permission-groups.read", id=group_id)
     if visit.request.method != "POST":
-        return _form(visit, found, found["name"], found["permissions"])
-    name, chosen = visit.form.get("name", ""), visit.request.POST.getlist("permissions")
+        return _form(visit, found, GroupForm.of(found))
+    typed = GroupForm.sent(visit.request.POST)
     if (preset := preset_of(visit)) is not None:
-        return _form(visit, found, name, preset.permissions)
-    body = {"name": name, "permissions": chosen}
+        return _form(visit, found, replace(typed, permissions=sorted(preset.permissions)))
+    body = typed.body(found["scopeObjects"])
     try:
         visit.answer("permission-groups.update", body=body, if_match=visit.form.get("version"), id=group_id)
     except GatewayError as refusal:
-        return _form(visit, found, name, chosen, problem=refusal)
+        return _form(visit, found, typed, problem=refusal)
     messages.success(visit.request, "Saved. It holds for all members from their next request on.")
     return visit.redirect("permission-groups")
 
@@ -56,16 +83,16 @@ def group(visit: Visit, group_id: UUID) -> HttpResponseBase:
 def _form(
     visit: Visit,
     group: Mapping[str, Any] | None,
-    name: str,
-    chosen: Collection[str],
+    typed: GroupForm,
     *,
     problem: GatewayError | None = None,
 ) -> HttpResponseBase:
     context = {
         "group": group,
-        "name": name,
+        "name": typed.name,
+        "scopes": typed.scopes,
         "version": visit.form.get("version") or (group or {}).get("version"),
-        "choices": choices(visit, chosen, for_role=False),
+        "choices": choices(visit, typed.permissions, for_role=False),
         "presets": PRESETS,
         "problem": problem,
     }
@@ -74,7 +101,11 @@ def _form(
 
 @page("POST")
 def delete(visit: Visit, group_id: UUID) -> HttpResponseBase:
-    visit.perform("permission-groups.delete", id=group_id)
+    try:
+        visit.perform("permission-groups.delete", id=group_id)
+    except GatewayError as refusal:
+        found = visit.perform("permission-groups.read", id=group_id)
+        return _form(visit, found, GroupForm.of(found), problem=refusal)
     messages.success(visit.request, "The group is deleted. Its members keep what they were given otherwise.")
     return visit.redirect("permission-groups")
 
