@@ -12,7 +12,7 @@ from audit.administration.descriptions import Facts, Secret, own_thing
 from gateway.core.call import SupervisionLevel
 from gateway.core.shapes import render_timestamp
 from keys.models import ApiKey, Person, Role, SecondFactor
-from keys.people.groups import kept_scopes
+from keys.people.groups import DirectoryGroup, kept_scopes
 from keys.permissions.assignable import named
 from keys.permissions.confinement import ScopesAsKept, kept_of_person, reaches_no_further
 from keys.permissions.effective import permissions_of_person
@@ -60,6 +60,7 @@ class PersonAccess:
 class GroupAccess:
     permissions: tuple[str, ...]
     scopes: tuple[str, ...]
+    directory_groups: tuple[str, ...]
 
 
 def key_raises(before: KeyAccess | None, after: KeyAccess) -> list[str]:
@@ -112,11 +113,13 @@ def person_raises(before: PersonAccess | None, after: PersonAccess) -> list[str]
 
 
 def group_raises(before: GroupAccess | None, after: GroupAccess) -> list[str]:
-    """The same of a group of people. A new one has no members yet."""
+    """The same of a group of people. A new one has no members yet, but those that a directory puts into it."""
     if before is None:
-        return []
+        return ["members of a group of a directory are in it"] if after.directory_groups else []
     more = sorted(set(after.permissions) - set(before.permissions))
     reasons = [f"its members may do more: {', '.join(more)}"] if more else []
+    if set(after.directory_groups) - set(before.directory_groups):
+        reasons.append("members of a further group of a directory are in it")
     return reasons + _scope_reasons("the group", (), (), before.scopes, after.scopes)
 
 
@@ -271,6 +274,7 @@ def describe_person(person: Person) -> Facts:
 @own_thing("permission-groups", Group, raises=group_raises)
 def describe_group(group: Group) -> Facts:
     permissions = _names(group.permissions.all())
+    mapped = list(DirectoryGroup.objects.filter(group=group))
     members = Person.objects.filter(groups=group).order_by("username").values_list("username", flat=True)
     return Facts(
         name=group.name,
@@ -279,6 +283,12 @@ def describe_group(group: Group) -> Facts:
             "permissions": permissions,
             "members": tuple(members),
             **_shown_scopes(kept_scopes(group)),
+            "directoryGroups": tuple(item.distinguished_name for item in mapped),
+            "directoryGroupObjects": tuple(str(item.object_guid) for item in mapped),
         },
-        access=GroupAccess(permissions=permissions, scopes=_guids(kept_scopes(group))),
+        access=GroupAccess(
+            permissions=permissions,
+            scopes=_guids(kept_scopes(group)),
+            directory_groups=tuple(sorted(f"{item.connection_id}/{item.object_guid}" for item in mapped)),
+        ),
     )

@@ -410,4 +410,4 @@ from keys.agents.models import (  # noqa: E402
     AgentGrant,  # noqa: F401
     AgentRefreshToken,  # noqa: F401
 )
-from keys.people.groups import GroupScopes  # noqa: E402, F401
+from keys.people.groups import DirectoryGroup, DirectoryMembership, GroupScopes  # noqa: E402, F401

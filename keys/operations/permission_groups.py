@@ -1,5 +1,6 @@
 """Groups of permissions: given together to all who are in them. Who is in one is said at each person."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -11,11 +12,12 @@ from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from audit.administration.descriptions import find_thing
+from directory.models import DirectoryConnection
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Conflict, Forbidden, NotFound
+from gateway.core.errors import Conflict, Forbidden, NotFound, invalid_member
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Id, Part
+from gateway.core.shapes import Body, Guid, Id, Part
 from gateway.core.versions import version_of
 from keys.models import Person
 from keys.operations.granting import (
@@ -26,16 +28,40 @@ from keys.operations.granting import (
     resolve_scopes,
     scope_records,
 )
+from keys.people.directory_groups import find_security_group, keep_directory_groups
 from keys.people.groups import confines_members, keep_scopes, kept_scopes
 from keys.people.names import require_label
 from keys.permissions.assignable import APPS
 from keys.permissions.scopes import look_up
 
 _REST = frozenset({Surface.REST})
+_SHOWN = ("permissions__content_type", "user_set", "directory_groups__connection")
 _EXAMPLE: dict[str, Any] = {"name": "Help desk", "permissions": ["directory.read_object", "directory.unlock_account"]}
 
 Name = Annotated[str, Field(min_length=1, max_length=150), AfterValidator(require_label)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename` each.")]
+
+
+class GivenDirectoryGroup(Body):
+    """A security group of a directory, whose members are to be in the group of permissions."""
+
+    directory: Guid
+    group: Annotated[str, Field(min_length=1, max_length=1000, description="Distinguished name or objectGUID.")]
+
+
+DirectoryGroups = Annotated[
+    list[GivenDirectoryGroup],
+    Field(max_length=50, description="Groups of directories; their members, nested ones too, are in this group."),
+]
+
+
+class DirectoryGroupRecord(TypedDict):
+    """`id` is the objectGUID, `distinguishedName` the name last known."""
+
+    directory: Id
+    directoryName: str
+    id: Id
+    distinguishedName: str
 
 
 class CreateGroupOfPermissions(Body):
@@ -46,6 +72,7 @@ class CreateGroupOfPermissions(Body):
     name: Name
     permissions: Permissions = Field(default_factory=list)
     scopes: Scopes = Field(default_factory=list)
+    directory_groups: DirectoryGroups = Field(default_factory=list)
 
 
 class UpdateGroupOfPermissions(Part):
@@ -56,6 +83,7 @@ class UpdateGroupOfPermissions(Part):
     name: Name = ""
     permissions: Permissions = Field(default_factory=list)
     scopes: Scopes = Field(default_factory=list)
+    directory_groups: DirectoryGroups = Field(default_factory=list)
 
 
 class PermissionGroupRecord(TypedDict):
@@ -70,6 +98,7 @@ class PermissionGroupRecord(TypedDict):
     members: list[str]
     scopes: list[str]
     scopeObjects: list[ScopeRecord]
+    directoryGroups: list[DirectoryGroupRecord]
 
 
 @operation(
@@ -124,11 +153,12 @@ def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> Pe
     """Create a group of permissions. Only superusers can: it gives its permissions to whoever joins it later."""
     _require_superuser(call)
     permissions = find_granted(call, body.permissions, only_grantable=False)
-    scopes = resolve_scopes(body.scopes)
+    scopes, directory_groups = resolve_scopes(body.scopes), _resolve_groups(body.directory_groups)
     group = Group(name=body.name)
     _save(group)
     group.permissions.set(permissions)
     keep_scopes(group, scopes)
+    keep_directory_groups(group, directory_groups)
     return _record(_find(_id_of(group)))
 
 
@@ -153,6 +183,8 @@ def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissi
         group.permissions.set([*find_granted(call, body.permissions, only_grantable=False), *others])
     if "scopes" in body.model_fields_set:
         keep_scopes(group, resolve_scopes(body.scopes))
+    if "directory_groups" in body.model_fields_set:
+        keep_directory_groups(group, _resolve_groups(body.directory_groups))
     return _record(_find(id))
 
 
@@ -180,8 +212,27 @@ def _require_superuser(call: Call) -> None:
         raise Forbidden
 
 
+def _resolve_groups(given: Sequence[GivenDirectoryGroup]) -> dict[tuple[UUID, UUID], str]:
+    """The groups that are named, by connection and objectGUID, with their names of now.
+
+    Raises InvalidRequest naming one that is no security group of its directory, Unavailable when that does not answer.
+    """
+    found: dict[tuple[UUID, UUID], str] = {}
+    for index, item in enumerate(given):
+        connection = DirectoryConnection.objects.filter(pk=item.directory).first()
+        if connection is None:
+            raise invalid_member(f"directoryGroups/{index}/directory", "there is no such directory")
+        entry = find_security_group(connection, item.group.strip())
+        if entry is None:
+            raise invalid_member(
+                f"directoryGroups/{index}/group", f"{item.group} is no security group of the directory"
+            )
+        found[connection.id, entry.guid] = entry.dn
+    return found
+
+
 def _groups() -> QuerySet[Group]:
-    return Group.objects.select_related("confinement").prefetch_related("permissions__content_type", "user_set")
+    return Group.objects.select_related("confinement").prefetch_related(*_SHOWN)
 
 
 def _find(id: UUID) -> Group:
@@ -217,6 +268,15 @@ def _record(group: Any) -> PermissionGroupRecord:
         "members": sorted(person.username for person in group.user_set.all()),
         "scopes": [scope["distinguishedName"] for scope in scopes],
         "scopeObjects": scope_records(scopes),
+        "directoryGroups": [
+            {
+                "directory": str(item.connection_id),
+                "directoryName": item.connection.name,
+                "id": str(item.object_guid),
+                "distinguishedName": item.distinguished_name,
+            }
+            for item in group.directory_groups.all()
+        ],
     }
     record["version"] = version_of({name: value for name, value in record.items() if name != "version"})
     return record

@@ -96,7 +96,8 @@ class UpdatePerson(Part):
 
 
 class UserRecord(TypedDict):
-    """`directory` is null for a local account; `permissions` are those given directly, not by groups.
+    """`directory` is null for a local account; `permissions` are those given directly, not by groups. Into those of
+    `groups` that are `directoryGroups`, too, the groups of their account have put them.
 
     `scopes` are the names last known of what the person is confined to, whatever they do and by whatever key or agent;
     `scopeObjects` what these are, whatever it is called now. Their groups may confine them besides.
@@ -113,6 +114,7 @@ class UserRecord(TypedDict):
     secondFactor: bool
     permissions: list[str]
     groups: list[str]
+    directoryGroups: list[str]
     scopes: list[str]
     scopeObjects: list[ScopeRecord]
     createdAt: Moment | None
@@ -371,7 +373,7 @@ def _is_superuser(call: Call) -> bool:
 def _people() -> QuerySet[Person]:
     confirmed = SecondFactor.objects.filter(person=OuterRef("pk"), confirmed_at__isnull=False)
     people = Person.objects.annotate(has_second_factor=Exists(confirmed)).select_related("connection")
-    return people.prefetch_related("user_permissions__content_type", "groups")
+    return people.prefetch_related("user_permissions__content_type", "groups", "directory_memberships__group")
 
 
 def find_person(id: UUID) -> Person:
@@ -408,6 +410,7 @@ def _record(person: Any) -> UserRecord:
             if item.content_type.app_label in APPS
         ),
         "groups": sorted(group.name for group in person.groups.all()),
+        "directoryGroups": sorted(item.group.name for item in person.directory_memberships.all()),
         "scopes": [scope["distinguishedName"] for scope in person.scopes],
         "scopeObjects": scope_records(person.scopes),
         "createdAt": render_timestamp(person.date_joined),

@@ -1,5 +1,10 @@
-"""What groups of permissions have besides Django's own table of them: the parts of directories they confine to."""
+"""What groups of permissions have besides Django's own table of them: the parts of directories they confine to, and the
+groups of directories whose members are in them (`directory_groups`).
+"""
 
+from uuid import uuid4
+
+from django.conf import settings
 from django.contrib.auth.models import Group
 from django.db import models
 
@@ -18,6 +23,40 @@ class GroupScopes(models.Model):
 
     def __str__(self) -> str:
         return f"What {self.group} is confined to"
+
+
+class DirectoryGroup(models.Model):
+    """A group of a directory whose members are in a group of permissions. The name is the last one known."""
+
+    id = models.UUIDField(primary_key=True, default=uuid4, editable=False)
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="directory_groups")
+    connection = models.ForeignKey("directory.DirectoryConnection", on_delete=models.PROTECT, related_name="+")
+    object_guid = models.UUIDField("objectGUID")
+    distinguished_name = models.TextField()
+
+    class Meta:
+        default_permissions = ()
+        ordering = ("connection__name", "distinguished_name")
+        constraints = [
+            models.UniqueConstraint(fields=("group", "connection", "object_guid"), name="keys_directory_group_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.distinguished_name} in {self.group}"
+
+
+class DirectoryMembership(models.Model):
+    """Somebody is in a group of permissions because of a group of their directory, and for no other reason."""
+
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="directory_memberships")
+    group = models.ForeignKey(Group, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=("person", "group"), name="keys_directory_membership_once")]
+
+    def __str__(self) -> str:
+        return f"{self.person} in {self.group}"
 
 
 def kept_scopes(group: Group) -> list[dict[str, str]]:

@@ -13,7 +13,8 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from keys.models import Person
-from keys.people.groups import GroupScopes, keep_scopes
+from keys.people.groups import GroupScopes, keep_scopes, kept_scopes
+from tests.console.plain_browser import PlainBrowser
 from tests.support.agent_tools import call_tool
 from tests.support.agents import make_agent
 from tests.support.cast import Answer, Console, all_permissions, as_scopes, make_integration, make_person, permissions
@@ -198,6 +199,47 @@ def test_a_group(admin: Console, clerk: Person, sites: Sites) -> None:
     assert admin.patch(person, {"groups": []}).status == 200
     assert raised("people.update") == ["the person is confined less"]
     assert admin.delete(path).status == 204
+
+
+def test_in_the_console_and_the_back_office(admin: Console, clerk: Person, sites: Sites) -> None:
+    browser = PlainBrowser(admin).open(f"/console/people/{clerk.public_id}/permissions")
+    browser.press("Save", scopes="OU=Nowhere,DC=corp")
+    assert "is in none of the enabled directories" in browser.text
+    browser.press("Save", scopes=f"{sites.berlin}\n{sites.lab_id}")
+    assert [scope["guid"] for scope in kept(clerk)] == [str(sites.berlin_id), str(sites.lab_id)]
+    name = random_name("Paris")
+    browser.open("/console/people/groups/new").press("Make the group", name=name, scopes=sites.paris)
+    group = Group.objects.get(name=name)
+    assert "Paris" in browser.text
+    clerk.groups.add(group)
+    told = browser.open(f"/console/people/{clerk.public_id}/scopes").text
+    assert all(word in told for word in ("Berlin", "Lab", f"By {name}", "All of these hold"))
+    page = f"/console/people/groups/00000000-0000-0000-0000-{group.pk:012x}"
+    browser.open(page).press(f"Delete {name}")
+    assert "Take them out of it first" in browser.text
+    browser.open(page).press("Save", scopes=f"{sites.paris}\n{sites.lab}")
+    assert len(kept_scopes(Group.objects.get(pk=group.pk))) == 2
+    back_office = Client()
+    back_office.force_login(admin.person)
+
+    def save(path: str, **form: Any) -> str:
+        shown = back_office.get(f"/admin/{path}/change/").content.decode()
+        answer = back_office.post(f"/admin/{path}/change/", form)
+        assert answer.status_code == 302, answer.content.decode()
+        return shown
+
+    assert sites.lab in save(f"auth/group/{group.pk}", name=name, permissions=[], scopes=sites.paris)
+    assert [scope["guid"] for scope in kept_scopes(Group.objects.get(pk=group.pk))] == [str(sites.paris_id)]
+    names = {"username": clerk.username, "display_name": "", "email": "", "is_active": "on"}
+    assert sites.berlin in save(f"keys/person/{clerk.pk}", **names, scopes=sites.berlin)
+    assert [scope["guid"] for scope in kept(clerk)] == [str(sites.berlin_id)]
+    flags = {"is_active": "on", "is_staff": "on", "is_superuser": "on"}
+    save(f"keys/person/{admin.person.pk}", username=admin.person.username, display_name="Grace", email="", **flags)
+    assert Person.objects.get(pk=admin.person.pk).display_name == "Grace"
+
+
+def kept(person: Person) -> Any:
+    return Person.objects.get(pk=person.pk).scopes
 
 
 def test_less_confinement_waits_for_a_second_person(

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponseBase, QueryDict
+from django.http import HttpResponseBase
 from django.urls import path
 
 from gateway.console.access.permission_choices import choices, preset_of
@@ -18,25 +18,50 @@ from keys.permissions.presets import PRESETS
 
 @dataclass(frozen=True, slots=True)
 class GroupForm:
-    """What the fields of a group say. `scopes` is the text area's, one a line."""
+    """What the fields of a group say. `scopes`, and by directory its groups, are the text areas', one a line."""
 
     name: str = ""
     permissions: list[str] = field(default_factory=list)
     scopes: str = ""
+    directory_groups: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def sent(cls, form: QueryDict) -> "GroupForm":
+    def sent(cls, visit: Visit) -> "GroupForm":
         """The fields as they were sent."""
-        return cls(form.get("name", ""), form.getlist("permissions"), form.get("scopes", ""))
+        form = visit.request.POST
+        mapped = {str(item.id): form.get(f"groups-of-{item.id}", "") for item in visit.directories}
+        return cls(form.get("name", ""), form.getlist("permissions"), form.get("scopes", ""), mapped)
 
     @classmethod
     def of(cls, group: Mapping[str, Any]) -> "GroupForm":
         """The fields of a group as it is."""
-        return cls(group["name"], group["permissions"], "\n".join(group["scopes"]))
+        mapped: dict[str, list[str]] = {}
+        for item in group["directoryGroups"]:
+            mapped.setdefault(item["directory"], []).append(item["distinguishedName"])
+        lines = {directory: "\n".join(names) for directory, names in mapped.items()}
+        return cls(group["name"], group["permissions"], "\n".join(group["scopes"]), lines)
 
-    def body(self, known: list[Mapping[str, Any]]) -> dict[str, Any]:
-        """The body of `permission-groups.create` and `.update`; `known` are the scopes that the group has already."""
-        return {"name": self.name, "permissions": self.permissions, "scopes": scopes_of(self.scopes, known)}
+    def body(self, group: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The body of `permission-groups.create` and `.update`; `group` is what there is already.
+
+        What was there and is not touched stays the object it is. Groups of directories that the person does not work
+        on have no field, and stay.
+        """
+        known = {"scopeObjects": [], "directoryGroups": []} if group is None else group
+        mapped = [
+            {"directory": item["directory"], "group": item["id"]}
+            for item in known["directoryGroups"]
+            if item["directory"] not in self.directory_groups
+        ]
+        for directory, lines in self.directory_groups.items():
+            of_directory = [item for item in known["directoryGroups"] if item["directory"] == directory]
+            mapped += [{"directory": directory, "group": each} for each in scopes_of(lines, of_directory)]
+        return {
+            "name": self.name,
+            "permissions": self.permissions,
+            "scopes": scopes_of(self.scopes, known["scopeObjects"]),
+            "directoryGroups": mapped,
+        }
 
 
 @page(get="permission-groups.search")
@@ -50,13 +75,13 @@ def new(visit: Visit) -> HttpResponseBase:
     if visit.request.method != "POST":
         visit.perform("permission-groups.search", query={"pageSize": "1"})  # or refuse it to whom they are not shown
         return _form(visit, None, GroupForm())
-    typed = GroupForm.sent(visit.request.POST)
+    typed = GroupForm.sent(visit)
     name = typed.name
     if (preset := preset_of(visit)) is not None:
         filled = replace(typed, name=name or preset.title, permissions=sorted(preset.permissions))
         return _form(visit, None, filled)
     try:
-        visit.perform("permission-groups.create", body=typed.body([]))
+        visit.perform("permission-groups.create", body=typed.body(None))
     except GatewayError as refusal:
         return _form(visit, None, typed, problem=refusal)
     messages.success(visit.request, f"{name} is made. People are put into it on their own pages.")
@@ -68,10 +93,10 @@ def group(visit: Visit, group_id: UUID) -> HttpResponseBase:
     found = visit.perform("permission-groups.read", id=group_id)
     if visit.request.method != "POST":
         return _form(visit, found, GroupForm.of(found))
-    typed = GroupForm.sent(visit.request.POST)
+    typed = GroupForm.sent(visit)
     if (preset := preset_of(visit)) is not None:
         return _form(visit, found, replace(typed, permissions=sorted(preset.permissions)))
-    body = typed.body(found["scopeObjects"])
+    body = typed.body(found)
     try:
         visit.answer("permission-groups.update", body=body, if_match=visit.form.get("version"), id=group_id)
     except GatewayError as refusal:
@@ -91,6 +116,7 @@ def _form(
         "group": group,
         "name": typed.name,
         "scopes": typed.scopes,
+        "directories": [(item, typed.directory_groups.get(str(item.id), "")) for item in visit.directories],
         "version": visit.form.get("version") or (group or {}).get("version"),
         "choices": choices(visit, typed.permissions, for_role=False),
         "presets": PRESETS,
