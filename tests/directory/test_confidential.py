@@ -44,7 +44,7 @@ def mark(connection: DirectoryConnection, domain: Domain, monkeypatch: pytest.Mo
             known = attributes[name.lower()]
             attributes[name.lower()] = replace(known, search_flags=known.search_flags | SearchFlags.CONFIDENTIAL)
         changed = Schema(attributes, schema.classes)
-        monkeypatch.setitem(connections.Client._known, domain.ca_pem, changed)  # type: ignore[attr-defined]
+        monkeypatch.setitem(connections.Client.schemas, domain.ca_pem, changed)  # type: ignore[attr-defined]
         connections._clients.pop(connection.id).client.close()
 
     return marked
