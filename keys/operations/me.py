@@ -26,9 +26,9 @@ class ChosenDirectory(TypedDict):
 
 
 class MeRecord(TypedDict):
-    """`scopes` are the objectGUIDs of the role's scopes, or where it has none the person's; none: not confined.
+    """`scopes` are the objectGUIDs of the role's scopes, or where it has none of the person's; none: not confined.
 
-    `confinedTo` are all lists that count, the person's and their groups' too: an object has to be inside one of each.
+    Where a role and its owner are both confined, or somebody is by several groups, they are the first that count.
     """
 
     subject: SubjectRecord
@@ -36,7 +36,6 @@ class MeRecord(TypedDict):
     directory: ChosenDirectory | None
     permissions: list[str]
     scopes: list[Id]
-    confinedTo: list[list[Id]]
     supervisionLevel: Annotated[str, documented_as(SupervisionLevel)] | None
 
 
@@ -53,6 +52,5 @@ def read_me(call: Call) -> MeRecord:
         "directory": {"name": call.directory.name, "clientId": call.directory.client_id} if call.directory else None,
         "permissions": sorted(call.permissions),
         "scopes": [str(scope) for scope in (call.scopes[0] if call.scopes else ())],
-        "confinedTo": [[str(scope) for scope in scopes] for scopes in call.scopes],
         "supervisionLevel": call.supervision.value if call.supervision else None,
     }
