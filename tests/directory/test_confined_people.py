@@ -236,6 +236,40 @@ def test_in_the_console_and_the_back_office(admin: Console, clerk: Person, sites
     assert Person.objects.get(pk=admin.person.pk).display_name == "Grace"
 
 
+def test_the_console_of_somebody_confined(clerk: Person, sites: Sites, directory: Directory) -> None:
+    confine(clerk, sites.berlin_id, sites.lab_id)
+    browser = PlainBrowser(Console(clerk))
+    tree = browser.open("/console/directory/")
+    assert (tree.status, "Berlin" in tree.text, "Paris" in tree.text) == (200, True, False)
+    assert str(sites.ada) in browser.open("/console/directory/?now=1").content, "it looks into the first place"
+    found = browser.open(f"/console/directory/?now=1&scope=subtree&base={sites.lab_id}")
+    assert str(sites.eve) in found.content
+    assert browser.open(f"/console/directory/?base={sites.paris_id}").status == 404
+    picked = browser.open("/console/directory/tree-picker?field=parent").text
+    assert ("Berlin" in picked, "Paris" in picked) == (True, False)
+    for place in (
+        "",
+        "home/activity",
+        "accounts/",
+        "accounts/enabled",
+        "deleted/",
+        "service-accounts/",
+        "runs/",
+        "log/",
+    ):
+        assert browser.open(f"/console/{place}").status == 200, place
+    for place in ("", "/edit", "/groups", "/sign-in", "/history", "/move", "/access-control", "/delete"):
+        assert browser.open(f"/console/directory/objects/{sites.ada}{place}").status == 200, place
+        assert "Paris" not in browser.content, place
+    assert browser.open(f"/console/directory/new?parent={sites.berlin_id}").status == 200
+    assert browser.open(f"/console/directory/objects/{sites.bob}").status == 403
+    assert "Only in" in browser.open("/console/account").text
+    directory.delete(sites.eve)
+    directory.delete(sites.lab_id)
+    confine(clerk, sites.lab_id)
+    assert "is not there any more" in browser.open("/console/directory/").text
+
+
 def kept(person: Person) -> Any:
     return Person.objects.get(pk=person.pk).scopes
 

@@ -6,9 +6,10 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
+from directory.errors import ObjectNotFound
 from directory.shapes import kinds
 from gateway.console.directory.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
-from gateway.console.directory.tree import Node, find_container, open_down_to
+from gateway.console.directory.tree import Node, find_container, find_roots, open_down_to
 from gateway.console.page_context import Visit, page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
@@ -82,13 +83,13 @@ def browse(visit: Visit) -> HttpResponseBase:
         return visit.render("directory/_search.html", {**context, **_found(visit)})
     if problem is None and "now" in visit.query:
         context = {**context, **_found(visit)}
-    return visit.render("directory/tree.html", {**context, "root": open_down_to(visit, chosen)}, status=status)
+    return visit.render("directory/tree.html", {**context, "roots": open_down_to(visit, chosen)}, status=status)
 
 
 def _look(visit: Visit) -> tuple[Node | None, GatewayError | None]:
     """The container to search in, and what is wrong with the search."""
     try:
-        chosen = find_container(visit, visit.query.get("base"))
+        chosen = _container(visit)
         resource = resource_of(visit)
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
@@ -97,9 +98,22 @@ def _look(visit: Visit) -> tuple[Node | None, GatewayError | None]:
     return chosen, find_fault(visit, f"{resource}.search", query_of(visit, resource))
 
 
+def _container(visit: Visit) -> Node:
+    """The container that is looked into: the one chosen, else the first that the tree begins with."""
+    if (base := visit.query.get("base")) is not None or not visit.call.scopes:
+        return find_container(visit, base)
+    roots = find_roots(visit)
+    if not roots:
+        raise ObjectNotFound("What you are confined to is not there any more.")
+    return roots[0]
+
+
 def _found(visit: Visit) -> dict[str, Any]:
     resource = resource_of(visit)
     query = query_of(visit, resource)
+    # A search finds what lies in all places that somebody is confined to; looking into a container is about one.
+    if visit.call.scopes and "base" not in query and query["scope"] != "subtree":
+        query["base"] = _container(visit).id
     found = visit.perform(f"{resource}.search", query=query)
     return {**listing(found, resource, query), "offered": _offered(visit, resource)}
 
