@@ -69,7 +69,7 @@ docs: install-test ## Build the documentation's site into var/docs/site; a broke
 
 fuzz: install-test ## Send both surfaces what schemathesis draws, for hours, and tamper with the log (EXAMPLES=1000)
 	GATEWAY_FUZZ_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n 2 tests/contracts/test_openapi_fuzzing.py \
-		tests/audit/test_seals.py::test_every_tampering_is_found_and_named
+		tests/audit/chain/test_seals.py::test_every_tampering_is_found_and_named
 
 bench: install-test ## Measure against raw python-ldap and print the table (AGAINST=<commit>, ARGS="--only read")
 	$(PYTHON) -m bench $(if $(AGAINST),--against $(AGAINST)) $(ARGS)

@@ -17,13 +17,14 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 
 from audit import security
+from audit.reverts import reverted_by
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized
 from keys.api_keys import secrets, usage
 from keys.api_keys.addresses import is_allowed
 from keys.models import AccessToken, Person
-from keys.people.standing import NotChecked, Standing, standing_of
-from keys.permissions import effective, kept
+from keys.people.presence import NotChecked, Standing, standing_of
+from keys.permissions import cache, effective
 from keys.permissions.effective import KeyFacts
 from keys.sign_in import second_factor
 from keys.sign_in.sessions import digest_of_session
@@ -52,7 +53,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     secret = secrets.parse(value.strip(), secrets.Prefix.API_KEY)
     if secret is None:
         raise _refusal(request, "malformed API key")
-    key = kept.find_key(secret.lookup_id)
+    key = cache.find_key(secret.lookup_id)
     address = getattr(request, "client_address", "")
     if reason := _why_key_is_refused(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)
@@ -257,6 +258,8 @@ def check_reason(text: str | None) -> str | None:
         raise _bad_reason(f"is longer than {MAX_REASON} characters")
     if _CONTROL.search(text):
         raise _bad_reason("contains control characters")
+    if reverted_by(text) is not None:
+        raise _bad_reason("begins with what only a revert says of itself")
     return text or None
 
 

@@ -24,8 +24,8 @@ from keys.admin.fields import (
     resolve_lines,
 )
 from keys.models import Person
-from keys.people.ending import end_all
 from keys.people.groups import confines_members, keep_scopes, kept_scopes
+from keys.people.revocation import end_all
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person, reference_to
 from keys.sign_in import second_factor

@@ -25,10 +25,10 @@ from keys.operations.granting import (
     resolve_scopes,
     scope_records,
 )
-from keys.people.ending import end_all
 from keys.people.groups import GroupScopes
 from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.people.names import require_label
+from keys.people.revocation import end_all
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scopes import look_up

@@ -10,7 +10,7 @@ from django.http import HttpResponseBase
 from django.urls import path
 
 from gateway.console.access.permission_choices import choices, preset_of
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.fields import scopes_of
 from gateway.core.errors import GatewayError
 from keys.permissions.presets import PRESETS
@@ -26,10 +26,10 @@ class GroupForm:
     directory_groups: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def sent(cls, visit: Visit) -> "GroupForm":
+    def sent(cls, page: PageContext) -> "GroupForm":
         """The fields as they were sent."""
-        form = visit.request.POST
-        mapped = {str(item.id): form.get(f"groups-of-{item.id}", "") for item in visit.directories}
+        form = page.request.POST
+        mapped = {str(item.id): form.get(f"groups-of-{item.id}", "") for item in page.directories}
         return cls(form.get("name", ""), form.getlist("permissions"), form.get("scopes", ""), mapped)
 
     @classmethod
@@ -64,49 +64,49 @@ class GroupForm:
         }
 
 
-@page(get="permission-groups.search")
-def groups(visit: Visit) -> HttpResponseBase:
-    found = visit.perform("permission-groups.search", query={"pageSize": "100", **visit.query})
-    return visit.render("access/permission_groups.html", {"found": found})
+@console_page(get="permission-groups.search")
+def groups(page: PageContext) -> HttpResponseBase:
+    found = page.perform("permission-groups.search", query={"pageSize": "100", **page.query})
+    return page.render("access/permission_groups.html", {"found": found})
 
 
-@page(post="permission-groups.create")
-def new(visit: Visit) -> HttpResponseBase:
-    if visit.request.method != "POST":
-        visit.perform("permission-groups.search", query={"pageSize": "1"})  # or refuse it to whom they are not shown
-        return _form(visit, None, GroupForm())
-    typed = GroupForm.sent(visit)
+@console_page(post="permission-groups.create")
+def new(page: PageContext) -> HttpResponseBase:
+    if page.request.method != "POST":
+        page.perform("permission-groups.search", query={"pageSize": "1"})  # or refuse it to whom they are not shown
+        return _form(page, None, GroupForm())
+    typed = GroupForm.sent(page)
     name = typed.name
-    if (preset := preset_of(visit)) is not None:
+    if (preset := preset_of(page)) is not None:
         filled = replace(typed, name=name or preset.title, permissions=sorted(preset.permissions))
-        return _form(visit, None, filled)
+        return _form(page, None, filled)
     try:
-        visit.perform("permission-groups.create", body=typed.body(None))
+        page.perform("permission-groups.create", body=typed.body(None))
     except GatewayError as refusal:
-        return _form(visit, None, typed, problem=refusal)
-    messages.success(visit.request, f"{name} is made. People are put into it on their own pages.")
-    return visit.redirect("permission-groups")
+        return _form(page, None, typed, problem=refusal)
+    messages.success(page.request, f"{name} is made. People are put into it on their own pages.")
+    return page.redirect("permission-groups")
 
 
-@page(post="permission-groups.update")
-def group(visit: Visit, group_id: UUID) -> HttpResponseBase:
-    found = visit.perform("permission-groups.read", id=group_id)
-    if visit.request.method != "POST":
-        return _form(visit, found, GroupForm.of(found))
-    typed = GroupForm.sent(visit)
-    if (preset := preset_of(visit)) is not None:
-        return _form(visit, found, replace(typed, permissions=sorted(preset.permissions)))
+@console_page(post="permission-groups.update")
+def group(page: PageContext, group_id: UUID) -> HttpResponseBase:
+    found = page.perform("permission-groups.read", id=group_id)
+    if page.request.method != "POST":
+        return _form(page, found, GroupForm.of(found))
+    typed = GroupForm.sent(page)
+    if (preset := preset_of(page)) is not None:
+        return _form(page, found, replace(typed, permissions=sorted(preset.permissions)))
     body = typed.body(found)
     try:
-        visit.answer("permission-groups.update", body=body, if_match=visit.form.get("version"), id=group_id)
+        page.answer("permission-groups.update", body=body, if_match=page.form.get("version"), id=group_id)
     except GatewayError as refusal:
-        return _form(visit, found, typed, problem=refusal)
-    messages.success(visit.request, "Saved. It holds for all members from their next request on.")
-    return visit.redirect("permission-groups")
+        return _form(page, found, typed, problem=refusal)
+    messages.success(page.request, "Saved. It holds for all members from their next request on.")
+    return page.redirect("permission-groups")
 
 
 def _form(
-    visit: Visit,
+    page: PageContext,
     group: Mapping[str, Any] | None,
     typed: GroupForm,
     *,
@@ -116,24 +116,24 @@ def _form(
         "group": group,
         "name": typed.name,
         "scopes": typed.scopes,
-        "directories": [(item, typed.directory_groups.get(str(item.id), "")) for item in visit.directories],
-        "version": visit.form.get("version") or (group or {}).get("version"),
-        "choices": choices(visit, typed.permissions, for_role=False),
+        "directories": [(item, typed.directory_groups.get(str(item.id), "")) for item in page.directories],
+        "version": page.form.get("version") or (group or {}).get("version"),
+        "choices": choices(page, typed.permissions, for_role=False),
         "presets": PRESETS,
         "problem": problem,
     }
-    return visit.render("access/permission_group.html", context, status=problem.status if problem else 200)
+    return page.render("access/permission_group.html", context, status=problem.status if problem else 200)
 
 
-@page("POST")
-def delete(visit: Visit, group_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def delete(page: PageContext, group_id: UUID) -> HttpResponseBase:
     try:
-        visit.perform("permission-groups.delete", id=group_id)
+        page.perform("permission-groups.delete", id=group_id)
     except GatewayError as refusal:
-        found = visit.perform("permission-groups.read", id=group_id)
-        return _form(visit, found, GroupForm.of(found), problem=refusal)
-    messages.success(visit.request, "The group is deleted. Its members keep what they were given otherwise.")
-    return visit.redirect("permission-groups")
+        found = page.perform("permission-groups.read", id=group_id)
+        return _form(page, found, GroupForm.of(found), problem=refusal)
+    messages.success(page.request, "The group is deleted. Its members keep what they were given otherwise.")
+    return page.redirect("permission-groups")
 
 
 urls = [

@@ -12,7 +12,7 @@ from django.urls import path
 from directory.errors import ObjectNotFound, translated
 from directory.ldap import DistinguishedName
 from directory.lookup.access import is_within_any, scope_bases
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
 
 _UNITS = "(objectClass=organizationalUnit)"
@@ -55,16 +55,16 @@ class Level:
     more: str | None
 
 
-def find_container(visit: Visit, base: str | None) -> Node:
+def find_container(page: PageContext, base: str | None) -> Node:
     """The object a search begins at: the one named by `base` (UUID or distinguished name), else the directory's own."""
     query = {"scope": "base", "attributes": "name", **({"base": base} if base else {})}
-    found = visit.perform("objects.search", query=query)["items"]
+    found = page.perform("objects.search", query=query)["items"]
     if not found:
         raise ObjectNotFound
     return Node(found[0])
 
 
-def read_level(visit: Visit, base: str, *, only_units: bool = False, cursor: str | None = None) -> Level:
+def read_level(page: PageContext, base: str, *, only_units: bool = False, cursor: str | None = None) -> Level:
     """The containers directly in the one with the id `base`."""
     query = {
         "base": base,
@@ -75,31 +75,31 @@ def read_level(visit: Visit, base: str, *, only_units: bool = False, cursor: str
         "pageSize": str(_SHOWN_AT_ONCE),
         **({"cursor": cursor} if cursor else {}),
     }
-    found = visit.perform("objects.search", query=query)
+    found = page.perform("objects.search", query=query)
     return Level(base, [Node(record) for record in found["items"]], found["nextCursor"])
 
 
-def find_roots(visit: Visit) -> list[Node]:
+def find_roots(page: PageContext) -> list[Node]:
     """Where the tree begins: at the directory's own base; for whoever is confined, at each place they are confined to.
 
     Of a place inside another one, that one alone. Nothing is left where the places are gone or have nothing in common.
     """
     with translated():
-        places = scope_bases(visit.call)
+        places = scope_bases(page.call)
     if places is None:
-        return [find_container(visit, None)]
+        return [find_container(page, None)]
     outer = {name for name in places if not any(is_within_any(name, (each,)) for each in places if each != name)}
-    return [find_container(visit, name) for name in sorted(outer, key=str.casefold)]
+    return [find_container(page, name) for name in sorted(outer, key=str.casefold)]
 
 
-def open_down_to(visit: Visit, chosen: Node | None, *, only_units: bool = False) -> list[Node]:
+def open_down_to(page: PageContext, chosen: Node | None, *, only_units: bool = False) -> list[Node]:
     """The tree from its roots, open on the way down to a chosen container and the chosen one itself."""
-    roots = find_roots(visit)
+    roots = find_roots(page)
     for root in roots:
-        root.level = level = read_level(visit, root.id, only_units=only_units)
+        root.level = level = read_level(page, root.id, only_units=only_units)
         for name in _names_between(root, chosen):
-            node = _found_in(visit, level, name)
-            node.level = level = read_level(visit, node.id, only_units=only_units)
+            node = _found_in(page, level, name)
+            node.level = level = read_level(page, node.id, only_units=only_units)
     return roots
 
 
@@ -114,39 +114,39 @@ def _names_between(root: Node, chosen: Node | None) -> list[DistinguishedName]:
     return names
 
 
-def _found_in(visit: Visit, level: Level, name: DistinguishedName) -> Node:
+def _found_in(page: PageContext, level: Level, name: DistinguishedName) -> Node:
     """The node of that name; one that the level has not shown yet, or that is no container, is put at its end."""
     for node in level.nodes:
         if DistinguishedName.parse(node.distinguished_name) == name:
             return node
-    node = find_container(visit, str(name))
+    node = find_container(page, str(name))
     level.nodes.append(node)
     return node
 
 
-@page(get="objects.search")
-def tree_level(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.search")
+def tree_level(page: PageContext) -> HttpResponseBase:
     """What is in a container that is being opened."""
-    context, cursor = _choice_of(visit), visit.query.get("cursor")
-    level = read_level(visit, visit.query.get("base", ""), only_units=context["only"] == "units", cursor=cursor)
-    return visit.render("directory/_tree_level.html", {"level": level, "continued": cursor is not None, **context})
+    context, cursor = _choice_of(page), page.query.get("cursor")
+    level = read_level(page, page.query.get("base", ""), only_units=context["only"] == "units", cursor=cursor)
+    return page.render("directory/_tree_level.html", {"level": level, "continued": cursor is not None, **context})
 
 
-@page(get="objects.search")
-def tree_picker(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.search")
+def tree_picker(page: PageContext) -> HttpResponseBase:
     """The tree to choose from for a field of a form, open down to what the field says now, if that is a container."""
-    context = _choice_of(visit)
+    context = _choice_of(page)
     try:
-        chosen = find_container(visit, visit.query.get(context["field"]))
+        chosen = find_container(page, page.query.get(context["field"]))
     except GatewayError:  # half typed, or several lines
         chosen = None
-    roots = open_down_to(visit, chosen, only_units=context["only"] == "units")
-    return visit.render("directory/_tree_root.html", {"roots": roots, "chosen": chosen and chosen.id, **context})
+    roots = open_down_to(page, chosen, only_units=context["only"] == "units")
+    return page.render("directory/_tree_root.html", {"roots": roots, "chosen": chosen and chosen.id, **context})
 
 
-def _choice_of(visit: Visit) -> dict[str, str]:
+def _choice_of(page: PageContext) -> dict[str, str]:
     """What is chosen for: the field's id, none for browsing, and what may be chosen."""
-    return {"field": visit.query.get("field", ""), "only": visit.query.get("only", "")}
+    return {"field": page.query.get("field", ""), "only": page.query.get("only", "")}
 
 
 urls = [
