@@ -22,7 +22,7 @@ from audit.chain.sealing import find_unsealed
 from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
 from audit.webhooks.models import WebhookDelivery
 from directory.models import DirectoryConnection
-from gateway.core.encryption import UndecryptableSecret
+from gateway.core.secrets.encryption import UndecryptableSecret
 from gateway.monitoring.heartbeats import find_workers
 from keys.models import ApiKey
 
