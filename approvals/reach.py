@@ -9,7 +9,7 @@ from django.db.models import Q
 from approvals.models import ChangeRequest
 from directory.ldap import LdapError
 from directory.lookup.access import named_inside_scopes
-from directory.lookup.visibility import sight_of
+from directory.lookup.visibility import visibility_of
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import Forbidden, GatewayError
 from keys.models import Person
@@ -33,9 +33,9 @@ def hides_something(call: Call, request: ChangeRequest) -> bool:
     """Whether a request within reach would change or name something that is hidden from a confined caller."""
     if not call.scopes:
         return False
-    sight = sight_of(call)
+    visibility = visibility_of(call)
     return any(
-        len(sight.texts(change["attribute"], values)) != len(values)
+        len(visibility.texts(change["attribute"], values)) != len(values)
         for change in request.changes
         for values in (change["before"], change["after"])
     )
