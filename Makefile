@@ -21,10 +21,10 @@ UV ?= uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults screenshots clients release reset lock install install-test
+.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults upgrade-test screenshots clients release reset lock install install-test
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: install ## Start the gateway over a real domain on this machine (PORT=8000)
 	@exec $(PYTHON) -m demo.run
@@ -67,6 +67,9 @@ bench: install-test ## Measure against raw python-ldap and print the table (AGAI
 
 faults: install-test ## Kill processes and servers under load, then compare clients, log and directory (ARGS="--faults 60")
 	$(PYTHON) -m faults $(ARGS)
+
+upgrade-test: install-test ## Upgrade the last release under load and go back, then compare all stories (ARGS="--rounds 9")
+	$(PYTHON) -m faults.upgrade $(ARGS)
 
 screenshots: install-test ## Take the documentation's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots

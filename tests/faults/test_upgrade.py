@@ -46,18 +46,18 @@ def old(before: Release, transactional_db: None, redis_server: object, tmp_path:
 @pytest.mark.skipif(DATABASE == "sqlite", reason="a single host is upgraded by a restart")
 def test_the_release_before_works_beside_this_one(old: Host, live_gateway: LiveGateway, domain: Domain) -> None:
     connection = make_connection(domain)
-    approver = {"username": make_person(may=["approvals.decide_change"]).username, "password": PASSWORD}
+    keys = [make_integration(connection).value for _ in range(2)]
     people = {
-        "keys": [make_integration(connection).value for _ in range(2)],
+        "keys": keys,
         "careful": [_make_careful(connection) for _ in range(2)],
-        "approver": approver,
+        "approver": {"username": make_person(may=["approvals.decide_change"]).username, "password": PASSWORD},
     }
     balancer = Hosts()
     new = live_gateway.base_url
     with closing(domain.connect()) as directory:
         scene = Scene(directory, Database(live_database_url()), seed=1, clients=1, spare=1)
         handover = Handover(Balanced(balancer), people, scene.spare[0])
-        reader = Reader(Balanced(balancer), people["keys"][-1])
+        reader = Reader(Balanced(balancer), keys[-1])
         old.start()
         balancer.set(old.url)
         handover.begin("old")
