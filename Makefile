@@ -93,7 +93,11 @@ lock: install-test ## Write the requirements*.txt anew from pyproject.toml
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.txt
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --custom-compile-command "make lock" --group dev -c requirements.txt -o requirements-dev.txt
+		--python-version 3.11 --custom-compile-command "make lock" --extra tracing -c requirements.txt \
+		-o requirements-tracing.txt
+	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" --extra tracing --group dev \
+		-c requirements-tracing.txt -o requirements-dev.txt
 	$(UV) pip compile -q --group node --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements-node.txt
 	$(UV) pip compile -q --group docs --generate-hashes --no-emit-index-url --no-emit-find-links \
