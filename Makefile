@@ -78,12 +78,8 @@ clients: install-test ## Generate the typed clients under clients/ from docs/ope
 	scripts/make-clients python clients/python
 	scripts/make-clients typescript clients/typescript
 
-release: install-test ## Build wheel, source archive, lock, list of parts and checksums into var/release
-	rm -rf var/release && mkdir -p var/release
-	$(PYTHON) -m build --no-isolation --outdir var/release
-	cp requirements.txt var/release/
-	$(PYTHON) scripts/make_sbom.py requirements.txt >var/release/sbom.cdx.json
-	cd var/release && sha256sum * >SHA256SUMS
+release: install-test ## Make the files of a release in var/release from what is committed
+	@scripts/make-release
 
 reset: ## Clear the demonstration's data
 	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \
