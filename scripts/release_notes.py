@@ -11,7 +11,7 @@ _HEADING = re.compile(r"^## +(?P<version>\S+)(?: .*)?$")
 
 
 def notes_of(version: str, changelog: str) -> str | None:
-    """The lines below `## VERSION`, whatever else that heading says, until the next one; with the version above them."""
+    """The lines below `## VERSION …`, until the next such heading, with the version above them."""
     found: list[str] = []
     is_inside = False
     for line in changelog.splitlines():
