@@ -21,7 +21,7 @@ UV ?= uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint format check docs fuzz bench faults upgrade-test screenshots clients release reset lock install install-test
+.PHONY: help run manage test test-clocks lint style types imports format check documents docs fuzz bench faults upgrade-test screenshots clients release reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,28 +39,37 @@ test: install-test ## Run the whole suite on PostgreSQL, then the tests marked s
 test-clocks: install-test ## Run the tests in which the time matters under every clock of scripts/clocks
 	scripts/clocks $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-lint: install-test ## Style, types and the layers' allowed imports
+lint: style types imports ## Style, types and the layers' allowed imports
+
+style: install-test
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
+
+types: install-test
 	GATEWAY_ENVIRONMENT=Development .venv/bin/mypy .
+
+imports: install-test
 	.venv/bin/lint-imports
 
 format: install-test ## Format the code and repair what can be repaired
 	.venv/bin/ruff format
 	.venv/bin/ruff check --fix
 
-check: lint docs ## lint, and that migrations, OpenAPI documents and documentation are complete
+# With `make --jobs 2 --output-sync check` the types, which take longest, are checked beside all the rest.
+check: types style imports documents docs ## lint, and that migrations, OpenAPI documents and documentation are complete
+
+documents: install-test
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) makemigrations --check --dry-run
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) check_openapi
 	GATEWAY_ENVIRONMENT=Development $(MANAGE) check_docs
 
-docs: ## Build the documentation's site into var/docs/site; a broken link fails
+docs: install-test ## Build the documentation's site into var/docs/site; a broken link fails
 	@scripts/build-docs
 	@echo "The documentation is in var/docs/site/index.html"
 
 fuzz: install-test ## Send both surfaces what schemathesis draws, for hours, and tamper with the log (EXAMPLES=1000)
 	GATEWAY_FUZZ_EXAMPLES=$(EXAMPLES) $(PYTHON) -m pytest -n 2 tests/contracts/test_openapi_fuzzing.py \
-		tests/audit/test_seals.py::test_every_tampering_is_found_and_named
+		tests/audit/chain/test_seals.py::test_every_tampering_is_found_and_named
 
 bench: install-test ## Measure against raw python-ldap and print the table (AGAINST=<commit>, ARGS="--only read")
 	$(PYTHON) -m bench $(if $(AGAINST),--against $(AGAINST)) $(ARGS)

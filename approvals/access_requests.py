@@ -34,7 +34,7 @@ def hold_access(
         risk=Risk.SECURITY.value,
         risk_reasons=[f"This gives more access: {reason}." for reason in refusal.reasons],
         target_id=made.id if made.before else None,
-        target_kind=made.thing.resource,
+        target_kind=made.table.resource,
         target_dn=made.name,
         requester_id=call.person.id,
         requester=call.person.username,
@@ -69,4 +69,4 @@ def is_stale(request: ChangeRequest, made: list[Changed]) -> bool:
 
 def changed_by(operation: Operation, made: list[Changed]) -> Changed:
     """What an operation is about, of all that it changes."""
-    return next((item for item in made if item.thing.resource == operation.resource), made[0])
+    return next((item for item in made if item.table.resource == operation.resource), made[0])

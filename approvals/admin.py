@@ -24,7 +24,7 @@ from approvals.models import ChangeRequest, Status
 from audit import log
 from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
 from audit.administration.recording import recorded
-from directory.shapes.explained import explained
+from directory.shapes.explained_values import explained
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import find_operation
 from keys.sign_in.confirmation import is_needed, require_confirmation
@@ -171,7 +171,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             if not call.may(DECIDE):
                 raise Forbidden
             with recorded(call, operation=operation) as administration:
-                administration.watch(self.thing, request_id)
+                administration.watch(self.table, request_id)
                 password = secrets.take(call.person, request_id)
         except GatewayError as refusal:
             log.record_refusal(call, operation=operation, code=refusal.code)
@@ -197,7 +197,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             if decision == "approve":
                 require_confirmation(call, given["code"].strip() or None)
             with recorded(call, operation=operation) as administration:
-                administration.watch(self.thing, request_id)
+                administration.watch(self.table, request_id)
                 if decision == "approve":
                     decided = decisions.approve(
                         call.person, request_id, digest=given["digest"], comment=given["comment"].strip() or None

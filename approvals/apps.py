@@ -10,6 +10,6 @@ class ApprovalsConfig(AppConfig):
     verbose_name = "Approvals"
 
     def ready(self) -> None:
-        """Declare the app's operations and own things: importing their modules fills the registries."""
+        """Declare the app's operations and own tables: importing their modules fills the registries."""
         import_module("approvals.operations")
         import_module("approvals.log_descriptions")

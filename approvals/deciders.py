@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from approvals.models import ChangeRequest
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
 from gateway.core.shapes import parse_guid
@@ -142,7 +142,7 @@ def _targets_of(person_id: int) -> list[UUID]:
     person = Person.objects.filter(pk=person_id).first()
     if person is None:
         return []
-    of_groups = find_thing("permission-groups").id_of
+    of_groups = find_own_table("permission-groups").id_of
     directory = [person.connection_id] if person.connection_id else []
     return [person.public_id, *directory, *(of_groups(group) for group in person.groups.all())]
 

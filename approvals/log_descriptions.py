@@ -1,11 +1,11 @@
 """Change requests as the operations log tells of the decisions about them."""
 
 from approvals.models import ChangeRequest
-from audit.administration.descriptions import Facts, Secret, own_thing
+from audit.administration.descriptions import Facts, Secret, own_table
 from gateway.core.shapes import render_timestamp
 
 
-@own_thing("change-requests", ChangeRequest, hidden=("input", "secret"))
+@own_table("change-requests", ChangeRequest, hidden=("input", "secret"))
 def describe_change_request(request: ChangeRequest) -> Facts:
     kept_until = render_timestamp(request.secret_until)
     shown = {

@@ -122,15 +122,15 @@ def _put_off(claim: _Claim, error: Exception) -> None:
 def message(audience: Audience, address: str, requests: list[ChangeRequest]) -> EmailMessage:
     """The message that tells one person of some requests."""
     subject = _SUBJECTS[audience](requests)
+    template, one, many = _TEMPLATES[audience]
     context = {
+        "opening": one if len(requests) == 1 else many.format(len(requests)),
         "items": [_item(request) for request in requests[:_DETAILED]],
-        "count": len(requests),
         "more": len(requests) - _DETAILED,
-        "audience": audience,
     }
     return EmailMessage(
         subject=f"{SUBJECT_PREFIX} {subject}"[:200],
-        body=render_to_string(f"approvals/mail/{_TEMPLATES[audience]}.txt", context),
+        body=render_to_string(f"approvals/mail/{template}.txt", context),
         to=[address],
         # No out-of-office answers, and something that filters need not guess.
         headers={
@@ -158,11 +158,15 @@ def _outcome(requests: list[ChangeRequest]) -> str:
 
 def _item(request: ChangeRequest) -> dict[str, Any]:
     """What the templates say of a request. What people wrote goes on one line: it must not look like ours."""
+    key_name = in_one_line(request.key_name)
+    key = f"{'agent' if request.agent else 'key'} {key_name}" if key_name else ""
     return {
         "request": request,
         "what": headline_of(request),
         "target": in_one_line(request.target_dn),
-        "key_name": in_one_line(request.key_name),
+        "key": key,
+        "asked_by": f"{request.requester}, {key}" if key else request.requester,
+        "decided_by": _decided_by(request),
         "reason": in_one_line(request.reason),
         "comment": in_one_line(request.comment),
         "attributes": in_one_line(", ".join(dict.fromkeys(change["attribute"] for change in request.changes))),
@@ -172,6 +176,13 @@ def _item(request: ChangeRequest) -> dict[str, Any]:
         "problem": f"{request.problem['code']}, {request.problem['title']}" if request.problem else "",
         "link": link_to(request),
     }
+
+
+def _decided_by(request: ChangeRequest) -> str:
+    """Who approved or rejected it, the first of two approvers before the second; empty while nobody has."""
+    if not request.decided_by:
+        return ""
+    return " and ".join(name for name in (request.first_approved_by, request.decided_by) if name)
 
 
 def _assigned(requests: list[ChangeRequest]) -> str:
@@ -188,9 +199,19 @@ _SUBJECTS = {
     Audience.ASSIGNED: _assigned,
     Audience.COMMENTED: _commented,
 }
+_QUESTION = ("question", "A change waits for a decision.", "{} changes wait for a decision.")
 _TEMPLATES = {
-    Audience.APPROVER: "question",
-    Audience.REQUESTER: "outcome",
-    Audience.ASSIGNED: "question",
-    Audience.COMMENTED: "comment",
+    Audience.APPROVER: _QUESTION,
+    Audience.REQUESTER: (
+        "outcome",
+        "News of a change that you or your API key asked for.",
+        "News of {} changes that you or your API keys asked for.",
+    ),
+    Audience.ASSIGNED: _QUESTION,
+    Audience.COMMENTED: (
+        "comment",
+        "Somebody has said something about a change that waits.",
+        "Somebody has said something about {} changes that wait.",
+    ),
 }
+"""The template of each, and its first sentence about one change and about several."""

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from approvals.models import ChangeRequest, Status
-from approvals.shapes import told_of
+from approvals.shapes import facts_of
 from audit.webhooks.chat import ChatMessage
 from directory.shapes.change_words import say
 
@@ -28,7 +28,7 @@ def in_one_line(text: str | None) -> str:
 
 def headline_of(request: ChangeRequest) -> str:
     """What is asked for in a sentence: names of objects and attributes, and no value of any of these."""
-    return in_one_line(str(say(told_of(request))))
+    return in_one_line(str(say(facts_of(request))))
 
 
 def link_to(request: ChangeRequest) -> str:

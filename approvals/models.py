@@ -45,8 +45,8 @@ class ChangeRequest(models.Model):
     `secret_for_requester` for who asked, as the key said then (`approvals.secrets`).
 
     A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
-    directory, its target is one of the gateway's own things by the resource of its operations, and a person without a
-    key may have asked for it: `key_id` is their session's then.
+    directory, its target is a row by the resource of its operations, and a person without a key may have asked for it:
+    `key_id` is their session's then.
 
     Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`), and `asked` what it asked for as a
     keyed digest: of those that are the same one waits at most.

@@ -1,6 +1,7 @@
 """The queue of change requests: held, claimed by one worker, finished.
 
-The table is the queue; a nudge only saves waiting. Deciding is `approvals.decisions`'s, carrying out the pipeline's.
+The table is the queue; the message to a worker only saves waiting. Deciding is `approvals.decisions`', carrying out
+the pipeline's.
 """
 
 import json
@@ -48,7 +49,7 @@ MAX_LOST_WORKERS = 5
 TRY_AGAIN = frozenset({Unavailable.code, ServiceUnavailable.code, NOT_APPLIED})
 """Codes of a record that say that nothing was written, and nothing of the change itself."""
 SWEEP_AFTER = timedelta(seconds=5)
-"""After this an approved change that nobody claimed had its nudge lost."""
+"""After this an approved change that nobody claimed had its message lost."""
 
 NONE_KEPT: Final[Mapping[str, str | None]] = MappingProxyType({})
 
@@ -199,7 +200,7 @@ def enqueue(request_id: UUID) -> None:
 
 
 def find_waiting(*, limit: int = 100) -> list[UUID]:
-    """Approved changes whose nudge was lost, the longest waiting first."""
+    """Approved changes whose message was lost, the longest waiting first."""
     waiting = ChangeRequest.objects.filter(status=Status.APPROVED, decided_at__lte=timezone.now() - SWEEP_AFTER)
     return list(waiting.order_by("decided_at").values_list("id", flat=True)[:limit])
 

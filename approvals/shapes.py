@@ -7,7 +7,7 @@ from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest, Status
 from audit.redact import HeldChangeJson, ReferenceJson, redacted
-from directory.shapes.change_words import Told, told
+from directory.shapes.change_words import ChangeFacts, change_facts
 from directory.shapes.proposal import AttributeChange
 from gateway.core.operation import Risk
 from gateway.core.problem_shapes import KEPT_PROBLEM
@@ -210,9 +210,9 @@ def line_as_json(change_request: ChangeRequest, record: ChangeRequestJson) -> Re
     }
 
 
-def told_of(change_request: ChangeRequest) -> Told:
+def facts_of(change_request: ChangeRequest) -> ChangeFacts:
     """A request as it is said in words, to people who may see all of it."""
-    return told(
+    return change_facts(
         change_request.operation,
         change_request.changes,
         distinguished_name=change_request.target_dn,

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from directory.shapes.attribute_labels import label_of
-from directory.shapes.change_words import Told, kind_words
+from directory.shapes.change_words import ChangeFacts, kind_words
 from directory.shapes.value_words import given_words
 
 _VALUES: Final = 3
@@ -28,7 +28,7 @@ class Member:
 
     id: UUID
     risk: str
-    change: Told
+    change: ChangeFacts
 
 
 @dataclass(frozen=True, slots=True)

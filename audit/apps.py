@@ -10,6 +10,6 @@ class AuditConfig(AppConfig):
     verbose_name = "Operations log"
 
     def ready(self) -> None:
-        """Declare the app's operations and own things: importing their modules fills the registries."""
+        """Declare the app's operations and own tables: importing their modules fills the registries."""
         import_module("audit.operations")
         import_module("audit.webhooks.log_descriptions")

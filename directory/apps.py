@@ -10,6 +10,6 @@ class DirectoryConfig(AppConfig):
     verbose_name = "Directory"
 
     def ready(self) -> None:
-        """Declare the app's operations and own things: importing their modules fills the registries."""
+        """Declare the app's operations and own tables: importing their modules fills the registries."""
         import_module("directory.operations")
         import_module("directory.log_descriptions")

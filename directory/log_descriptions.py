@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from audit.administration.descriptions import Facts, Secret, own_thing
+from audit.administration.descriptions import Facts, Secret, own_table
 from directory.models import DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 
@@ -34,7 +34,7 @@ def connection_raises(before: ConnectionAccess | None, after: ConnectionAccess) 
     return reasons
 
 
-@own_thing("directories", DirectoryConnection, raises=connection_raises)
+@own_table("directories", DirectoryConnection, raises=connection_raises)
 def describe_connection(row: DirectoryConnection) -> Facts:
     return Facts(
         name=row.name,
@@ -59,7 +59,7 @@ def describe_connection(row: DirectoryConnection) -> Facts:
     )
 
 
-@own_thing("saved-filters", SavedFilter)
+@own_table("saved-filters", SavedFilter)
 def describe_saved_filter(row: SavedFilter) -> Facts:
     return Facts(
         name=row.name,

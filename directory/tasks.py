@@ -31,7 +31,7 @@ def execute_run(run_id: str) -> None:
 
 @shared_task(name="directory.tasks.sweep_runs")
 def sweep_runs() -> None:
-    """Take up the runs whose worker was killed, whose directory was away or whose nudge was lost."""
+    """Take up the runs whose worker was killed, whose directory was away or whose message was lost."""
     for run_id in run_worker.find_abandoned():
         execute_run.delay(str(run_id))
     delete_old_plans()

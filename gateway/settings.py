@@ -6,8 +6,8 @@ from pathlib import Path
 
 from gateway.core.configuration import BadConfiguration, load_configuration
 from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from
-from gateway.core.kept_secrets import FILES, encryption_keys_from, log_keys_from, secret_key_from
 from gateway.core.oauth import provider_settings
+from gateway.core.own_secrets import FILES, encryption_keys_from, log_keys_from, secret_key_from
 from gateway.core.private_files import (
     database_files,
     make_private_by_default,

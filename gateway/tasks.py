@@ -12,7 +12,7 @@ from django.conf import settings
 
 from approvals import mail, notifications, queue, secrets
 from audit import log
-from audit.chain import heads, sealing, verifying
+from audit.chain import heads, sealing, verification_requests
 from audit.models import OperationRecord
 from audit.webhooks import delivery
 from audit.webhooks import events as webhooks
@@ -24,8 +24,8 @@ from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import find_created
 from gateway import pipeline
 from gateway.surfaces.idempotency import forget_old_answers
-from keys.agents import sweeping
-from keys.people import standing
+from keys.agents import cleanup
+from keys.people import presence
 
 logger = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ def apply_change_request(change_request_id: str) -> None:
 
 @shared_task(name="gateway.tasks.sweep")
 def sweep() -> None:
-    """Everything that must happen even when a nudge was lost or a process was killed."""
+    """Everything that must happen even when a message was lost or a process was killed."""
     queue.expire_overdue()
     queue.fail_late()
     for change_request_id in queue.find_waiting():
@@ -48,7 +48,7 @@ def sweep() -> None:
     bind_password_rotation.settle_interrupted()
     secrets.wipe_overdue()
     forget_old_answers()
-    sweeping.sweep()
+    cleanup.sweep()
     webhooks.forget_delivered()
 
 
@@ -62,7 +62,7 @@ def tell_people() -> None:
 @shared_task(name="gateway.tasks.check_people")
 def check_people() -> None:
     """Deactivate the people who have left their directory."""
-    standing.check_all()
+    presence.check_all()
 
 
 @shared_task(name="gateway.tasks.seal_log")
@@ -74,7 +74,7 @@ def seal_log() -> None:
 @shared_task(name="gateway.tasks.verify_log")
 def verify_log() -> None:
     """Verify the operations log, as somebody asked for."""
-    verifying.verify()
+    verification_requests.verify()
 
 
 @shared_task(name="gateway.tasks.deliver_webhooks")

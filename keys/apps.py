@@ -10,7 +10,7 @@ class KeysConfig(AppConfig):
     verbose_name = "Keys and people"
 
     def ready(self) -> None:
-        """Declare the app's operations and own things: importing their modules fills the registries."""
+        """Declare the app's operations and own tables: importing their modules fills the registries."""
         import_module("keys.operations")
         import_module("keys.log_descriptions")
         import_module("keys.agents.log_descriptions")

@@ -22,8 +22,8 @@ from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, 
 from keys.api_keys import secrets, usage
 from keys.api_keys.addresses import is_allowed
 from keys.models import AccessToken, Person
-from keys.people.standing import NotChecked, Standing, standing_of
-from keys.permissions import effective, kept
+from keys.people.presence import NotChecked, Standing, standing_of
+from keys.permissions import cache, effective
 from keys.permissions.effective import KeyFacts
 from keys.sign_in import second_factor
 from keys.sign_in.sessions import digest_of_session
@@ -52,7 +52,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     secret = secrets.parse(value.strip(), secrets.Prefix.API_KEY)
     if secret is None:
         raise _refusal(request, "malformed API key")
-    key = kept.find_key(secret.lookup_id)
+    key = cache.find_key(secret.lookup_id)
     address = getattr(request, "client_address", "")
     if reason := _why_key_is_refused(key, secret, address):
         raise _refusal(request, reason, lookup_id=secret.lookup_id)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
 
-from audit.administration.descriptions import Facts, Secret, own_thing
+from audit.administration.descriptions import Facts, Secret, own_table
 from gateway.core.call import SupervisionLevel
 from gateway.core.shapes import render_timestamp
 from keys.models import ApiKey, Person, Role, SecondFactor
@@ -160,7 +160,7 @@ def _flag(value: bool) -> tuple[str, ...]:
     return ("true" if value else "false",)
 
 
-@own_thing("api-keys", ApiKey, raises=key_raises)
+@own_table("api-keys", ApiKey, raises=key_raises)
 def describe_key(key: ApiKey) -> Facts:
     owner, role = key.owner, key.role
     links = list(key.links.select_related("connection").order_by("connection__name", "pk"))
@@ -199,7 +199,7 @@ def describe_key(key: ApiKey) -> Facts:
     )
 
 
-@own_thing("roles", Role, raises=role_raises)
+@own_table("roles", Role, raises=role_raises)
 def describe_role(role: Role) -> Facts:
     permissions = _names(role.permissions.all())
     return Facts(
@@ -215,7 +215,7 @@ def describe_role(role: Role) -> Facts:
     )
 
 
-@own_thing("people", Person, raises=person_raises, identifier="public_id")
+@own_table("people", Person, raises=person_raises, identifier="public_id")
 def describe_person(person: Person) -> Facts:
     direct = _names(person.user_permissions.all())
     groups = list(person.groups.order_by("name"))
@@ -249,7 +249,7 @@ def describe_person(person: Person) -> Facts:
     )
 
 
-@own_thing("permission-groups", Group, raises=group_raises)
+@own_table("permission-groups", Group, raises=group_raises)
 def describe_group(group: Group) -> Facts:
     permissions = _names(group.permissions.all())
     members = Person.objects.filter(groups=group).order_by("username").values_list("username", flat=True)

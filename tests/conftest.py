@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from uuid import UUID
 
 import django
@@ -24,11 +24,12 @@ from redis.retry import Retry
 from tests.support.browser import running_browser
 from tests.support.clock import stay_within_a_day
 from tests.support.configuration import Configure
-from tests.support.database import live_database_url, prepare_flush, use_file_for_sqlite
+from tests.support.database import live_database_url, name_of_test_database, prepare_flush, use_file_for_sqlite
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain, running_domain
-from tests.support.environment import DATABASE, POSTGRES, REDIS_SOCKET, RUNTIME, prepare_environment
+from tests.support.environment import DATABASE, REDIS_SOCKET, RUNTIME, prepare_environment
 from tests.support.gateway import LiveGateway
+from tests.support.migrated import MIGRATED, copy_postgres, copy_sqlite
 from tests.support.postgres import Postgres
 from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
@@ -41,10 +42,10 @@ django.setup()
 
 from audit.chain import mark  # noqa: E402 - after Django is set up
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
-from directory.ldap import Client, Schema  # noqa: E402
 from directory.lookup import connection as connections  # noqa: E402
 from directory.models import DirectoryConnection  # noqa: E402
 from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
+from tests.support.ldap_clients import ClientOfTests  # noqa: E402
 
 # The hash of a password says with how much work it was made, so every process can check these. Hundreds are made.
 ScryptPasswordHasher.work_factor = 2
@@ -59,6 +60,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers."""
     config.addinivalue_line("markers", "sqlite: also run on SQLite by `make test`")
     config.addinivalue_line("markers", "long: begun first, for it mostly waits while the others compute")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not read what has no test for SQLite where those alone are run."""
+    is_test = collection_path.suffix == ".py" and collection_path.name.startswith("test_")
+    return (is_test and config.option.markexpr == "sqlite" and "mark.sqlite" not in collection_path.read_text()) or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -100,25 +107,13 @@ def _redis() -> Redis:
 
 @pytest.fixture(autouse=True)
 def clients_end_with_their_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each test has connections of its own, and so clients; what a domain's schema says, none of them reads anew."""
-    monkeypatch.setattr(connections, "Client", _ClientOfKnownSchema)
+    """Each test has clients of its own, which take over from those before them what is the same for all."""
+    monkeypatch.setattr(connections, "Client", ClientOfTests)
     yield
     for known in connections._clients.values():
-        known.client.close()
+        known.client.end()  # type: ignore[attr-defined]  # those of tests alone
     connections._clients.clear()
     connections._bind_names.forget()
-
-
-class _ClientOfKnownSchema(Client):
-    """Reading the schema takes a fifth of a second of two processors, more than most tests do besides."""
-
-    _known: ClassVar[dict[str | None, Schema]] = {}
-
-    def _load_schema(self) -> Schema:
-        domain = self.settings.ca_certificate
-        if self._schema.present is not None or domain not in self._known:
-            self._known[domain] = super()._load_schema()
-        return self._known[domain]
 
 
 @pytest.fixture
@@ -159,7 +154,7 @@ def limited(configure: Configure, redis_server: RedisServer) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """The database server the settings name, except on the leg with SQLite."""
-    server = Postgres(POSTGRES)
+    server = copy_postgres()
     server.start()
     yield server
     server.stop()
@@ -171,10 +166,16 @@ def django_db_modify_db_settings(
 ) -> None:
     """Whatever uses the database gets its servers started first (pytest-django's hook for this moment)."""
     if DATABASE == "sqlite":
-        use_file_for_sqlite()
+        copy_sqlite(use_file_for_sqlite())
     else:
-        request.getfixturevalue("postgres")
+        request.getfixturevalue("postgres").create_database(name_of_test_database(), like=MIGRATED)
     prepare_flush()
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Whether the database is there already (pytest-django's hook): it was copied, and goes with its server."""
+    return True
 
 
 @pytest.fixture(scope="session")

@@ -22,9 +22,9 @@ from approvals.operations.change_requests import (
 from approvals.shapes import ChangeRequestJson, TogetherItemJson, line_as_json
 from approvals.together import Member, exceptions_of, union_of
 from audit import log
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from audit.administration.recording import recorded
-from directory.shapes.change_words import told
+from directory.shapes.change_words import change_facts
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, operation
@@ -137,7 +137,7 @@ def chosen_requests(call: Call, query: ReadTogether) -> QuerySet[ChangeRequest]:
 
 
 def _member(row: ChangeRequest, record: ChangeRequestJson) -> Member:
-    change = told(
+    change = change_facts(
         row.operation,
         record["changes"],
         distinguished_name=row.target_dn,
@@ -254,17 +254,17 @@ def _each_once(decided: Iterable[OneDecision]) -> Iterable[OneDecision]:
 
 def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecision, comment: str | None) -> DecidedJson:
     """One of the decisions, in a transaction of its own with its record, as the operation of that name makes it."""
-    name, thing = f"change-requests.{decision}", find_thing("change-requests")
+    name, table = f"change-requests.{decision}", find_own_table("change-requests")
     try:
         find_visible(call, item.id)
         with recorded(call, operation=name) as administration:
-            administration.watch(thing, item.id)
+            administration.watch(table, item.id)
             if decision == "approve":
                 decided = decisions.approve(call.person, item.id, digest=item.digest, comment=comment)
             else:
                 decided = decisions.reject(call.person, item.id, comment=comment or "", digest=item.digest)
     except GatewayError as refusal:
-        target = log.TargetRef(id=item.id, kind=thing.resource, distinguished_name="")
+        target = log.TargetRef(id=item.id, kind=table.resource, distinguished_name="")
         log.record_refusal(call, operation=name, code=refusal.code, target=target)
         return {"id": str(item.id), "status": None, "problem": refusal.as_problem()}
     return {"id": str(item.id), "status": decided.status, "problem": None}

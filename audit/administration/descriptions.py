@@ -1,4 +1,4 @@
-"""The gateway's own things (keys, roles, people, connections …) as the operations log tells of them.
+"""The gateway's own tables (keys, roles, people, connections …) as the operations log tells of their rows.
 
 Each app declares its own in `<app>/log_descriptions.py`: what is shown of one, under the names of the API, and which
 changes of it let somebody do more than before. What records them is `audit.administration`.
@@ -30,7 +30,7 @@ Values = Sequence[str] | Secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One thing as it is at a moment.
+    """A row as it is at a moment.
 
     `shown` holds its values by the names that the API uses. `access` is what it lets people or keys do: a dataclass of
     numbers, text and tuples in a fixed order, or None where it lets nobody do anything.
@@ -43,7 +43,7 @@ class Facts:
 
 Describe = Callable[[Any], Facts]
 Raises = Callable[[Any, Any], list[str]]
-"""The access before (None for a new thing) and after (None for a deleted one) → in words, what became more."""
+"""The access before (None for a new row) and after (None for a deleted one) → in words, what became more."""
 
 
 def _raises_nothing(_before: Any, _after: Any) -> list[str]:
@@ -51,10 +51,10 @@ def _raises_nothing(_before: Any, _after: Any) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnThing:
-    """A kind of thing: the resource of its operations, its table, and how one is told.
+class OwnTable:
+    """A table of the gateway's own: the resource of its operations, its model, and how a row is described.
 
-    `identifier` is the field that names one: a UUID, or a number, which is then the last digits of a UUID.
+    `identifier` is the field that names a row: a UUID, or a number, which is then the last digits of a UUID.
     """
 
     resource: str
@@ -85,12 +85,12 @@ class OwnThing:
         return None if row is None else self.describe(row)
 
 
-_things: dict[str, OwnThing] = {}
+_tables: dict[str, OwnTable] = {}
 
 F = TypeVar("F", bound=Describe)
 
 
-def own_thing(
+def own_table(
     resource: str,
     model: type[Model],
     *,
@@ -101,9 +101,9 @@ def own_thing(
     """Declare how a row of a table is told. `hidden` columns are not read: they are large, or nobody's business."""
 
     def declare(describe: F) -> F:
-        if resource in _things or any(thing.model is model for thing in _things.values()):
+        if resource in _tables or any(table.model is model for table in _tables.values()):
             raise ValueError(f"{resource} or its table is declared already")
-        _things[resource] = OwnThing(
+        _tables[resource] = OwnTable(
             resource=resource,
             model=model,
             describe=describe,
@@ -116,26 +116,26 @@ def own_thing(
     return declare
 
 
-def find_thing(resource: str) -> OwnThing:
-    """The kind of thing of that resource; KeyError when there is none."""
-    return _things[resource]
+def find_own_table(resource: str) -> OwnTable:
+    """The table of that resource; KeyError when there is none."""
+    return _tables[resource]
 
 
-def thing_of(model: type[Model]) -> OwnThing | None:
-    """The kind of thing that a table holds, if it is one."""
-    return next((thing for thing in _things.values() if thing.model is model), None)
+def own_table_of(model: type[Model]) -> OwnTable | None:
+    """What was declared of a model, if anything was."""
+    return next((table for table in _tables.values() if table.model is model), None)
 
 
 def names_of_changes() -> list[str]:
-    """The names under which changes of own things are recorded, beside those of operations."""
-    return [f"{resource}.{action}" for resource in _things for action in ("create", "update", "delete")]
+    """The names under which changes of own tables are recorded, beside those of operations."""
+    return [f"{resource}.{action}" for resource in _tables for action in ("create", "update", "delete")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """One thing that became different. `before` is None for a new one, `after` for a deleted one."""
+    """One row that became different. `before` is None for a new one, `after` for a deleted one."""
 
-    thing: OwnThing
+    table: OwnTable
     id: UUID
     before: Facts | None
     after: Facts | None
@@ -154,7 +154,7 @@ class Changed:
     def raises(self) -> list[str]:
         """In words, what somebody may do now and could not do before."""
         before = self.before.access if self.before else None
-        return [] if self.after is None else self.thing.raises(before, self.after.access)
+        return [] if self.after is None else self.table.raises(before, self.after.access)
 
     @property
     def changes(self) -> list[ChangeJson]:
@@ -172,7 +172,7 @@ class Changed:
         names = [change["attribute"] for change in self.changes]
         before = _values(self.before)
         return [
-            self.thing.resource,
+            self.table.resource,
             str(self.id) if self.before else None,
             {name: _raw(before.get(name, ())) for name in names},
             [asdict(facts.access) if facts and facts.access else None for facts in (self.before, self.after)],

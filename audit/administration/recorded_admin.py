@@ -12,7 +12,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from audit.administration.descriptions import OwnThing, thing_of
+from audit.administration.descriptions import OwnTable, own_table_of
 from audit.administration.recording import Administration, recorded
 from gateway.core.call import Call
 
@@ -34,19 +34,19 @@ class RecordedAdmin(admin.ModelAdmin):
     """
 
     @property
-    def thing(self) -> OwnThing:
+    def table(self) -> OwnTable:
         """What the table holds."""
-        thing = thing_of(self.model)
-        if thing is None:
+        table = own_table_of(self.model)
+        if table is None:
             raise LookupError(f"{self.model.__name__} is not in log_descriptions: its changes cannot be recorded")
-        return thing
+        return table
 
     @contextmanager
     def recorded(
         self, request: HttpRequest, rows: Iterable[Model], *, action: str | None = None, may_delete: bool = False
     ) -> Iterator[Administration]:
         """Change rows in one transaction that ends with their records."""
-        operation = f"{self.thing.resource}.{action}" if action else None
+        operation = f"{self.table.resource}.{action}" if action else None
         with recorded(call_of(request), operation=operation) as administration:
             for row in sorted(rows, key=lambda row: str(row.pk)):  # in one order, or two could wait for each other
                 administration.watch_row(row, with_dependents=may_delete)

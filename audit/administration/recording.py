@@ -1,7 +1,7 @@
 """Changes of the gateway's own tables, each with its record, in one commit: no record, no change.
 
 The pipeline comes here for the operations, Django admin by `audit.administration.recorded_admin`, commands by
-`commands`. What is told of each thing is declared in `audit.administration.descriptions`.
+`commands`. What is told of the rows of each table is declared in `audit.administration.descriptions`.
 """
 
 import re
@@ -17,7 +17,7 @@ from django.db.models import Model, ProtectedError, RestrictedError
 from django.db.models.deletion import Collector
 
 from audit import log
-from audit.administration.descriptions import Changed, Facts, OwnThing, thing_of
+from audit.administration.descriptions import Changed, Facts, OwnTable, own_table_of
 from audit.chain.append_only import TABLE
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
@@ -45,52 +45,52 @@ class AccessNeedsTwo(GatewayError):
 
 
 class Administration:
-    """What one transaction does to the gateway's own things. Whatever is to be changed is watched before it is."""
+    """What one transaction does to the gateway's own tables. Whatever is to be changed is watched before it is."""
 
     def __init__(self) -> None:
-        self._watched: dict[tuple[str, UUID], tuple[OwnThing, Facts | None]] = {}
+        self._watched: dict[tuple[str, UUID], tuple[OwnTable, Facts | None]] = {}
         self.made: list[Changed] = []
         """What became different, once it is recorded."""
 
-    def watch(self, thing: OwnThing, id: UUID, *, with_dependents: bool = False) -> None:
-        """Note how a thing is now; others who change it wait.
+    def watch(self, table: OwnTable, id: UUID, *, with_dependents: bool = False) -> None:
+        """Note how a row is now; others who change it wait.
 
         `with_dependents` notes what the database would delete along with it, too.
         """
-        lock_record(thing.resource, id)
-        self._watched.setdefault((thing.resource, id), (thing, thing.find(id)))
+        lock_record(table.resource, id)
+        self._watched.setdefault((table.resource, id), (table, table.find(id)))
         if with_dependents:
-            row = thing.rows().filter(**{thing.identifier: id if _is_uuid(thing) else id.int}).first()
+            row = table.rows().filter(**{table.identifier: id if _is_uuid(table) else id.int}).first()
             for dependent in _dependents(row) if row is not None else ():
-                if (kind := thing_of(type(dependent))) is not None:
+                if (kind := own_table_of(type(dependent))) is not None:
                     self.watch(kind, kind.id_of(dependent))
 
     def watch_row(self, row: Model, *, with_dependents: bool = False) -> None:
         """The same by its row."""
-        thing = _thing_of(row)
-        self.watch(thing, thing.id_of(row), with_dependents=with_dependents)
+        table = _own_table_of(row)
+        self.watch(table, table.id_of(row), with_dependents=with_dependents)
 
-    def note_new(self, thing: OwnThing, id: UUID) -> None:
-        """Note that a thing was just made."""
-        self._watched.setdefault((thing.resource, id), (thing, None))
+    def note_new(self, table: OwnTable, id: UUID) -> None:
+        """Note that a row was just made."""
+        self._watched.setdefault((table.resource, id), (table, None))
 
     def note_new_row(self, row: Model) -> None:
         """The same by its row."""
-        thing = _thing_of(row)
-        self.note_new(thing, thing.id_of(row))
+        table = _own_table_of(row)
+        self.note_new(table, table.id_of(row))
 
     def compare(self) -> list[Changed]:
         """What is different by now."""
         compared = (
-            Changed(thing=thing, id=id, before=before, after=thing.find(id))
-            for (_, id), (thing, before) in self._watched.items()
+            Changed(table=table, id=id, before=before, after=table.find(id))
+            for (_, id), (table, before) in self._watched.items()
         )
         return [item for item in compared if item.changes]
 
 
 @contextmanager
 def recorded(call: Call, *, operation: str | None = None, approved_by: str | None = None) -> Iterator[Administration]:
-    """Change own tables in one transaction that ends with a record of each thing that became different.
+    """Change own tables in one transaction that ends with a record of each row that became different.
 
     `operation` is what is done to the things of its resource; of others the log says created, updated or deleted.
     Raises NotRecorded, or AccessNeedsTwo where more access waits for a second person: then nothing is changed.
@@ -106,7 +106,7 @@ def recorded(call: Call, *, operation: str | None = None, approved_by: str | Non
             log.record_administration(
                 call,
                 operation=_name_of(item, operation),
-                target=log.TargetRef(id=item.id, kind=item.thing.resource, distinguished_name=item.name),
+                target=log.TargetRef(id=item.id, kind=item.table.resource, distinguished_name=item.name),
                 changes=item.changes,
                 raised_access=item.raises,
                 approved_by=approved_by,
@@ -120,21 +120,21 @@ def _waits(call: Call) -> bool:
 
 
 def _name_of(item: Changed, operation: str | None) -> str:
-    if operation is not None and operation.partition(".")[0] == item.thing.resource:
+    if operation is not None and operation.partition(".")[0] == item.table.resource:
         return operation
-    return f"{item.thing.resource}.{item.action}"
+    return f"{item.table.resource}.{item.action}"
 
 
-def _thing_of(row: Model) -> OwnThing:
+def _own_table_of(row: Model) -> OwnTable:
     model = row._meta.model  # `request.user` is only a stand-in for its row
-    thing = thing_of(model)
-    if thing is None:
+    table = own_table_of(model)
+    if table is None:
         raise LookupError(f"{model.__name__} is not in log_descriptions: its changes cannot be recorded")
-    return thing
+    return table
 
 
-def _is_uuid(thing: OwnThing) -> bool:
-    return thing.model._meta.get_field(thing.identifier).get_internal_type() == "UUIDField"
+def _is_uuid(table: OwnTable) -> bool:
+    return table.model._meta.get_field(table.identifier).get_internal_type() == "UUIDField"
 
 
 def _dependents(row: Model) -> Iterator[Model]:

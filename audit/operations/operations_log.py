@@ -10,7 +10,7 @@ from pydantic import Field
 
 from approvals.models import ChangeRequest, Status
 from audit import log_search, security, statistics
-from audit.chain import heads, mark, sealing, verification, verifying
+from audit.chain import heads, mark, sealing, verification, verification_requests
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
 from audit.overview_shapes import (
@@ -250,7 +250,7 @@ def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes
         "refused": unsealed.refused,
         "missing": mark.what_is_missing(marked) if marked and not mark.is_held(marked) else None,
         "lastVerification": verification_as_json(verification.last_verification()),
-        "verifying": verifying.is_under_way(),
+        "verifying": verification_requests.is_under_way(),
     }
 
 
@@ -263,7 +263,7 @@ def read_chain(call: Call) -> ChainJson:  # noqa: ARG001 - every operation takes
 )
 def verify_operations(call: Call) -> VerificationBegunJson:
     """Have a worker verify the whole log now. What it finds is then in the state of the chain."""
-    began = verifying.begin()
+    began = verification_requests.begin()
     if began:
         security.noted("verification of the operations log asked for", person=call.person.username)
     return {"began": began}

@@ -1,11 +1,11 @@
 """Webhooks as the operations log tells of them."""
 
-from audit.administration.descriptions import Facts, Secret, own_thing
+from audit.administration.descriptions import Facts, Secret, own_table
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from gateway.core.shapes import render_timestamp
 
 
-@own_thing("webhook-endpoints", WebhookEndpoint)
+@own_table("webhook-endpoints", WebhookEndpoint)
 def describe_endpoint(endpoint: WebhookEndpoint) -> Facts:
     return Facts(
         name=endpoint.name,
@@ -20,7 +20,7 @@ def describe_endpoint(endpoint: WebhookEndpoint) -> Facts:
     )
 
 
-@own_thing("webhook-deliveries", WebhookDelivery, hidden=("body",))
+@own_table("webhook-deliveries", WebhookDelivery, hidden=("body",))
 def describe_delivery(delivery: WebhookDelivery) -> Facts:
     next_at = render_timestamp(delivery.next_at)
     return Facts(

@@ -242,7 +242,7 @@ def _rows(
     connection: Connection, query: Query, deadline: float | None, page: SimplePagedResultsControl | None = None
 ) -> Generator[Entry, None, None]:
     """The rows of one request; the cookie in ``page`` becomes the one for the next."""
-    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page, whole=query.whole)
+    return _receive(connection, _send(connection, query, deadline, page), query, deadline, page)
 
 
 def _send(
@@ -276,6 +276,7 @@ def _receive(
     try:
         while under_way:
             kind, rows, answered = _next_message(link, message, query, deadline, first_seconds, whole=whole)
+            whole = whole or query.whole  # by itself the first tells in time that the server has answered
             first_seconds = None
             under_way = kind != ldap.RES_SEARCH_RESULT
             for dn, values in rows:

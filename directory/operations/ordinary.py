@@ -156,6 +156,7 @@ def declare_ordinary_operations(
         f"DELETE {path}/{{id}}",
         permission=place.permissions("delete"),
         effect=Effect.CHANGE,
+        target=Target.SUBTREE,
         inverse="restore",
         risk=Risk.DESTRUCTIVE,
         query=DeleteQuery,
@@ -169,6 +170,7 @@ def declare_ordinary_operations(
         f"POST {path}/{{id}}/move",
         permission="directory.move_object",
         effect=Effect.CHANGE,
+        target=Target.SUBTREE,
         inverse="move",
         risk=move_risk,
         body=MoveObject,
@@ -182,6 +184,7 @@ def declare_ordinary_operations(
         f"POST {path}/{{id}}/rename",
         permission=place.permissions("update"),
         effect=Effect.CHANGE,
+        target=Target.SUBTREE,
         inverse="rename",
         body=RenameObject,
         output=DirectoryObject,
@@ -244,12 +247,14 @@ def declare_account_operations(resource: str) -> None:
         return list_groups(call, resource=resource, id=id, query=query)
 
 
-def _declared_as(name: str, route: str, documentation: str, **options: Any) -> Callable[[F], F]:
+def _declared_as(
+    name: str, route: str, documentation: str, *, target: Target = Target.OBJECT, **options: Any
+) -> Callable[[F], F]:
     """Declare a function, whose documentation is put together, as an operation on an object."""
 
     def declare(function: F) -> F:
         function.__doc__ = documentation
-        return operation(name, route, target=Target.OBJECT, **options)(function)
+        return operation(name, route, target=target, **options)(function)
 
     return declare
 

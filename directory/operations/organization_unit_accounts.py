@@ -167,6 +167,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     "POST ad/organization-units/{id}/accounts/enable",
     permission="directory.run_accounts",
     target=core.Target.OBJECT,
+    requires=frozenset({"directory.enable_account"}),
     inverse="disable",
     effect=core.Effect.CHANGE,
     risk=Risk.SECURITY,
@@ -183,6 +184,7 @@ def enable_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
     "POST ad/organization-units/{id}/accounts/disable",
     permission="directory.run_accounts",
     target=core.Target.OBJECT,
+    requires=frozenset({"directory.disable_account"}),
     inverse="enable",
     effect=core.Effect.CHANGE,
     risk=Risk.DESTRUCTIVE,
@@ -200,11 +202,11 @@ def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk:
     unit = _find_unit(call, unit_id)
     accounts = _selected(call, unit_id, body, named, action)
     asked = AccountsRun(action, unit_id, tuple(account.id for account in accounts))
+    name = f"organization-units.{action}-accounts"
     has_work = any(account.effect is not Effect.NONE for account in accounts)
 
     def answer() -> RunResult:
         dns = [account.distinguished_name for account in accounts]
-        name = f"organization-units.{action}-accounts"
         return runs.result(runs.record_unchanged(call, name, asked, unit_dn=unit.dn, account_dns=dns))
 
     before, after = ("disabled", "enabled") if action == "enable" else ("enabled", "disabled")
@@ -218,7 +220,7 @@ def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk:
         ),
         run=asked if has_work else None,
         answer=answer,
-        requires=frozenset({f"directory.{action}_account"}),
+        requires=core.find_operation(name).requires,
         risk=risk,
         warnings=tuple(
             f"{account.distinguished_name or account.id}: {account.refusal.detail}"

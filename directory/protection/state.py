@@ -42,12 +42,13 @@ from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 
 _NAMES_IN_ONE_FILTER = 100
 _IS_GROUP = Equals("objectClass", "group")
+# As plain integers: an IntFlag makes an object of each result, and they are looked at for each record of a search.
 _DOMAINS_OWN = (
     UserAccountControl.SERVER_TRUST_ACCOUNT
     | UserAccountControl.PARTIAL_SECRETS_ACCOUNT
     | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT
-)
-_IMMOVABLE = SystemFlags.DISALLOW_DELETE
+).value
+_IMMOVABLE = SystemFlags.DISALLOW_DELETE.value
 _HOLDS_NOBODY = frozenset({*ACCOUNT_KINDS, Kind.CONTACT})
 
 
@@ -156,12 +157,9 @@ def is_protected_by_itself(entry: Entry) -> bool:
     adminCount stays when somebody leaves an administrative group, and is not set on joining until the domain controller
     gets to it (hourly): it protects, but its absence says nothing.
     """
-    return (
-        entry.boolean("isCriticalSystemObject")
-        or entry.integer("adminCount") == 1
-        or bool((entry.integer("systemFlags") or 0) & _IMMOVABLE.value)
-        or bool((entry.integer("userAccountControl") or 0) & _DOMAINS_OWN.value)
-    )
+    flags, control = entry.integer("systemFlags") or 0, entry.integer("userAccountControl") or 0
+    is_the_domains_own = bool(flags & _IMMOVABLE or control & _DOMAINS_OWN)
+    return is_the_domains_own or entry.boolean("isCriticalSystemObject") or entry.integer("adminCount") == 1
 
 
 @lru_cache(maxsize=64)

@@ -41,7 +41,7 @@ class ChangeWords:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ChangeFacts:
     """What is known of a change: the name of its operation, its target, the values, the objects that these name.
 
     `kind` is the target's, for an object that is made or removed. `references` are by distinguished name.
@@ -65,7 +65,7 @@ class Told:
         return self.references.get(distinguished_name) or object_named(distinguished_name)
 
 
-def told(
+def change_facts(
     operation: str,
     changes: Iterable[Mapping[str, Any]],
     *,
@@ -75,13 +75,13 @@ def told(
     kind: str = "",
     references: Iterable[Mapping[str, Any]] = (),
     own: bool = False,
-) -> Told:
+) -> ChangeFacts:
     """The same from JSON: of a record of the log or a dry run (`before`, `after`), or of a change request (`current`,
-    `proposed`). With `own` the target is one of the gateway's own things, whose name is no distinguished name."""
+    `proposed`). With `own` the target is a row of the gateway's own tables, whose name is no distinguished name."""
     name = distinguished_name or ""
     is_object = not own and parsed(name) is not None
     target = object_named(name, id=target_id, account_name=account_name) if is_object else Named(name)
-    return Told(
+    return ChangeFacts(
         operation=operation,
         target=target,
         kind=kind,
@@ -93,23 +93,23 @@ def told(
     )
 
 
-def say(change: Told) -> ChangeWords:
+def say(change: ChangeFacts) -> ChangeWords:
     """A change in words."""
     return ChangeWords(_headline(change), tuple(_details(change)))
 
 
-def _headline(change: Told) -> Phrase:
+def _headline(change: ChangeFacts) -> Phrase:
     say_it = _HEADLINES.get(change.action)
     if say_it is not None and (phrase := say_it(change)) is not None:
         return phrase
     return (f"{_words(change.action).capitalize()} ", change.target)
 
 
-def _created(change: Told) -> Phrase:
+def _created(change: ChangeFacts) -> Phrase:
     return (f"Create {_article(change.kind)}", change.target)
 
 
-def _updated(change: Told) -> Phrase | None:
+def _updated(change: ChangeFacts) -> Phrase | None:
     if not change.changes:
         return ("Change ", change.target)
     control = change.change_of("userAccountControl")
@@ -122,7 +122,7 @@ def _updated(change: Told) -> Phrase | None:
     return (f"Change {_listed(labels, 'attribute')} of ", change.target)
 
 
-def _members(change: Told) -> Phrase | None:
+def _members(change: ChangeFacts) -> Phrase | None:
     """`Add Ada Lovelace to Domain Admins (3 members, then 4)`; what is not known is not said."""
     member = change.change_of("member")
     if member is None:
@@ -145,7 +145,7 @@ def _members(change: Told) -> Phrase | None:
     return phrase
 
 
-def _some(change: Told, names: Sequence[str]) -> Phrase:
+def _some(change: ChangeFacts, names: Sequence[str]) -> Phrase:
     """Objects by their names, of many the first ones."""
     shown = names if len(names) <= _SHOWN else names[: _SHOWN - 1]
     phrase: list[str | Named] = []
@@ -158,7 +158,7 @@ def _some(change: Told, names: Sequence[str]) -> Phrase:
     return tuple(phrase)
 
 
-def _moved(change: Told) -> Phrase | None:
+def _moved(change: ChangeFacts) -> Phrase | None:
     before, after = _places(change)
     if before is None or after is None:
         return ("Move ", change.target)
@@ -168,12 +168,12 @@ def _moved(change: Told) -> Phrase | None:
     return phrase
 
 
-def _renamed(change: Told) -> Phrase | None:
+def _renamed(change: ChangeFacts) -> Phrase | None:
     _, after = _places(change)
     return ("Rename ", change.target, f" to {after.rdn_value}" if after is not None else "")
 
 
-def _places(change: Told) -> tuple[DistinguishedName | None, DistinguishedName | None]:
+def _places(change: ChangeFacts) -> tuple[DistinguishedName | None, DistinguishedName | None]:
     names = change.change_of("distinguishedName")
     if names is None:
         return None, None
@@ -189,20 +189,20 @@ def _unit(name: DistinguishedName | None) -> str:
     return name.rdn_value
 
 
-def _deleted(change: Told) -> Phrase:
+def _deleted(change: ChangeFacts) -> Phrase:
     names = change.change_of("distinguishedName")
     below = len(names.before) - 1 if names is not None else 0
     more = f" and the {below} objects below it" if below > 1 else " and the object below it" if below else ""
     return (f"Delete {_article(change.kind)}", change.target, *filter(None, (more,)))
 
 
-def _restored(change: Told) -> Phrase:
+def _restored(change: ChangeFacts) -> Phrase:
     names = change.change_of("distinguishedName")
     target = change.target if names is None or not names.after else object_named(names.after[0], id=change.target.id)
     return (f"Restore the deleted {kind_words(change.kind)} ", target)
 
 
-def _run(change: Told) -> Phrase:
+def _run(change: ChangeFacts) -> Phrase:
     action = change.action.partition("-")[0].capitalize()
     count = len(change.changes)
     if not count:
@@ -210,11 +210,11 @@ def _run(change: Told) -> Phrase:
     return (f"{action} {count} account{'' if count == 1 else 's'} in ", change.target)
 
 
-def _reverted(change: Told) -> Phrase:
+def _reverted(change: ChangeFacts) -> Phrase:
     return ("Undo an earlier change of ", change.target)
 
 
-_HEADLINES: Final[Mapping[str, Callable[[Told], Phrase | None]]] = {
+_HEADLINES: Final[Mapping[str, Callable[[ChangeFacts], Phrase | None]]] = {
     "create": _created,
     "update": _updated,
     "change-members": _members,
@@ -239,7 +239,7 @@ _TOLD_OF_DELETED: Final = frozenset(
 """Of all that goes with an object, what a person knows it by."""
 
 
-def _details(change: Told) -> Iterable[Detail]:
+def _details(change: ChangeFacts) -> Iterable[Detail]:
     if change.action in ("enable-accounts", "disable-accounts"):
         return  # its changes are accounts, not attributes
     for each in change.changes:
@@ -258,8 +258,8 @@ def _details(change: Told) -> Iterable[Detail]:
         )
 
 
-def _label(change: Told, each: ValueChange) -> str:
-    """The gateway's own things have members in camel case instead of attributes."""
+def _label(change: ChangeFacts, each: ValueChange) -> str:
+    """Rows of the gateway's own tables have members in camel case instead of attributes."""
     label = label_of(each.attribute)
     is_own = not change.target.place
     return _words(label).capitalize() if is_own and label == each.attribute else label
@@ -279,12 +279,12 @@ def _listed(words: Sequence[str], noun: str) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-_OWN_THINGS: Final = {"api-keys": "API key", "people": "person", "directories": "directory connection"}
+_OWN_TABLES: Final = {"api-keys": "API key", "people": "person", "directories": "directory connection"}
 
 
 def kind_words(kind: str, count: int = 1) -> str:
-    """What an object of a kind, or one of the gateway's own things by its resource, is called, so many of them."""
-    word = _OWN_THINGS.get(kind) or _words(kind or "object").removesuffix("s")
+    """What an object of a kind, or a row of an own table by its resource, is called, so many of them."""
+    word = _OWN_TABLES.get(kind) or _words(kind or "object").removesuffix("s")
     return word if count == 1 else "people" if word == "person" else f"{word}s"
 
 
@@ -298,7 +298,7 @@ def _words(name: str) -> str:
     return spaced.replace("-", " ").replace("_", " ").strip()
 
 
-def say_many(changes: Sequence[Told], count: int) -> str:
+def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
     """Several changes in one sentence: `Change department of 200 users`. `changes` are some of them."""
     actions = {change.action for change in changes}
     kinds = {change.kind for change in changes}

@@ -27,6 +27,11 @@ class Named:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def account_and_place(self) -> str:
+        """What tells it from others of its name: `ada, in Staff / London`; empty where neither is known."""
+        return ", ".join(filter(None, (self.account_name, f"in {self.place}" if self.place else "")))
+
 
 Phrase = tuple[str | Named, ...]
 

@@ -11,7 +11,7 @@ from django.urls import path
 from gateway.console.approvals.inbox import line_of
 from gateway.console.first_day.checklist import remaining
 from gateway.console.log.chain import chain_state
-from gateway.console.page_context import CHOSEN_DIRECTORY, Visit, page
+from gateway.console.page_context import CHOSEN_DIRECTORY, PageContext, console_page
 from gateway.console.shared.charts import chart_of_days, chart_of_keys
 from gateway.console.shared.own_address import own_path
 
@@ -23,68 +23,66 @@ _UNWATCHED = 20
 """The same while there are none."""
 
 
-@page()
-def home(visit: Visit) -> HttpResponseBase:
-    return visit.render(
+@console_page()
+def home(page: PageContext) -> HttpResponseBase:
+    return page.render(
         "home.html",
         {
-            "waiting": _find_waiting(visit),
-            "own": visit.perform(
-                "change-requests.search", query={"owner": visit.call.person.username, "pageSize": "5"}
-            ),
-            "runs": _find_runs(visit),
+            "waiting": _find_waiting(page),
+            "own": page.perform("change-requests.search", query={"owner": page.call.person.username, "pageSize": "5"}),
+            "runs": _find_runs(page),
             "recent": (
-                visit.perform("operations.search", query={"onlyChanges": "true", "pageSize": "6"})["items"]
-                if visit.may("operations.search")
+                page.perform("operations.search", query={"onlyChanges": "true", "pageSize": "6"})["items"]
+                if page.may("operations.search")
                 else None
             ),
-            "keys": visit.perform("api-keys.list-due") if visit.may("api-keys.list-due") else None,
-            "first_day": remaining(visit),
+            "keys": page.perform("api-keys.list-due") if page.may("api-keys.list-due") else None,
+            "first_day": remaining(page),
         },
     )
 
 
-def _find_waiting(visit: Visit) -> dict[str, Any] | None:
+def _find_waiting(page: PageContext) -> dict[str, Any] | None:
     """What the person may decide, the most dangerous first, and the oldest of all; of any number."""
-    if not visit.may("change-requests.approve"):
+    if not page.may("change-requests.approve"):
         return None
 
     def lines(sort: str, count: int) -> list[dict[str, Any]]:
         query = {"decidable": "true", "sort": sort, "pageSize": str(count)}
-        return [line_of(visit, item) for item in visit.perform("change-requests.list-inbox", query=query)["items"]]
+        return [line_of(page, item) for item in page.perform("change-requests.list-inbox", query=query)["items"]]
 
     urgent = lines("urgency", 5)
     known = {line["change"]["id"] for line in urgent}
     oldest = [line for line in lines("oldest", 1) if line["change"]["id"] not in known]
-    return {"lines": [*urgent, *oldest], "statistics": visit.perform("change-requests.read-statistics")}
+    return {"lines": [*urgent, *oldest], "statistics": page.perform("change-requests.read-statistics")}
 
 
-def _find_runs(visit: Visit) -> dict[str, Any] | None:
+def _find_runs(page: PageContext) -> dict[str, Any] | None:
     """The runs that are not over, and after how many seconds to look again. None for who has nothing to do with any."""
-    if visit.call.directory is None:
+    if page.call.directory is None:
         return None
     items = [
         item
         for state in ("running", "queued")
-        for item in visit.perform("runs.search", query={"state": state, "pageSize": "10"})["items"]
+        for item in page.perform("runs.search", query={"state": state, "pageSize": "10"})["items"]
     ]
-    if not items and not visit.call.may("directory.run_accounts"):
+    if not items and not page.call.may("directory.run_accounts"):
         return None
     for item in items:
         item["done"] = item["succeeded"] + item["unchanged"] + item["failed"]
     return {"items": items, "again": _WATCHED if items else _UNWATCHED}
 
 
-@page(get="runs.search")
-def runs(visit: Visit) -> HttpResponseBase:
-    return visit.render("_home_runs.html", {"runs": _find_runs(visit)})
+@console_page(get="runs.search")
+def runs(page: PageContext) -> HttpResponseBase:
+    return page.render("_home_runs.html", {"runs": _find_runs(page)})
 
 
-@page(get="operations.read-statistics")
-def activity(visit: Visit) -> HttpResponseBase:
+@console_page(get="operations.read-statistics")
+def activity(page: PageContext) -> HttpResponseBase:
     """The charts."""
-    statistics = visit.perform("operations.read-statistics", query=visit.query)
-    return visit.render(
+    statistics = page.perform("operations.read-statistics", query=page.query)
+    return page.render(
         "_home_activity.html",
         {
             "days": chart_of_days(statistics["days"]),
@@ -96,20 +94,20 @@ def activity(visit: Visit) -> HttpResponseBase:
     )
 
 
-@page(get="health.read")
-def health(visit: Visit) -> HttpResponseBase:
+@console_page(get="health.read")
+def health(page: PageContext) -> HttpResponseBase:
     """Whether everything answers; a directory that does not is waited for some seconds."""
-    return visit.render(
+    return page.render(
         "_home_health.html",
-        {"health": visit.perform("health.read") if visit.may("health.read") else None, "chain": chain_state(visit)},
+        {"health": page.perform("health.read") if page.may("health.read") else None, "chain": chain_state(page)},
     )
 
 
-@page("POST")
-def choose_directory(visit: Visit) -> HttpResponseBase:
-    visit.request.session[CHOSEN_DIRECTORY] = visit.form.get("clientId", "")
-    there = own_path(visit.request, visit.form.get("next", ""))
-    return visit.redirect_to(there) if there else visit.redirect("home")
+@console_page("POST")
+def choose_directory(page: PageContext) -> HttpResponseBase:
+    page.request.session[CHOSEN_DIRECTORY] = page.form.get("clientId", "")
+    there = own_path(page.request, page.form.get("next", ""))
+    return page.redirect_to(there) if there else page.redirect("home")
 
 
 urls = [

@@ -1,4 +1,4 @@
-"""A person's visit to a page: who it is, the operations they call on the way, and what becomes of a refusal."""
+"""A page asked for by a signed-in person: who that is, the operations called on the way, what becomes of a refusal."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class WaitsForSecondPerson(Exception):
 
 
 @dataclass(slots=True)
-class Visit:
+class PageContext:
     """One request of a signed-in person to a page.
 
     `call` is what the operations get: the permissions are those read at the beginning of this request. `directories`
@@ -137,7 +137,7 @@ class Visit:
     def render(self, template: str, context: Mapping[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
         """A page, or with htmx a part of one: `template` is below `templates/console/`."""
         return render(
-            self.request, f"console/{template}", {"visit": self, "problem": None, **(context or {})}, status=status
+            self.request, f"console/{template}", {"page": self, "problem": None, **(context or {})}, status=status
         )
 
     def redirect(self, view: str, **arguments: Any) -> HttpResponse:
@@ -150,12 +150,12 @@ class Visit:
         return HttpResponseRedirect(address)
 
 
-Page = Callable[Concatenate[Visit, _P], HttpResponseBase]
+View = Callable[Concatenate[PageContext, _P], HttpResponseBase]
 
 
-def page(
+def console_page(
     *methods: str, get: str | None = None, post: str | None = None, may_lack_second_factor: bool = False
-) -> Callable[[Page[_P]], Callable[Concatenate[HttpRequest, _P], HttpResponseBase]]:
+) -> Callable[[View[_P]], Callable[Concatenate[HttpRequest, _P], HttpResponseBase]]:
     """Make a function a page for signed-in people; others are sent to sign in and then back.
 
     `get` and `post` name the operation that a request of that method stands for, so that it counts against the same
@@ -165,13 +165,13 @@ def page(
     declared = {method: find_operation(name) for method, name in (("GET", get), ("POST", post)) if name is not None}
     allowed = methods or (("GET", "POST") if post else ("GET",))
 
-    def decorate(function: Page[_P]) -> Callable[Concatenate[HttpRequest, _P], HttpResponseBase]:
+    def decorate(function: View[_P]) -> Callable[Concatenate[HttpRequest, _P], HttpResponseBase]:
         @wraps(function)
         def view(request: HttpRequest, /, *args: _P.args, **kwargs: _P.kwargs) -> HttpResponseBase:
-            visit = None
+            page = None
             try:
-                visit = _begin(request, may_lack_second_factor=may_lack_second_factor)
-                return function(visit, *args, **kwargs)
+                page = _begin(request, may_lack_second_factor=may_lack_second_factor)
+                return function(page, *args, **kwargs)
             except Unauthorized:
                 return _send_to_sign_in(request)
             except SecondFactorMissing:
@@ -180,7 +180,7 @@ def page(
                 messages.info(request, "This gives more access, so a second person has to approve it first.")
                 return _send_to(request, reverse("console:change", kwargs={"request_id": waits.request_id}))
             except Exception as error:  # noqa: BLE001 - the console's problem handler
-                return refusal_page(request, visit, error_of(error))
+                return refusal_page(request, page, error_of(error))
 
         view.operations = declared  # type: ignore[attr-defined]  # read by the rate limit, before the view runs
         return never_cache(require_http_methods(list(allowed))(view))
@@ -188,7 +188,7 @@ def page(
     return decorate
 
 
-def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> Visit:
+def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> PageContext:
     directories = find_directories(getattr(request.user, "connection", None)) if request.user.is_authenticated else []
     ids = [item.client_id for item in directories]
     chosen = request.session.get(CHOSEN_DIRECTORY)
@@ -199,13 +199,13 @@ def _begin(request: HttpRequest, *, may_lack_second_factor: bool) -> Visit:
         client_id=chosen if chosen in ids else next(iter(ids), None),
         may_lack_second_factor=may_lack_second_factor,
     )
-    return Visit(request, call, directories)
+    return PageContext(request, call, directories)
 
 
-def refusal_page(request: HttpRequest, visit: Visit | None, error: GatewayError) -> HttpResponse:
+def refusal_page(request: HttpRequest, page: PageContext | None, error: GatewayError) -> HttpResponse:
     """What a person sees of a refusal: a page, or with htmx a message in the frame of the page they are on."""
-    template = "console/_problem.html" if visit is not None and visit.is_partial else "console/refusal.html"
-    response = render(request, template, {"visit": visit, "problem": error}, status=error.status)
+    template = "console/_problem.html" if page is not None and page.is_partial else "console/refusal.html"
+    response = render(request, template, {"page": page, "problem": error}, status=error.status)
     for name, value in error.headers.items():
         response[name] = value
     return response

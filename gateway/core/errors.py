@@ -139,7 +139,7 @@ class NotAcceptable(GatewayError):
 
 
 class Conflict(GatewayError):
-    """The state of a thing of the gateway's own (a role in use, a key revoked) does not allow the change."""
+    """The state of something of the gateway's own (a role in use, a key revoked) does not allow the change."""
 
     status, code, title = 409, "Request.Conflict", "The present state does not allow this"
 

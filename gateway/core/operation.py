@@ -26,6 +26,7 @@ class Target(StrEnum):
     """What an operation is about: whether it needs a directory, and what `{id}` in its path names."""
 
     OBJECT = "object"  # an object of a directory, named by its objectGUID
+    SUBTREE = "subtree"  # the same with everything below it, to which happens what happens to it
     DIRECTORY = "directory"  # a directory as a whole, or what the gateway keeps for one: saved filters, runs
     GATEWAY = "gateway"  # the gateway's own tables
 
@@ -61,15 +62,17 @@ class Operation:
     """One thing the gateway can do.
 
     `name` is `<resource>.<verb>`; `route` is `METHOD path/{id}` below the surface's prefix; `permission` admits the
-    caller if any of its members is held (what the target itself asks for is the proposal's business); `risk` is the
-    least risk of a change, `inverse` the verb of the one that takes it back; `creates` is whether it makes what it
-    answers with; `body` and `query` are input shapes; `output` is a TypedDict, None for an empty answer.
+    caller if any of its members is held; `requires` is what every such call needs besides (what the target itself asks
+    for is the proposal's business); `risk` is the least risk of a change, `inverse` the verb of the one that takes it
+    back; `creates` is whether it makes what it answers with; `body` and `query` are input shapes; `output` is a
+    TypedDict, None for an empty answer.
     """
 
     name: str
     route: str
     function: Callable[..., Any]
     permission: frozenset[str]
+    requires: frozenset[str]
     effect: Effect
     target: Target
     risk: Risk
@@ -106,7 +109,7 @@ class Operation:
     @property
     def names_object(self) -> bool:
         """Whether `id` in its path is the objectGUID of a directory object."""
-        return self.target is Target.OBJECT
+        return self.target in (Target.OBJECT, Target.SUBTREE)
 
     @property
     def is_creation(self) -> bool:
@@ -136,6 +139,7 @@ def operation(
     route: str,
     *,
     permission: str | frozenset[str],
+    requires: frozenset[str] = frozenset(),
     effect: Effect = Effect.READ,
     target: Target = Target.GATEWAY,
     risk: Risk = Risk.ORDINARY,
@@ -169,6 +173,7 @@ def operation(
             route=route,
             function=function,
             permission=admitted,
+            requires=requires,
             effect=effect,
             target=target,
             risk=risk,

@@ -22,7 +22,7 @@ from gateway.core.rate_limits import (
     count,
     current_limits,
 )
-from gateway.middleware.patience import is_page, page_that_waits
+from gateway.middleware.rate_limit_page import is_page, page_that_waits
 from gateway.monitoring import metrics
 from gateway.surfaces.problems import error_response
 from gateway.surfaces.routes import route_of

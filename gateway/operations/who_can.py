@@ -29,13 +29,6 @@ from keys.models import ApiKey, Person
 from keys.permissions.assignable import GRANTABLE
 from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
 
-_WITH_ALL_BELOW: Final = frozenset({"delete", "move", "rename"})
-"""What is done to a container is done to what it holds."""
-_OF_EACH_ACCOUNT: Final = {
-    "organization-units.enable-accounts": frozenset({"directory.enable_account"}),
-    "organization-units.disable-accounts": frozenset({"directory.disable_account"}),
-}
-"""What a run needs besides: what the change of each account does."""
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
 
 
@@ -120,20 +113,21 @@ def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
     protected = is_protected(client, entry)
     holds = protected or holds_protected(client, entry.dn)
     for item in operations():
-        is_read = item.name == f"{resource}.read"
-        if item.resource != resource or not (is_read or (item.effect is Effect.CHANGE and "{id}" in item.path)):
+        is_read = item.route == f"GET ad/{resource}/{{id}}"
+        is_change = item.effect is Effect.CHANGE and not item.is_creation
+        if item.resource != resource or not (is_read or is_change):
             continue
         needs, risk = _needs(item, kind), item.risk
-        if not is_read and (holds if item.action in _WITH_ALL_BELOW else protected):
+        if is_change and (holds if item.target is Target.SUBTREE else protected):
             needs, risk = needs | {"directory.manage_protected"}, Risk.SECURITY
         yield _Action(item, needs, risk)
 
 
 def _needs(item: Operation, kind: Kind) -> frozenset[str]:
-    """The permission that admits to an operation; of several the one of the object's own kind."""
+    """What admits to an operation, of several permissions the one of the object's own kind, and what it requires."""
     own = {permission_for(action, kind) for action in ("create", "update", "delete")}
     needs = item.permission if len(item.permission) == 1 else item.permission & own
-    return needs | _OF_EACH_ACCOUNT.get(item.name, frozenset())
+    return needs | item.requires
 
 
 def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:

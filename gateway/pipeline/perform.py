@@ -8,7 +8,7 @@ from django.db import transaction
 from approvals import queue
 from approvals.access_requests import changed_by, hold_access
 from audit import log
-from audit.administration.descriptions import Changed, find_thing
+from audit.administration.descriptions import Changed, find_own_table
 from audit.administration.recording import AccessNeedsTwo, recorded
 from directory import errors as directory_errors
 from gateway.core.call import Call, Surface
@@ -50,14 +50,14 @@ def administer(
     operation: Operation, call: Call, accepted: Accepted, *, approved_by: str | None = None
 ) -> tuple[Any, list[Changed]]:
     """Change the gateway's own tables and record it, in one commit; the answer, and what became different."""
-    thing, id = find_thing(operation.resource), accepted.given.get("id")
+    table, id = find_own_table(operation.resource), accepted.given.get("id")
     with recorded(call, operation=operation.name, approved_by=approved_by) as administration:
         if id is not None:
-            administration.watch(thing, id, with_dependents=operation.method == "DELETE")
+            administration.watch(table, id, with_dependents=operation.method == "DELETE")
         require_version(operation, call, id)
         result = operation.function(call, **accepted.given)
         if id is None:
-            administration.note_new(thing, UUID(result["id"]))
+            administration.note_new(table, UUID(result["id"]))
     return result, administration.made
 
 
@@ -90,7 +90,7 @@ def _hold_access(operation: Operation, call: Call, accepted: Accepted, refusal: 
         log.record_queued(
             call,
             operation=operation.name,
-            target=log.TargetRef(id=change_request.target_id, kind=made.thing.resource, distinguished_name=made.name),
+            target=log.TargetRef(id=change_request.target_id, kind=made.table.resource, distinguished_name=made.name),
             changes=made.changes,
             change_request_id=change_request.id,
             raised_access=refusal.reasons,

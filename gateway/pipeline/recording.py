@@ -60,7 +60,7 @@ def target_of(result: Any, arguments: Mapping[str, str], operation: Operation) -
 
 
 def target_named(operation: Operation, text: str | None) -> log.TargetRef | None:
-    """What was named by its identifier alone: a directory object, or a thing of the gateway's own by its resource."""
+    """What was named by its identifier alone: a directory object, or a row of an own table by its resource."""
     named = parse_guid(text or "") if operation.on_directory else None
     if named is None:
         return None

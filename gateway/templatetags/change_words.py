@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 
 from directory.shapes.change_words import ChangeWords, say
 from directory.shapes.value_words import Named, Phrase, plain
-from gateway.console.shared.said import told_of_preview, told_of_record, told_of_request
+from gateway.console.shared.change_facts import facts_of_preview, facts_of_record, facts_of_request
 
 register = template.Library()
 
@@ -18,19 +18,19 @@ register = template.Library()
 @register.simple_tag
 def request_words(item: Mapping[str, Any]) -> ChangeWords:
     """A change request in words; takes what the inbox lists and what a review holds."""
-    return say(told_of_request(item))
+    return say(facts_of_request(item))
 
 
 @register.simple_tag
 def record_words(record: Mapping[str, Any]) -> ChangeWords:
     """A record of the log in words."""
-    return say(told_of_record(record))
+    return say(facts_of_record(record))
 
 
 @register.simple_tag
 def preview_words(operation: str, changes: Sequence[Mapping[str, Any]], about: Mapping[str, Any] | None) -> ChangeWords:
     """What a dry run would change, in words; `about` is the record of the object, None for one to be created."""
-    return say(told_of_preview(operation, changes, about))
+    return say(facts_of_preview(operation, changes, about))
 
 
 @register.filter
@@ -46,8 +46,9 @@ def phrase_named(parts: Phrase) -> SafeString:
 
 
 def _named(item: Named) -> SafeString:
-    beside = ", ".join(filter(None, (item.account_name, f"in {item.place}" if item.place else "")))
     name = format_html("<strong>{}</strong>", item.name)
     if item.id:
         name = format_html('<a href="{}">{}</a>', reverse("console:object", kwargs={"object_id": item.id}), name)
-    return format_html('{} <span class="quiet small">({})</span>', name, beside) if beside else name
+    if not item.account_and_place:
+        return name
+    return format_html('{} <span class="quiet small">({})</span>', name, item.account_and_place)

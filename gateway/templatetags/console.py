@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from directory.shapes.attribute_labels import label_of
-from directory.shapes.explained import explained
+from directory.shapes.explained_values import explained
 from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed, place
 from gateway.console.shared.sentences import sentence
@@ -150,6 +150,20 @@ def each_once(references: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+_LOOKS = {
+    **dict.fromkeys(("applied", "succeeded", "completed", "active"), "good"),
+    **dict.fromkeys(("pending", "queued", "unknown", "stale"), "warn"),
+    **dict.fromkeys(("failed", "rejected", "revoked"), "bad"),
+    **dict.fromkeys(("approved", "applying", "running"), "accent"),
+}
+
+
+@register.filter
+def status_look(status: str) -> str:
+    """The class of a badge that says how something stands; empty for what is neither good nor bad."""
+    return _LOOKS.get(status, "")
+
+
 @register.filter
 def field_words(error: FieldError) -> str:
     """The field a refusal is about, as its label says it: `#/allowedAddresses/0` is "allowed addresses"."""
@@ -170,9 +184,10 @@ def errors_at(problem: GatewayError | None, *places: str) -> list[str]:
 
 
 @register.simple_tag
-def errors_elsewhere(problem: GatewayError | None, *places: str) -> list[FieldError]:
-    """What a refusal says that belongs to none of these fields."""
-    return [error for error in _errors(problem) if not any(_is_at(error, place) for place in places)]
+def errors_elsewhere(problem: GatewayError | None, *places: str | Sequence[str]) -> list[FieldError]:
+    """What a refusal says that belongs to none of these fields, named one by one or in a list."""
+    names = [name for place in places for name in ([place] if isinstance(place, str) else place)]
+    return [error for error in _errors(problem) if not any(_is_at(error, name) for name in names)]
 
 
 def _errors(problem: GatewayError | None) -> Sequence[FieldError]:
@@ -199,8 +214,8 @@ def address_with(context: template.RequestContext, **changed: Any) -> str:
 @register.simple_tag(takes_context=True)
 def may(context: template.RequestContext, operation: str) -> bool:
     """Whether the person may call an operation at all; what the target asks for besides shows when they do."""
-    visit = context.get("visit")
-    return visit is not None and visit.may(operation)
+    page = context.get("page")
+    return page is not None and page.may(operation)
 
 
 @register.simple_tag(takes_context=True)

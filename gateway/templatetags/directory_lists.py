@@ -97,14 +97,14 @@ def attribute_head(attribute: str) -> SafeString:
 @register.simple_tag(takes_context=True)
 def selection_actions(context: template.RequestContext) -> list[Action]:
     """What the person may do with the objects that they tick in a list; none, and there is nothing to tick."""
-    visit = context.get("visit")
-    return [] if visit is None else actions_for(visit)
+    page = context.get("page")
+    return [] if page is None else actions_for(page)
 
 
 def _may_select(context: template.RequestContext) -> bool:
     """Whether anything may be done with what is ticked; asked for every row of a table."""
-    visit = context.get("visit")
-    return visit is not None and any(visit.may(name) for action in ACTIONS.values() for name in action.operations)
+    page = context.get("page")
+    return page is not None and any(page.may(name) for action in ACTIONS.values() for name in action.operations)
 
 
 @register.simple_tag(takes_context=True)

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 from django import template
 
 from directory.shapes.change_words import say
+from gateway.console.shared.change_facts import facts_of_record
 from gateway.console.shared.names import common_name
-from gateway.console.shared.said import told_of_record
 from gateway.templatetags.console import operation_words, words
 
 register = template.Library()
@@ -30,7 +30,7 @@ def in_words(record: Mapping[str, Any]) -> str:
 
 def _one_in_words(record: Mapping[str, Any]) -> str:
     if record.get("changes") and (record["target"] or {}).get("distinguishedName"):
-        return str(say(told_of_record(record)))
+        return str(say(facts_of_record(record)))
     resource, _, action = record["operation"].partition(".")
     name = common_name((record["target"] or {}).get("distinguishedName"))
     text = f"{operation_words(record['operation'])} {name or _thing(resource, action)}"

@@ -24,7 +24,7 @@ from keys.admin.fields import LinesField, full_name, is_superuser, without_delet
 from keys.api_keys import lifecycle
 from keys.api_keys.addresses import normalise_networks
 from keys.models import ApiKey, Level, Link, Person
-from keys.people.standing import require_present
+from keys.people.presence import require_present
 from keys.permissions.effective import effective_permissions, permissions_of_person
 
 _NEW_VALUES = "keys.new_values"

@@ -13,7 +13,7 @@ from audit.administration.recorded_admin import RecordedAdmin
 from gateway.core.errors import Conflict
 from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
 from keys.models import Person
-from keys.people.ending import end_all
+from keys.people.revocation import end_all
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person, reference_to
 from keys.sign_in import second_factor

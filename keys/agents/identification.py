@@ -26,7 +26,7 @@ from keys.agents.errors import UnauthorizedAgent
 from keys.agents.models import AgentAccessToken, AgentGrant, stamp_of
 from keys.api_keys import usage
 from keys.models import Person
-from keys.people.standing import NotChecked, Standing, standing_of
+from keys.people.presence import NotChecked, Standing, standing_of
 from keys.permissions.effective import permissions_of_person
 from keys.sign_in import second_factor
 

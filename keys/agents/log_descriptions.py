@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from audit.administration.descriptions import Facts, own_thing
+from audit.administration.descriptions import Facts, own_table
 from gateway.core.shapes import render_timestamp
 from keys.agents.grants import is_freer
 from keys.agents.models import AgentClient, AgentGrant
@@ -44,7 +44,7 @@ def client_raises(before: ClientAccess | None, after: ClientAccess) -> list[str]
     return reasons
 
 
-@own_thing("agents", AgentGrant, raises=agent_raises)
+@own_table("agents", AgentGrant, raises=agent_raises)
 def describe_agent(grant: AgentGrant) -> Facts:
     client, person = grant.client, grant.person
     return Facts(
@@ -64,7 +64,7 @@ def describe_agent(grant: AgentGrant) -> Facts:
     )
 
 
-@own_thing("agent-clients", AgentClient, raises=client_raises)
+@own_table("agent-clients", AgentClient, raises=client_raises)
 def describe_client(client: AgentClient) -> Facts:
     addresses = tuple(client.redirect_uris.split())
     return Facts(

@@ -18,8 +18,8 @@ from gateway.core.configuration import RateLimit
 from gateway.core.errors import RateLimited, ServiceUnavailable
 from gateway.core.rate_limits import CountersUnavailable, Policy, address_subject, count
 from keys.agents import redirects
+from keys.agents.cleanup import unused_clients
 from keys.agents.models import NAME_LENGTH, AgentClient
-from keys.agents.sweeping import unused_clients
 from keys.people.names import has_unseen
 
 NAMELESS = "Agent without a name"

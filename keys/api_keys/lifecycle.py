@@ -13,7 +13,7 @@ from directory.models import DirectoryConnection
 from gateway.core.errors import Conflict
 from keys.api_keys import secrets
 from keys.models import ApiKey, Link
-from keys.people.standing import require_present
+from keys.people.presence import require_present
 
 MAX_GRACE = timedelta(days=30)
 

@@ -1,6 +1,6 @@
 """The triggers by which the database says that something has changed of all that decides about who calls.
 
-What a process keeps of a key (`keys.permissions.kept`) is good for one state of access. Every transaction that changes
+What a process keeps of a key (`keys.permissions.cache`) is good for one state of access. Every transaction that changes
 a key, a role, a person, a group, a permission or a connection makes another one, whoever changes it and by whatever
 statement. Stamps of use, and of look-ups that changed nothing, are told apart by the columns they are in.
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Lower
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, Forbidden, NotFound
 from gateway.core.operation import Effect, operation
@@ -153,7 +153,7 @@ def _find(id: UUID) -> Group:
 
 
 def _id_of(group: Group) -> UUID:
-    return find_thing("permission-groups").id_of(group)
+    return find_own_table("permission-groups").id_of(group)
 
 
 def _save(group: Group) -> None:

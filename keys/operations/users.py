@@ -18,9 +18,9 @@ from gateway.core.shapes import Body, Flag, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Person, SecondFactor
 from keys.operations.granting import find_granted
-from keys.people.ending import end_all
 from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.people.names import require_label
+from keys.people.revocation import end_all
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person
 from keys.sign_in import second_factor

@@ -20,7 +20,7 @@ from gateway.core.errors import ClientIdRequired, Forbidden, GatewayError
 from gateway.core.prepared import PreparedQuery
 from gateway.core.shapes import parse_guid
 from keys.models import ApiKey, Person, Role
-from keys.people.standing import NotChecked, Standing, standing_of
+from keys.people.presence import NotChecked, Standing, standing_of
 from keys.permissions.assignable import APPS, GRANTABLE
 
 

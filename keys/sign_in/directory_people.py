@@ -17,14 +17,14 @@ from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
 from keys.models import FailedSignIn, Person
-from keys.people import standing
+from keys.people import presence
 from keys.people.names import name_key, shown
 from keys.sign_in import limits
 
 SPARED_ATTEMPTS = 2
 """How many of the failures that the domain allows are left for the person's other devices."""
 
-_ATTRIBUTES = (*standing.ATTRIBUTES, "sAMAccountName", "displayName", "name", RESULTANT_POLICY)
+_ATTRIBUTES = (*presence.ATTRIBUTES, "sAMAccountName", "displayName", "name", RESULTANT_POLICY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +134,5 @@ def person_of(account: Account) -> Person:
                 other.save(update_fields=["username"])
             person.username, person.display_name = username, display_name
             person.save(update_fields=["username", "display_name"])
-        standing.note_sign_in(person, entry)
+        presence.note_sign_in(person, entry)
     return person

@@ -22,7 +22,7 @@ from gateway.core.call import Call, PersonRef
 from gateway.core.errors import Forbidden, NotFound
 from keys.api_keys import secrets
 from keys.models import AccessToken, Person, PersonSession
-from keys.people.standing import Standing, readmit, standing_of
+from keys.people.presence import Standing, readmit, standing_of
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import Reason, SignInRefused, client_address, verify
 from keys.sign_in.session_store import stored_key_of

@@ -13,7 +13,7 @@ from tests.support.directory import Directory
 
 
 @pytest.fixture(autouse=True)
-def nudged(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What workers would have been told, without a broker: each task with its arguments."""
     sent: list[Any] = []
     monkeypatch.setattr("gateway.core.broker.current_app.send_task", lambda name, args, **_: sent.append((name, args)))

@@ -112,12 +112,12 @@ def test_an_overdue_request_offers_no_decision() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_approving(nudged: list[Any]) -> None:
+def test_approving(enqueued: list[Any]) -> None:
     held = hold()
     shown = approve(held.id, held.digest, comment="Seen with HR")
     assert (shown["status"], shown["decidedBy"], shown["comment"]) == ("approved", "grace", "Seen with HR")
     assert shown["decidedAt"].endswith("Z")
-    assert nudged == [("gateway.tasks.apply_change_request", [str(held.id)])]
+    assert enqueued == [("gateway.tasks.apply_change_request", [str(held.id)])]
     held.refresh_from_db()
     assert (held.decided_by_id, bool(held.input)) == (APPROVER.id, True)
 

@@ -173,7 +173,7 @@ class TestClaiming:
 
     def test_the_sweep_finds_what_nobody_claimed(self) -> None:
         change_request = approved()
-        assert queue.find_waiting() == [], "its nudge has just been sent"
+        assert queue.find_waiting() == [], "its message has just been sent"
         ChangeRequest.objects.update(decided_at=timezone.now() - timedelta(seconds=10))
         assert queue.find_waiting() == [change_request.id]
         queue.claim(change_request.id)
@@ -220,13 +220,13 @@ class TestSettling:
         assert queue.settle_applying() == 0
         assert status_of(change_request) == "applying"
 
-    def test_without_a_record_it_is_taken_up_again(self, nudged: list[Any]) -> None:
+    def test_without_a_record_it_is_taken_up_again(self, enqueued: list[Any]) -> None:
         change_request = claimed()
         let_the_lease_run_out(change_request)
-        nudged.clear()
+        enqueued.clear()
         assert queue.settle_applying() == 1
         assert status_of(change_request) == "approved"
-        assert nudged == [("gateway.tasks.apply_change_request", [str(change_request.id)])]
+        assert enqueued == [("gateway.tasks.apply_change_request", [str(change_request.id)])]
 
     def test_what_takes_every_worker_down_is_given_up(self) -> None:
         change_request = claimed()

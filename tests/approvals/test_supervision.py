@@ -45,6 +45,7 @@ def an_operation(risk: Risk) -> Operation:
         route="PATCH ad/users/{id}",
         function=_update_user,
         permission=frozenset({"directory.update_user"}),
+        requires=frozenset(),
         effect=Effect.CHANGE,
         target=Target.OBJECT,
         risk=risk,

@@ -96,7 +96,7 @@ def test_chosen_ones_and_what_may_be_done_with_each() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_each_is_decided_and_recorded_by_itself(nudged: list[Any]) -> None:
+def test_each_is_decided_and_recorded_by_itself(enqueued: list[Any]) -> None:
     first, second, own = ask("A"), ask("B"), ask("Own", person=APPROVER)
     changed, gone = ask("Changed"), ask("Gone")
     ChangeRequest.objects.filter(id=gone.id).update(status=Status.CANCELLED)
@@ -108,7 +108,7 @@ def test_each_is_decided_and_recorded_by_itself(nudged: list[Any]) -> None:
     kept = ChangeRequest.objects.in_bulk([first.id, second.id, changed.id])
     assert [kept[each.id].status for each in (first, second, changed)] == ["approved", "approved", "pending"]
     assert {kept[each.id].comment for each in (first, second)} == {"Agreed with HR"}
-    assert nudged == [("gateway.tasks.apply_change_request", [str(each.id)]) for each in (first, second)]
+    assert enqueued == [("gateway.tasks.apply_change_request", [str(each.id)]) for each in (first, second)]
     records = OperationRecord.objects.filter(operation="change-requests.approve").order_by("id")
     assert list(records.values_list("target_id", "outcome", "code")) == [
         (first.id, "succeeded", None),

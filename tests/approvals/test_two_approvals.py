@@ -46,11 +46,11 @@ def refused(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_works(nudged: list[Any]) -> None:
+def test_it_works(enqueued: list[Any]) -> None:
     held = hold(protected=True)
     first = approve(APPROVER, held, comment="Fine with me")
     assert (first.status, first.digest, first.decided_by) == ("pending", held.digest, None)
-    assert nudged == [], "nothing is applied yet"
+    assert enqueued == [], "nothing is applied yet"
     shown = change_requests.read_change_request(IN_CONSOLE, id=held.id)
     assert shown["firstApproval"] == {"by": "grace", "at": shown["firstApproval"]["at"], "comment": "Fine with me"}
     assert shown["decidedBy"] is None
@@ -59,7 +59,7 @@ def test_it_works(nudged: list[Any]) -> None:
     second = approve(ALAN, held, comment="Me too")
     assert (second.status, second.first_approved_by, second.decided_by) == ("approved", "grace", "alan")
     assert second.comment == "Me too"
-    assert nudged == [("gateway.tasks.apply_change_request", [str(held.id)])]
+    assert enqueued == [("gateway.tasks.apply_change_request", [str(held.id)])]
     assert ChangeRequest.objects.get(id=held.id).approvers == "grace, alan"
     assert queue.claim(held.id) is not None
 

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest, Status
 from audit import log
-from audit.chain import sealing, verifying
+from audit.chain import sealing, verification_requests
 from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
 from keys.models import Person
@@ -175,14 +175,14 @@ def test_a_record_that_was_changed_is_doubted_and_not_reverted(integration: Inte
 def test_verifying_now(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
     monkeypatch.setattr(current_app, "send_task", lambda name, **_: sent.append(name))
-    cache.delete(verifying._UNDER_WAY)
+    cache.delete(verification_requests._UNDER_WAY)
     change()
     sealing.seal_records()
     assert console.post("/rest/operations/verify").body == {"began": True}
     assert console.post("/rest/operations/verify").body == {"began": False}, "one at a time"
     assert sent == ["gateway.tasks.verify_log"]
     assert console.get("/rest/operations/chain").body["verifying"]
-    verifying.verify()
+    verification_requests.verify()
     chain = console.get("/rest/operations/chain").body
     assert (chain["verifying"], chain["lastVerification"]["finding"]) == (False, None)
     assert chain["lastVerification"]["records"] == 1

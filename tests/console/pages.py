@@ -6,17 +6,18 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.support.cast import Answer, Console
+from tests.support.markup import markup_of
 
 PART = {"HX-Request": "true", "HX-Target": "found"}
 
 
 def text_of(answer: Answer) -> str:
-    return unescape(answer.body.decode())
+    return unescape(markup_of(answer.body))
 
 
 def found(pattern: str, answer: Answer) -> list[str]:
     """What a pattern finds in the page as it was sent, unescaped."""
-    return [unescape(text) for text in re.findall(pattern, answer.body.decode(), re.DOTALL)]
+    return [unescape(text) for text in re.findall(pattern, markup_of(answer.body), re.DOTALL)]
 
 
 def names_in(answer: Answer) -> list[str]:
@@ -26,7 +27,7 @@ def names_in(answer: Answer) -> list[str]:
 
 def heads_in(answer: Answer) -> list[str]:
     """The heads of the table's columns, by the names of their attributes where these are beside what people say."""
-    heads = re.findall(r'<a class="sorts"([^>]*)>([^<]*)', answer.body.decode())
+    heads = re.findall(r'<a class="sorts"([^>]*)>([^<]*)', markup_of(answer.body))
     named = [re.search(r'title="([^"]*)"', attributes) for attributes, _ in heads]
     return [unescape(name[1] if name else text).rstrip("▲▼ ") for name, (_, text) in zip(named, heads, strict=True)]
 

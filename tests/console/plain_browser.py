@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlencode, urljoin
 
 from tests.support.cast import Console
+from tests.support.markup import markup_of
 
 Fields = list[tuple[str, str]]
 
@@ -110,8 +111,8 @@ class PlainBrowser:
         if response.status_code == 302:
             return self.open(response["Location"])
         self.status = response.status_code
-        self.content = response.content.decode()
-        read = _Reader(self.content)
+        self.content = markup_of(response.content)
+        read = _Reader(response.content.decode())
         self.forms = read.forms
         self.text = " ".join("".join(read.text).split())
         return self

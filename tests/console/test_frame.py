@@ -11,12 +11,13 @@ from directory.models import DirectoryConnection
 from gateway.core.configuration import Configuration
 from tests.support.cast import Console, make_connection, make_person
 from tests.support.domain import Domain
+from tests.support.markup import markup_of
 
 pytestmark = pytest.mark.django_db
 
 
 def text_of(answer: Any) -> str:
-    return unescape(answer.body.decode())
+    return unescape(markup_of(answer.body))
 
 
 def test_whoever_is_not_signed_in_is_sent_to_sign_in_and_back(client: Client) -> None:

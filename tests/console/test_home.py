@@ -16,7 +16,7 @@ from gateway.core.operation import Risk
 from gateway.monitoring.readiness import Readiness, readiness
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, make_call
-from tests.console.test_log import make_change, text_of
+from tests.console.log.test_records import make_change, text_of
 from tests.directory.runs.test_lists import add_results, make_run
 from tests.support.cast import Console, make_integration, make_person
 

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import RequestFactory
 
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
@@ -76,7 +76,7 @@ def test_every_operation_is_here() -> None:
     administering = {item.name for item in operations() if item.effect is Effect.ADMINISTER}
     assert administering == ON_REST.keys() | NEED_A_DIRECTORY.keys()
     for name in administering:
-        assert find_thing(name.partition(".")[0])
+        assert find_own_table(name.partition(".")[0])
 
 
 def test_every_view_and_action_is_here() -> None:
@@ -88,7 +88,7 @@ def test_every_admin_records_or_changes_nothing(model_admin: Any) -> None:
     assert isinstance(model_admin, RecordedAdmin | ReadOnlyAdmin)
     assert not model_admin.list_editable
     if isinstance(model_admin, RecordedAdmin):
-        assert model_admin.thing.model is model_admin.model
+        assert model_admin.table.model is model_admin.model
 
 
 def expect_record(world: World, change: Change) -> OperationRecord:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.core.management.commands import flush as flush_command
@@ -12,9 +13,17 @@ from tests.support.environment import RUNTIME, postgres_url
 _MIGRATED = frozenset({"django_content_type", "auth_permission"})
 
 
-def use_file_for_sqlite() -> None:
+def use_file_for_sqlite() -> Path:
     """Put the test database in a file: in memory it has neither the write-ahead log nor the locks of the real one."""
-    connection.settings_dict["TEST"]["NAME"] = str(RUNTIME / "test.sqlite3")
+    file = RUNTIME / "test.sqlite3"
+    connection.settings_dict["TEST"]["NAME"] = str(file)
+    return file
+
+
+def name_of_test_database() -> str:
+    """What pytest-django calls the database of this process's tests."""
+    name: str = connection.settings_dict["TEST"]["NAME"] or f"test_{connection.settings_dict['NAME']}"
+    return name
 
 
 def live_database_url() -> str:

@@ -2,7 +2,6 @@
 
 import fcntl
 import hashlib
-import os
 import shutil
 import socket
 import time
@@ -13,9 +12,8 @@ from pathlib import Path
 from demo import domain_controller as recipe
 from demo.domain_controller import ADMINISTRATOR_DN, BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
 from tests.support.directory import Directory
+from tests.support.environment import CLOCK, TEMPLATES
 
-CLOCK = os.environ.get("FAKETIME", "")
-TEMPLATES = Path(__file__).resolve().parents[2] / "var" / "tests" / ("clock" if CLOCK else "")
 FOUR_WEEKS = 28 * 86_400
 """How long a template is used at most: the administrator's password expires after 42 days."""
 ADMINISTRATOR_PASSWORD = "Administrator-1"

@@ -7,6 +7,9 @@ import tempfile
 from pathlib import Path
 
 DATABASE = os.environ.get("GATEWAY_TEST_DATABASE", "postgresql")
+CLOCK = os.environ.get("FAKETIME", "")
+TEMPLATES = Path(__file__).resolve().parents[2] / "var" / "tests" / ("clock" if CLOCK else "")
+"""What takes long to make and is the same in every run of the tests; see `domain` and `migrated`."""
 
 # Short, since the path of a Unix socket has at most 107 bytes.
 RUNTIME = Path(tempfile.mkdtemp(prefix="gateway-test-"))
@@ -44,6 +47,6 @@ def prepare_environment() -> None:
     atexit.register(shutil.rmtree, RUNTIME, ignore_errors=True)
 
 
-def postgres_url(database: str) -> str:
-    """The URL of a database of this process's PostgreSQL."""
-    return f"postgresql:///{database}?host={POSTGRES}&user=gateway"
+def postgres_url(database: str, *, at: Path = POSTGRES) -> str:
+    """The URL of a database of this process's PostgreSQL, or of one in another directory."""
+    return f"postgresql:///{database}?host={at}&user=gateway"

@@ -65,9 +65,9 @@ class Postgres:
         if is_new:
             self.create_database("gateway")
 
-    def create_database(self, name: str) -> None:
-        """One more database, empty."""
-        self._run("createdb", "-h", str(self.directory), "-U", "gateway", name)
+    def create_database(self, name: str, *, like: str = "template1") -> None:
+        """One more database: empty, or a copy of another."""
+        self._run("createdb", "-h", str(self.directory), "-U", "gateway", f"--template={like}", name)
 
     @property
     def process_id(self) -> int:

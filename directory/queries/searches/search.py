@@ -21,6 +21,7 @@ from directory.lookup.access import client_of
 from directory.lookup.visibility import Sight, may_see_confidential
 from directory.queries.searches import snapshots
 from directory.queries.searches.area import Area, area_of
+from directory.queries.searches.concurrency import turn
 from directory.queries.searches.counts import Counts
 from directory.queries.searches.definitions import SCOPES, SEARCHES, Search
 from directory.queries.searches.filter_cost import Cost, is_narrow
@@ -29,7 +30,6 @@ from directory.queries.searches.filter_scoping import scope_filter
 from directory.queries.searches.order import Match, Order
 from directory.queries.searches.records import RecordMaker
 from directory.queries.searches.snapshots import Snapshot
-from directory.queries.searches.turns import turn
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import DirectoryObject, Selection, default_attributes, select
 from gateway.core.call import Call

@@ -8,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
 from keys.models import Level
 
@@ -16,19 +16,19 @@ _CLIENTS_SHOWN = 100
 _AT_ONCE = 200
 
 
-@page(get="agents.search")
-def agents(visit: Visit) -> HttpResponseBase:
-    return _page(visit)
+@console_page(get="agents.search")
+def agents(page: PageContext) -> HttpResponseBase:
+    return _page(page)
 
 
-def _page(visit: Visit, **context: Any) -> HttpResponseBase:
-    filters: dict[str, str] = {name: visit.query[name] for name in ("person", "state", "cursor") if name in visit.query}
-    found = visit.perform("agents.search", query={"pageSize": "50", **filters}) if visit.may("agents.search") else None
+def _page(page: PageContext, **context: Any) -> HttpResponseBase:
+    filters: dict[str, str] = {name: page.query[name] for name in ("person", "state", "cursor") if name in page.query}
+    found = page.perform("agents.search", query={"pageSize": "50", **filters}) if page.may("agents.search") else None
     clients: list[dict[str, Any]] = []
-    if visit.may("agent-clients.search"):
-        clients = visit.perform("agent-clients.search", query={"pageSize": str(_CLIENTS_SHOWN)})["items"]
+    if page.may("agent-clients.search"):
+        clients = page.perform("agent-clients.search", query={"pageSize": str(_CLIENTS_SHOWN)})["items"]
     problem = context.get("problem")
-    return visit.render(
+    return page.render(
         "access/agents.html",
         {
             "found": found,
@@ -37,66 +37,66 @@ def _page(visit: Visit, **context: Any) -> HttpResponseBase:
             "states": ("active", "expired", "ended"),
             "is_on": settings.CONFIGURATION.Agents.Enabled,
             "registration": settings.CONFIGURATION.Agents.Registration,
-            "address": visit.request.build_absolute_uri("/mcp"),
+            "address": page.request.build_absolute_uri("/mcp"),
             **context,
         },
         status=problem.status if problem else 200,
     )
 
 
-@page(post="agents.update")
-def supervise(visit: Visit, agent_id: UUID) -> HttpResponseBase:
-    body = {"supervisionLevel": visit.form.get("level", "")}
-    return _done(visit, "agents.update", "It holds from the agent's next request on.", id=agent_id, body=body)
+@console_page(post="agents.update")
+def supervise(page: PageContext, agent_id: UUID) -> HttpResponseBase:
+    body = {"supervisionLevel": page.form.get("level", "")}
+    return _done(page, "agents.update", "It holds from the agent's next request on.", id=agent_id, body=body)
 
 
-@page(post="agents.revoke")
-def revoke(visit: Visit, agent_id: UUID) -> HttpResponseBase:
-    return _done(visit, "agents.revoke", "Ended. Every request of the agent is refused from now on.", id=agent_id)
+@console_page(post="agents.revoke")
+def revoke(page: PageContext, agent_id: UUID) -> HttpResponseBase:
+    return _done(page, "agents.revoke", "Ended. Every request of the agent is refused from now on.", id=agent_id)
 
 
-@page(post="agents.revoke")
-def revoke_all(visit: Visit) -> HttpResponseBase:
+@console_page(post="agents.revoke")
+def revoke_all(page: PageContext) -> HttpResponseBase:
     """End every active grant, each as its own operation with its own record."""
     count = 0
-    while living := visit.perform("agents.search", query={"state": "active", "pageSize": str(_AT_ONCE)})["items"]:
+    while living := page.perform("agents.search", query={"state": "active", "pageSize": str(_AT_ONCE)})["items"]:
         for agent in living:
-            visit.perform("agents.revoke", id=agent["id"])
+            page.perform("agents.revoke", id=agent["id"])
         count += len(living)
-    messages.success(visit.request, f"Ended: {count} agent{'' if count == 1 else 's'}.")
-    return visit.redirect("agents")
+    messages.success(page.request, f"Ended: {count} agent{'' if count == 1 else 's'}.")
+    return page.redirect("agents")
 
 
-@page(post="agent-clients.create")
-def create_client(visit: Visit) -> HttpResponseBase:
-    typed = {"name": visit.form.get("name", ""), "redirectUris": visit.form.get("redirectUris", "")}
+@console_page(post="agent-clients.create")
+def create_client(page: PageContext) -> HttpResponseBase:
+    typed = {"name": page.form.get("name", ""), "redirectUris": page.form.get("redirectUris", "")}
     try:
-        made = visit.perform(
+        made = page.perform(
             "agent-clients.create", body={"name": typed["name"], "redirectUris": typed["redirectUris"].split()}
         )
     except GatewayError as refusal:
-        return _page(visit, problem=refusal, typed=typed)
-    messages.success(visit.request, f"Made. Give its client ID to the program: {made['clientId']}")
-    return visit.redirect("agents")
+        return _page(page, problem=refusal, typed=typed)
+    messages.success(page.request, f"Made. Give its client ID to the program: {made['clientId']}")
+    return page.redirect("agents")
 
 
-@page(post="agent-clients.disable")
-def change_client(visit: Visit, client_id: UUID, change: str) -> HttpResponseBase:
-    told = {
+@console_page(post="agent-clients.disable")
+def change_client(page: PageContext, client_id: UUID, change: str) -> HttpResponseBase:
+    message = {
         "disable": "Disabled. What anybody let it do is ended.",
         "enable": "People can connect it again.",
         "delete": "Deleted.",
     }
-    return _done(visit, f"agent-clients.{change}", told[change], id=client_id)
+    return _done(page, f"agent-clients.{change}", message[change], id=client_id)
 
 
-def _done(visit: Visit, operation: str, told: str, **inputs: Any) -> HttpResponseBase:
+def _done(page: PageContext, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
     try:
-        visit.perform(operation, **inputs)
+        page.perform(operation, **inputs)
     except GatewayError as refusal:
-        return _page(visit, problem=refusal)
-    messages.success(visit.request, told)
-    return visit.redirect("agents")
+        return _page(page, problem=refusal)
+    messages.success(page.request, message)
+    return page.redirect("agents")
 
 
 urls = [

@@ -11,7 +11,7 @@ from django.urls import path
 from directory.errors import ObjectNotFound
 from directory.queries.connection_test import functional_level_name
 from directory.security.needed_rights import NEEDED_RIGHTS, NeededRights, account_name
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.fields import lines_of
 from gateway.core.errors import GatewayError, InvalidRequest
 
@@ -19,38 +19,38 @@ _KEYS_SHOWN = 50
 _TEXTS = ("name", "baseDn", "bindDn")
 
 
-@page(get="directories.list")
-def connections(visit: Visit) -> HttpResponseBase:
-    found = visit.perform("directories.list", query={"pageSize": "50", **visit.query})
-    return visit.render("access/connections.html", {"found": found})
+@console_page(get="directories.list")
+def connections(page: PageContext) -> HttpResponseBase:
+    found = page.perform("directories.list", query={"pageSize": "50", **page.query})
+    return page.render("access/connections.html", {"found": found})
 
 
-@page(get="directories.list")
-def states(visit: Visit) -> HttpResponseBase:
+@console_page(get="directories.list")
+def states(page: PageContext) -> HttpResponseBase:
     """Which connections work, after the page: one that does not answer is waited for some seconds."""
-    found = visit.perform("directories.list", query={"pageSize": "50", **visit.query})["items"]
-    broken = _broken(visit)
+    found = page.perform("directories.list", query={"pageSize": "50", **page.query})["items"]
+    broken = _broken(page)
     rows = [(item, broken.get(item["name"])) for item in found]
-    return visit.render("access/_connection_states.html", {"rows": rows})
+    return page.render("access/_connection_states.html", {"rows": rows})
 
 
-def _broken(visit: Visit) -> dict[str, str]:
+def _broken(page: PageContext) -> dict[str, str]:
     """What is wrong with connections that are enabled, by name."""
-    checks = visit.perform("health.read")["checks"]
+    checks = page.perform("health.read")["checks"]
     return {check["name"].removeprefix("directory "): check["detail"] for check in checks if check["detail"]}
 
 
-@page(get="directories.read")
-def connection(visit: Visit, connection_id: UUID) -> HttpResponseBase:
-    return _page(visit, connection_id)
+@console_page(get="directories.read")
+def connection(page: PageContext, connection_id: UUID) -> HttpResponseBase:
+    return _page(page, connection_id)
 
 
-def _page(visit: Visit, connection_id: UUID, **context: Any) -> HttpResponseBase:
-    found = visit.perform("directories.read", id=connection_id)
+def _page(page: PageContext, connection_id: UUID, **context: Any) -> HttpResponseBase:
+    found = page.perform("directories.read", id=connection_id)
     linked: dict[str, Any] = {"items": [], "total": 0}
-    if visit.may("api-keys.search"):
+    if page.may("api-keys.search"):
         query = {"directory": found["id"], "state": "active", "pageSize": str(_KEYS_SHOWN)}
-        linked = visit.perform("api-keys.search", query=query)
+        linked = page.perform("api-keys.search", query=query)
     problem = context.get("problem")
     shown = {
         "connection": found,
@@ -59,27 +59,27 @@ def _page(visit: Visit, connection_id: UUID, **context: Any) -> HttpResponseBase
         "needed": needed_rights(found["bindDn"], found["baseDn"]),
         **context,
     }
-    return visit.render("access/connection.html", shown, status=problem.status if problem else 200)
+    return page.render("access/connection.html", shown, status=problem.status if problem else 200)
 
 
-@page("POST")
-def rights(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def rights(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     """What the account may do at a base beside what it needs there."""
-    base = visit.form.get("base", "").strip()
+    base = page.form.get("base", "").strip()
     try:
-        found = visit.perform("directories.rights", query={"base": base} if base else {}, id=connection_id)
+        found = page.perform("directories.rights", query={"base": base} if base else {}, id=connection_id)
     except ObjectNotFound as refusal:
-        if visit.is_partial:
+        if page.is_partial:
             raise
-        return _page(visit, connection_id, base=base, problem=refusal)
+        return _page(page, connection_id, base=base, problem=refusal)
     context = {
         "rights": found,
         "rights_used": [item for item in found["permissions"] if item["usedBy"]],
         "rights_unused": [item for item in found["permissions"] if not item["usedBy"]],
     }
-    if visit.is_partial:
-        return visit.render("access/_rights.html", context)
-    return _page(visit, connection_id, base=base, **context)
+    if page.is_partial:
+        return page.render("access/_rights.html", context)
+    return _page(page, connection_id, base=base, **context)
 
 
 def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list[str]]]:
@@ -88,70 +88,70 @@ def needed_rights(bind_name: str, base_dn: str) -> list[tuple[NeededRights, list
     return [(needed, needed.commands(account=account, base_dn=base_dn)) for needed in NEEDED_RIGHTS]
 
 
-@page(post="directories.create")
-def new(visit: Visit) -> HttpResponseBase:
-    if visit.request.method != "POST":
-        visit.perform("directories.list", query={"pageSize": "1"})  # or refuse it to whom they are not shown
-        return _form(visit, None, {"enabled": True})
+@console_page(post="directories.create")
+def new(page: PageContext) -> HttpResponseBase:
+    if page.request.method != "POST":
+        page.perform("directories.list", query={"pageSize": "1"})  # or refuse it to whom they are not shown
+        return _form(page, None, {"enabled": True})
     try:
-        made, report = make_tested(visit)
+        made, report = make_tested(page)
     except GatewayError as refusal:
-        return _form(visit, None, sent(visit), problem=refusal)
+        return _form(page, None, sent(page), problem=refusal)
     if made is None:
-        return _form(visit, None, sent(visit), status=InvalidRequest.status, is_new=True, **told_of(report))
-    messages.success(visit.request, "The connection is made.")
-    return visit.redirect("connection", connection_id=made["id"])
+        return _form(page, None, sent(page), status=InvalidRequest.status, is_new=True, **context_of_report(report))
+    messages.success(page.request, "The connection is made.")
+    return page.redirect("connection", connection_id=made["id"])
 
 
-def make_tested(visit: Visit) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+def make_tested(page: PageContext) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Try the connection that the form describes, and make it if it works, or if it is wanted `anyway`.
 
     What was made, None when the test failed, and the test's report, empty when there was none. Raises GatewayError.
     """
-    body, report = _body(visit), {}
-    if "anyway" not in visit.form:
-        report = visit.perform("directories.test-new", body=body)
+    body, report = _body(page), {}
+    if "anyway" not in page.form:
+        report = page.perform("directories.test-new", body=body)
         if not report["ok"]:
             return None, report
-    made: dict[str, Any] = visit.perform("directories.create", body=body)
+    made: dict[str, Any] = page.perform("directories.create", body=body)
     return made, report
 
 
-def told_of(report: Mapping[str, Any]) -> dict[str, Any]:
+def context_of_report(report: Mapping[str, Any]) -> dict[str, Any]:
     """What templates say of the report of a test."""
     return {"report": report, "functional_level": functional_level_name(report["functionalLevel"])}
 
 
-@page("POST")
-def test_new(visit: Visit) -> HttpResponseBase:
+@console_page("POST")
+def test_new(page: PageContext) -> HttpResponseBase:
     """What a test of the fields reaches; the form stays as it is, the password in it too."""
     try:
-        report = visit.perform("directories.test-new", body=_body(visit))
+        report = page.perform("directories.test-new", body=_body(page))
     except GatewayError as refusal:
-        if visit.is_partial:
+        if page.is_partial:
             raise
-        return _form(visit, None, sent(visit), problem=refusal)
-    if visit.is_partial:
-        return visit.render("access/_connection_test.html", told_of(report))
-    return _form(visit, None, sent(visit), **told_of(report))
+        return _form(page, None, sent(page), problem=refusal)
+    if page.is_partial:
+        return page.render("access/_connection_test.html", context_of_report(report))
+    return _form(page, None, sent(page), **context_of_report(report))
 
 
-@page(post="directories.update")
-def edit(visit: Visit, connection_id: UUID) -> HttpResponseBase:
-    found = visit.perform("directories.read", id=connection_id)
-    if visit.request.method != "POST":
-        return _form(visit, found, {**found, "urls": "\n".join(found["urls"])})
+@console_page(post="directories.update")
+def edit(page: PageContext, connection_id: UUID) -> HttpResponseBase:
+    found = page.perform("directories.read", id=connection_id)
+    if page.request.method != "POST":
+        return _form(page, found, {**found, "urls": "\n".join(found["urls"])})
     try:
-        visit.answer("directories.update", body=_body(visit), if_match=visit.form.get("version"), id=connection_id)
+        page.answer("directories.update", body=_body(page), if_match=page.form.get("version"), id=connection_id)
     except GatewayError as refusal:
-        return _form(visit, found, sent(visit), problem=refusal)
-    messages.success(visit.request, "Saved. Every process uses the new settings from its next request on. Test them.")
-    return visit.redirect("connection", connection_id=connection_id)
+        return _form(page, found, sent(page), problem=refusal)
+    messages.success(page.request, "Saved. Every process uses the new settings from its next request on. Test them.")
+    return page.redirect("connection", connection_id=connection_id)
 
 
-def _body(visit: Visit) -> dict[str, Any]:
+def _body(page: PageContext) -> dict[str, Any]:
     """The body of `directories.create` and `directories.update`. A password that is left empty stays as it is."""
-    typed = visit.form
+    typed = page.form
     body: dict[str, Any] = {name: typed.get(name, "") for name in _TEXTS}
     body |= {
         "urls": lines_of(typed.get("urls", "")),
@@ -164,13 +164,13 @@ def _body(visit: Visit) -> dict[str, Any]:
     return body
 
 
-def sent(visit: Visit) -> dict[str, Any]:
+def sent(page: PageContext) -> dict[str, Any]:
     """The fields as they were sent, to be shown again; never the password."""
-    return {name: value for name, value in visit.form.items() if name != "bindPassword"}
+    return {name: value for name, value in page.form.items() if name != "bindPassword"}
 
 
 def _form(
-    visit: Visit,
+    page: PageContext,
     connection: Mapping[str, Any] | None,
     typed: Mapping[str, Any],
     problem: GatewayError | None = None,
@@ -178,47 +178,47 @@ def _form(
     **context: Any,
 ) -> HttpResponseBase:
     shown = {"connection": connection, "typed": typed, "problem": problem, **context}
-    return visit.render("access/connection_edit.html", shown, status=problem.status if problem else status)
+    return page.render("access/connection_edit.html", shown, status=problem.status if problem else status)
 
 
-@page("POST")
-def test(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def test(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     """What a test of the connection reaches."""
-    report = visit.perform("directories.test", id=connection_id)
-    if visit.is_partial:
-        return visit.render("access/_connection_test.html", told_of(report))
-    return _page(visit, connection_id, **told_of(report))
+    report = page.perform("directories.test", id=connection_id)
+    if page.is_partial:
+        return page.render("access/_connection_test.html", context_of_report(report))
+    return _page(page, connection_id, **context_of_report(report))
 
 
-@page("POST")
-def enabling(visit: Visit, connection_id: UUID, enabled: bool) -> HttpResponseBase:
+@console_page("POST")
+def enabling(page: PageContext, connection_id: UUID, enabled: bool) -> HttpResponseBase:
     try:
-        visit.perform("directories.update", body={"enabled": enabled}, id=connection_id)
+        page.perform("directories.update", body={"enabled": enabled}, id=connection_id)
     except GatewayError as refusal:
-        return _page(visit, connection_id, problem=refusal)
-    messages.success(visit.request, "Enabled." if enabled else "Disabled. Nobody reaches the directory through it now.")
-    return visit.redirect("connection", connection_id=connection_id)
+        return _page(page, connection_id, problem=refusal)
+    messages.success(page.request, "Enabled." if enabled else "Disabled. Nobody reaches the directory through it now.")
+    return page.redirect("connection", connection_id=connection_id)
 
 
-@page("POST")
-def rotate_password(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def rotate_password(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     """Have the gateway give its account a password that nobody knows."""
     try:
-        visit.perform("directories.rotate-password", id=connection_id)
+        page.perform("directories.rotate-password", id=connection_id)
     except GatewayError as refusal:
-        return _page(visit, connection_id, problem=refusal)
-    messages.success(visit.request, "The account has a new password, which nobody knows. Test the connection.")
-    return visit.redirect("connection", connection_id=connection_id)
+        return _page(page, connection_id, problem=refusal)
+    messages.success(page.request, "The account has a new password, which nobody knows. Test the connection.")
+    return page.redirect("connection", connection_id=connection_id)
 
 
-@page("POST")
-def delete(visit: Visit, connection_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def delete(page: PageContext, connection_id: UUID) -> HttpResponseBase:
     try:
-        visit.perform("directories.delete", id=connection_id)
+        page.perform("directories.delete", id=connection_id)
     except GatewayError as refusal:
-        return _page(visit, connection_id, problem=refusal)
-    messages.success(visit.request, "The connection is deleted.")
-    return visit.redirect("connections")
+        return _page(page, connection_id, problem=refusal)
+    messages.success(page.request, "The connection is deleted.")
+    return page.redirect("connections")
 
 
 urls = [

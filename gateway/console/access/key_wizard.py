@@ -17,7 +17,7 @@ from directory.errors import Unavailable
 from gateway.console.access.keys import all_of, directories, value_shown
 from gateway.console.access.permission_choices import by_group, choices, explained, preset_of
 from gateway.console.access.roles import RoleForm
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.fields import lines_of, midnight_of
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import find_operation
@@ -54,73 +54,73 @@ STEPS = (
 _BY_NAME = {step.name: step for step in STEPS}
 
 
-@page()
-def begin(visit: Visit) -> HttpResponseBase:
-    """The first step, where a visit before was left off; `role` chooses one beforehand."""
-    role = parse_guid(visit.query.get("role", ""))
+@console_page()
+def begin(page: PageContext) -> HttpResponseBase:
+    """The first step, where the person left off before; `role` chooses one beforehand."""
+    role = parse_guid(page.query.get("role", ""))
     if role is not None:
-        _keep(visit, {**_draft(visit), "role": {"choice": "existing", "role": str(role)}})
-    return visit.redirect("key-new-step", step="role")
+        _keep(page, {**_draft(page), "role": {"choice": "existing", "role": str(role)}})
+    return page.redirect("key-new-step", step="role")
 
 
-@page("POST")
-def begin_anew(visit: Visit) -> HttpResponseBase:
-    visit.request.session.pop(_DRAFT, None)
-    return visit.redirect("key-new-step", step="role")
+@console_page("POST")
+def begin_anew(page: PageContext) -> HttpResponseBase:
+    page.request.session.pop(_DRAFT, None)
+    return page.redirect("key-new-step", step="role")
 
 
-@page("GET", "POST")
-def step(visit: Visit, step: str) -> HttpResponseBase:
+@console_page("GET", "POST")
+def step(page: PageContext, step: str) -> HttpResponseBase:
     """Show a step, or keep what was typed at it and go on, or back."""
     if step not in _BY_NAME:
         raise NotFound
-    visit.perform("api-keys.search", query={"pageSize": "1"})  # or refuse it to whom keys are not shown
-    if not visit.may("api-keys.create"):
-        return visit.redirect("keys")
-    draft = _draft(visit)
-    if visit.request.method != "POST":
-        return _show(visit, step, draft)
-    if step == "check" and visit.form.get("go") != "back":
-        return _make(visit, draft)
+    page.perform("api-keys.search", query={"pageSize": "1"})  # or refuse it to whom keys are not shown
+    if not page.may("api-keys.create"):
+        return page.redirect("keys")
+    draft = _draft(page)
+    if page.request.method != "POST":
+        return _show(page, step, draft)
+    if step == "check" and page.form.get("go") != "back":
+        return _make(page, draft)
     if step != "check":
-        draft = {**draft, step: _READ[step](visit)}
-        _keep(visit, draft)
+        draft = {**draft, step: _READ[step](page)}
+        _keep(page, draft)
     number = STEPS.index(_BY_NAME[step])
-    if visit.form.get("go") == "back" or "preset" in visit.form:  # a preset's button is on the first step
-        return visit.redirect("key-new-step", step=STEPS[max(number - 1, 0)].name)
+    if page.form.get("go") == "back" or "preset" in page.form:  # a preset's button is on the first step
+        return page.redirect("key-new-step", step=STEPS[max(number - 1, 0)].name)
     try:
-        _require_plausible(visit, step, draft)
+        _require_plausible(page, step, draft)
     except GatewayError as refusal:
-        return _show(visit, step, draft, problem=refusal)
-    return visit.redirect("key-new-step", step=STEPS[number + 1].name)
+        return _show(page, step, draft, problem=refusal)
+    return page.redirect("key-new-step", step=STEPS[number + 1].name)
 
 
-def _draft(visit: Visit) -> Draft:
-    kept: Draft = visit.request.session.get(_DRAFT, {})
+def _draft(page: PageContext) -> Draft:
+    kept: Draft = page.request.session.get(_DRAFT, {})
     return {
         "role": {"choice": "existing", "role": "", **asdict(RoleForm())},
-        "key": {"name": "", "owner": visit.call.person.username, "expiresOn": ""},
-        "directory": {"directory": next((item["id"] for item in directories(visit)), "")},
+        "key": {"name": "", "owner": page.call.person.username, "expiresOn": ""},
+        "directory": {"directory": next((item["id"] for item in directories(page)), "")},
         "addresses": {"addresses": ""},
         "level": {"level": Level.ASK_DESTRUCTIVE_SECURITY.value},
     } | kept
 
 
-def _keep(visit: Visit, draft: Draft) -> None:
-    visit.request.session[_DRAFT] = draft
+def _keep(page: PageContext, draft: Draft) -> None:
+    page.request.session[_DRAFT] = draft
 
 
-def _typed(*names: str) -> Callable[[Visit], dict[str, Any]]:
-    return lambda visit: {name: visit.form.get(name, "") for name in names}
+def _typed(*names: str) -> Callable[[PageContext], dict[str, Any]]:
+    return lambda page: {name: page.form.get(name, "") for name in names}
 
 
-def _typed_role(visit: Visit) -> dict[str, Any]:
-    typed = {**_typed("choice", "role")(visit), **asdict(RoleForm.sent(visit.request.POST))}
-    preset = preset_of(visit)
+def _typed_role(page: PageContext) -> dict[str, Any]:
+    typed = {**_typed("choice", "role")(page), **asdict(RoleForm.sent(page.request.POST))}
+    preset = preset_of(page)
     return typed if preset is None else {**typed, "choice": "new", "permissions": sorted(preset.for_role)}
 
 
-_READ: dict[str, Callable[[Visit], dict[str, Any]]] = {
+_READ: dict[str, Callable[[PageContext], dict[str, Any]]] = {
     "role": _typed_role,
     "key": _typed("name", "owner", "expiresOn"),
     "directory": _typed("directory"),
@@ -145,7 +145,7 @@ def _key_body(draft: Draft, role: str) -> dict[str, Any]:
     }
 
 
-def _require_plausible(visit: Visit, step: str, draft: Draft) -> None:
+def _require_plausible(page: PageContext, step: str, draft: Draft) -> None:
     """Refuse at its own step what the operation would refuse at the last: for its shape, and for scopes not there."""
     is_new = draft["role"]["choice"] == "new"
     if step == "role" and is_new:
@@ -153,7 +153,7 @@ def _require_plausible(visit: Visit, step: str, draft: Draft) -> None:
         _load("roles.create", body)
         if body["scopes"]:
             with suppress(Unavailable):  # then they are looked for when the role is made
-                visit.perform("roles.find-scopes", body={"scopes": body["scopes"]})
+                page.perform("roles.find-scopes", body={"scopes": body["scopes"]})
         return
     role = _NO_ROLE if is_new else draft["role"]["role"]
     try:
@@ -175,7 +175,7 @@ def _is_about(step: str, pointer: str) -> bool:
     return any(pointer == member or pointer.startswith(f"{member}/") for member in _BY_NAME[step].members)
 
 
-def _show(visit: Visit, step: str, draft: Draft, **context: Any) -> HttpResponseBase:
+def _show(page: PageContext, step: str, draft: Draft, **context: Any) -> HttpResponseBase:
     problem = context.get("problem")
     number = STEPS.index(_BY_NAME[step])
     shown = {
@@ -183,14 +183,14 @@ def _show(visit: Visit, step: str, draft: Draft, **context: Any) -> HttpResponse
         "steps": [(item, STEPS.index(item) < number) for item in STEPS],
         "is_first": number == 0,
         "typed": draft.get(step, {}),
-        "is_begun": _DRAFT in visit.request.session,
-        **_context(visit, step, draft),
+        "is_begun": _DRAFT in page.request.session,
+        **_context(page, step, draft),
         **context,
     }
-    return visit.render(f"access/key_new_{step}.html", shown, status=problem.status if problem else 200)
+    return page.render(f"access/key_new_{step}.html", shown, status=problem.status if problem else 200)
 
 
-def _context(visit: Visit, step: str, draft: Draft) -> dict[str, Any]:
+def _context(page: PageContext, step: str, draft: Draft) -> dict[str, Any]:
     """What a step offers to choose from."""
     match step:
         case "role":
@@ -198,95 +198,95 @@ def _context(visit: Visit, step: str, draft: Draft) -> dict[str, Any]:
             return {
                 "chosen": draft["role"],
                 "typed": form,
-                "roles": all_of(visit, "roles.search"),
-                "choices": choices(visit, form.permissions, for_role=True),
+                "roles": all_of(page, "roles.search"),
+                "choices": choices(page, form.permissions, for_role=True),
                 "presets": FOR_ROLES,
             }
         case "key":
-            people = all_of(visit, "people.search", active="true") if visit.is_superuser else []
-            return {"people": [person for person in people if person["username"] != visit.call.person.username]}
+            people = all_of(page, "people.search", active="true") if page.is_superuser else []
+            return {"people": [person for person in people if person["username"] != page.call.person.username]}
         case "directory":
-            return {"directories": directories(visit)}
+            return {"directories": directories(page)}
         case "addresses":
-            return {"own_address": visit.call.client_address}
+            return {"own_address": page.call.client_address}
         case "level":
             return {"levels": Level}
         case _:
-            return _said(visit, draft)
+            return _said(page, draft)
 
 
-def _said(visit: Visit, draft: Draft) -> dict[str, Any]:
+def _said(page: PageContext, draft: Draft) -> dict[str, Any]:
     """Everything that was said, in words, and what to know before it is made."""
-    roles = {role["id"]: role for role in all_of(visit, "roles.search")}
+    roles = {role["id"]: role for role in all_of(page, "roles.search")}
     is_new = draft["role"]["choice"] == "new"
     form = _role_form(draft)
     chosen = roles.get(draft["role"]["role"])
     given = form.permissions if is_new else (chosen or {}).get("permissions", [])
-    held = _held_by(visit, draft["key"]["owner"])
-    meanings = explained(visit)
+    held = _held_by(page, draft["key"]["owner"])
+    meanings = explained(page)
     return {
         "draft": draft,
         "digest": version_of(draft),
         "is_new_role": is_new,
         "role_name": form.name if is_new else (chosen or {}).get("name"),
         "scopes": lines_of(form.scopes) if is_new else (chosen or {}).get("scopes", []),
-        "permissions": by_group(visit, given),
+        "permissions": by_group(page, given),
         "owner_lacks": [] if held is None else [meanings[name] for name in given if name not in held],
-        "directory": next((item for item in directories(visit) if item["id"] == draft["directory"]["directory"]), None),
+        "directory": next((item for item in directories(page) if item["id"] == draft["directory"]["directory"]), None),
         "addresses": lines_of(draft["addresses"]["addresses"]),
         "level": Level(draft["level"]["level"]) if draft["level"]["level"] in Level.values else None,
-        "deciders": _deciders(visit, draft),
+        "deciders": _deciders(page, draft),
         "is_bold": draft["level"]["level"] == Level.ACT and not lines_of(draft["addresses"]["addresses"]),
     }
 
 
-def _deciders(visit: Visit, draft: Draft) -> list[str] | None:
+def _deciders(page: PageContext, draft: Draft) -> list[str] | None:
     """Who could decide what waits; None where nothing does, or the owner is nobody."""
     owner = Person.objects.filter(username=draft["key"]["owner"]).first()
     if owner is None or draft["level"]["level"] == Level.ACT:
         return None
-    return find_deciders_for(owner.pk, besides=visit.call.person.id)
+    return find_deciders_for(owner.pk, besides=page.call.person.id)
 
 
-def _held_by(visit: Visit, owner: str) -> set[str] | None:
+def _held_by(page: PageContext, owner: str) -> set[str] | None:
     """What the owner may do now; None when the person may not see it."""
-    if owner == visit.call.person.username:
-        return set(visit.call.permissions)
-    found = next((item for item in all_of(visit, "people.search", name=owner) if item["username"] == owner), None)
+    if owner == page.call.person.username:
+        return set(page.call.permissions)
+    found = next((item for item in all_of(page, "people.search", name=owner) if item["username"] == owner), None)
     if found is None:
         return None
-    told = visit.perform("people.read-effective-permissions", id=found["id"])["permissions"]
-    return {item["name"] for item in told}
+    effective = page.perform("people.read-effective-permissions", id=found["id"])["permissions"]
+    return {item["name"] for item in effective}
 
 
-def _make(visit: Visit, draft: Draft) -> HttpResponseBase:
+def _make(page: PageContext, draft: Draft) -> HttpResponseBase:
     """Make the role if it is a new one, then the key, then its link. The value is shown in this answer alone."""
-    if _DRAFT not in visit.request.session:  # made already: the page was sent again
-        return visit.redirect("keys")
-    if visit.form.get("digest") != version_of(draft):
-        return _show(visit, "check", draft, is_other=True)
+    if _DRAFT not in page.request.session:  # made already: the page was sent again
+        return page.redirect("keys")
+    if page.form.get("digest") != version_of(draft):
+        return _show(page, "check", draft, is_other=True)
     made_role = None
     try:
         if draft["role"]["choice"] == "new":
-            made_role = visit.perform("roles.create", body=_role_form(draft).body([]))
+            made_role = page.perform("roles.create", body=_role_form(draft).body([]))
             draft = {**draft, "role": {**draft["role"], "choice": "existing", "role": made_role["id"]}}
-            _keep(visit, draft)
-        key = visit.perform("api-keys.create", body=_key_body(draft, draft["role"]["role"]))
+            _keep(page, draft)
+        key = page.perform("api-keys.create", body=_key_body(draft, draft["role"]["role"]))
     except GatewayError as refusal:
         about = _step_of(refusal) if made_role or draft["role"]["choice"] != "new" else _BY_NAME["role"]
-        return _show(visit, "check", draft, problem=refusal, made_role=made_role, about=about)
-    visit.request.session.pop(_DRAFT)
-    problem = _link(visit, key["id"], draft["directory"]["directory"])
-    found = visit.perform("api-keys.read", id=key["id"])
-    shown = {**value_shown(visit, found, key["value"]), "made_role": made_role, "link_problem": problem}
-    return visit.render("access/key_made.html", shown)
+        return _show(page, "check", draft, problem=refusal, made_role=made_role, about=about)
+    page.request.session.pop(_DRAFT)
+    problem = _link(page, key["id"], draft["directory"]["directory"])
+    found = page.perform("api-keys.read", id=key["id"])
+    shown = {**value_shown(page, found, key["value"]), "made_role": made_role, "link_problem": problem}
+    return page.render("access/key_made.html", shown)
 
 
-def _link(visit: Visit, key_id: str, directory: str) -> GatewayError | None:
+def _link(page: PageContext, key_id: str, directory: str) -> GatewayError | None:
     """Link the new key to the directory chosen, if one was; the refusal, if it was refused."""
     try:
         if directory:
-            visit.perform("api-keys.create-link", body={"directory": directory}, id=key_id)
+            page.perform("api-keys.create-link", body={"directory": directory}, id=key_id)
     except GatewayError as refusal:
         return refusal
     return None

@@ -9,7 +9,7 @@ from django.http import HttpResponseBase
 from django.urls import path
 
 from gateway.console.access.permission_choices import explained
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.charts import chart_of_days
 from gateway.console.shared.fields import lines_of, midnight_of
 from gateway.core.errors import GatewayError
@@ -20,100 +20,98 @@ GRACES = ((0, "no time: it ends now"), (3600, "an hour"), (86400, "a day"), (604
 _RECORDS_SHOWN = 8
 
 
-@page(get="api-keys.search")
-def keys(visit: Visit) -> HttpResponseBase:
-    found = visit.perform("api-keys.search", query={"pageSize": "50", **visit.query})
-    return visit.render(
+@console_page(get="api-keys.search")
+def keys(page: PageContext) -> HttpResponseBase:
+    found = page.perform("api-keys.search", query={"pageSize": "50", **page.query})
+    return page.render(
         "access/keys.html",
         {
             "found": found,
-            "due": visit.perform("api-keys.list-due"),
-            "roles": all_of(visit, "roles.search"),
+            "due": page.perform("api-keys.list-due"),
+            "roles": all_of(page, "roles.search"),
             "states": ("active", "expired", "revoked"),
         },
     )
 
 
-def all_of(visit: Visit, operation: str, **query: str) -> list[dict[str, Any]]:
+def all_of(page: PageContext, operation: str, **query: str) -> list[dict[str, Any]]:
     """What there is to choose from, as far as the person may see it."""
-    if not visit.may(operation):
+    if not page.may(operation):
         return []
-    found: list[dict[str, Any]] = visit.perform(operation, query={"pageSize": "500", **query})["items"]
+    found: list[dict[str, Any]] = page.perform(operation, query={"pageSize": "500", **query})["items"]
     return found
 
 
-@page(get="api-keys.read")
-def key(visit: Visit, key_id: UUID) -> HttpResponseBase:
-    return _page(visit, key_id)
+@console_page(get="api-keys.read")
+def key(page: PageContext, key_id: UUID) -> HttpResponseBase:
+    return _page(page, key_id)
 
 
-def _page(visit: Visit, key_id: UUID, **context: Any) -> HttpResponseBase:
-    found = visit.perform("api-keys.read", id=key_id)
+def _page(page: PageContext, key_id: UUID, **context: Any) -> HttpResponseBase:
+    found = page.perform("api-keys.read", id=key_id)
     linked = {link["directory"] for link in found["links"]}
     problem = context.get("problem")
-    return visit.render(
+    return page.render(
         "access/key.html",
         {
             "key": found,
             "level": Level(found["supervisionLevel"]),
-            "may_change": may_change(visit, found),
+            "may_change": may_change(page, found),
             "graces": GRACES,
-            "linkable": [item for item in directories(visit) if item["id"] not in linked],
+            "linkable": [item for item in directories(page) if item["id"] not in linked],
             **context,
         },
         status=problem.status if problem else 200,
     )
 
 
-def may_change(visit: Visit, key: Mapping[str, Any]) -> bool:
+def may_change(page: PageContext, key: Mapping[str, Any]) -> bool:
     """Whether the person may make the key say something new: one of their own, or any as a superuser."""
-    own = key["owner"] == visit.call.person.username
-    return key["state"] != "revoked" and visit.may("api-keys.update") and (own or visit.is_superuser)
+    own = key["owner"] == page.call.person.username
+    return key["state"] != "revoked" and page.may("api-keys.update") and (own or page.is_superuser)
 
 
-def directories(visit: Visit) -> list[dict[str, Any]]:
+def directories(page: PageContext) -> list[dict[str, Any]]:
     """The enabled directories that a key can be linked to: all for whoever sees all, else those the person works on."""
-    if visit.may("directories.list"):
-        return [item for item in all_of(visit, "directories.list") if item["enabled"]]
-    return [{"id": str(item.id), "name": item.name} for item in visit.directories]
+    if page.may("directories.list"):
+        return [item for item in all_of(page, "directories.list") if item["enabled"]]
+    return [{"id": str(item.id), "name": item.name} for item in page.directories]
 
 
-@page(get="api-keys.read-effective-permissions")
-def permissions(visit: Visit, key_id: UUID) -> HttpResponseBase:
+@console_page(get="api-keys.read-effective-permissions")
+def permissions(page: PageContext, key_id: UUID) -> HttpResponseBase:
     """What the key may do now. Its scopes' names are asked of the directory, so it comes after the page."""
-    told = visit.perform("api-keys.read-effective-permissions", id=key_id)
-    meanings = explained(visit)
-    rows = [{**meanings[item["name"]], **item} for item in told["permissions"]]
+    effective = page.perform("api-keys.read-effective-permissions", id=key_id)
+    meanings = explained(page)
+    rows = [{**meanings[item["name"]], **item} for item in effective["permissions"]]
     rows.sort(key=lambda row: list(meanings).index(row["name"]))
-    return visit.render(
+    return page.render(
         "access/_key_permissions.html",
         {
-            "key": visit.perform("api-keys.read", id=key_id),
+            "key": page.perform("api-keys.read", id=key_id),
             "allowed": [row for row in rows if row["missing"] is None],
             "owner_lacks": [row for row in rows if row["missing"] == "owner"],
             "role_lacks": [row for row in rows if row["missing"] == "role"],
-            "scopes": told["scopes"],
+            "scopes": effective["scopes"],
         },
     )
 
 
-@page(get="api-keys.read-usage")
-def use(visit: Visit, key_id: UUID) -> HttpResponseBase:
+@console_page(get="api-keys.read-usage")
+def use(page: PageContext, key_id: UUID) -> HttpResponseBase:
     """How much the key is used, and its newest records for whoever may read the log."""
-    found = visit.perform("api-keys.read", id=key_id)
-    usage = visit.perform("api-keys.read-usage", id=key_id)
+    found = page.perform("api-keys.read", id=key_id)
+    usage = page.perform("api-keys.read-usage", id=key_id)
     records = []
-    if visit.may("operations.search"):
+    if page.may("operations.search"):
         query = {"keyName": found["name"], "owner": found["owner"], "pageSize": str(_RECORDS_SHOWN)}
-        records = visit.perform("operations.search", query=query)["items"]
-    return visit.render(
-        "access/_key_use.html", {"key": found, "days": chart_of_days(usage["days"]), "records": records}
-    )
+        records = page.perform("operations.search", query=query)["items"]
+    return page.render("access/_key_use.html", {"key": found, "days": chart_of_days(usage["days"]), "records": records})
 
 
-@page(post="api-keys.update")
-def edit(visit: Visit, key_id: UUID) -> HttpResponseBase:
-    found = visit.perform("api-keys.read", id=key_id)
+@console_page(post="api-keys.update")
+def edit(page: PageContext, key_id: UUID) -> HttpResponseBase:
+    found = page.perform("api-keys.read", id=key_id)
     shown = {
         "name": found["name"],
         "role": found["role"],
@@ -123,9 +121,9 @@ def edit(visit: Visit, key_id: UUID) -> HttpResponseBase:
         "passwordsToRequester": found["passwordsToRequester"],
         "version": found["version"],
     }
-    if visit.request.method != "POST":
-        return _edit_page(visit, found, shown)
-    typed = visit.form
+    if page.request.method != "POST":
+        return _edit_page(page, found, shown)
+    typed = page.form
     body: dict[str, Any] = {
         "name": typed.get("name", ""),
         "role": typed.get("role") or found["role"],
@@ -136,43 +134,43 @@ def edit(visit: Visit, key_id: UUID) -> HttpResponseBase:
     if typed.get("expiresOn", "") != shown["expiresOn"]:  # a day is less than the moment that is kept
         body["expiresAt"] = midnight_of(typed.get("expiresOn", ""))
     try:
-        visit.answer("api-keys.update", body=body, if_match=typed.get("version"), id=key_id)
+        page.answer("api-keys.update", body=body, if_match=typed.get("version"), id=key_id)
     except GatewayError as refusal:
-        return _edit_page(visit, found, typed, problem=refusal)
-    messages.success(visit.request, "Saved. It holds from the key's next request on.")
-    return visit.redirect("key", key_id=key_id)
+        return _edit_page(page, found, typed, problem=refusal)
+    messages.success(page.request, "Saved. It holds from the key's next request on.")
+    return page.redirect("key", key_id=key_id)
 
 
 def _edit_page(
-    visit: Visit, found: Mapping[str, Any], typed: Mapping[str, str], problem: GatewayError | None = None
+    page: PageContext, found: Mapping[str, Any], typed: Mapping[str, str], problem: GatewayError | None = None
 ) -> HttpResponseBase:
     context = {
         "key": found,
         "typed": typed,
-        "roles": all_of(visit, "roles.search"),
+        "roles": all_of(page, "roles.search"),
         "levels": Level,
-        "own_address": visit.call.client_address,
+        "own_address": page.call.client_address,
         "problem": problem,
     }
-    return visit.render("access/key_edit.html", context, status=problem.status if problem else 200)
+    return page.render("access/key_edit.html", context, status=problem.status if problem else 200)
 
 
-@page(post="api-keys.rotate")
-def rotate(visit: Visit, key_id: UUID) -> HttpResponseBase:
+@console_page(post="api-keys.rotate")
+def rotate(page: PageContext, key_id: UUID) -> HttpResponseBase:
     """Show the new value in this answer alone."""
-    if visit.request.method != "POST":
-        return visit.redirect("key", key_id=key_id)
-    grace = visit.form.get("grace", "")
+    if page.request.method != "POST":
+        return page.redirect("key", key_id=key_id)
+    grace = page.form.get("grace", "")
     try:
         body = {"graceSeconds": int(grace) if grace.isdecimal() else grace}
-        rotated = visit.perform("api-keys.rotate", body=body, id=key_id)
+        rotated = page.perform("api-keys.rotate", body=body, id=key_id)
     except GatewayError as refusal:
-        return _page(visit, key_id, problem=refusal)
-    found = visit.perform("api-keys.read", id=key_id)
-    return visit.render("access/key_rotated.html", {**value_shown(visit, found, rotated["value"]), "rotated": rotated})
+        return _page(page, key_id, problem=refusal)
+    found = page.perform("api-keys.read", id=key_id)
+    return page.render("access/key_rotated.html", {**value_shown(page, found, rotated["value"]), "rotated": rotated})
 
 
-def value_shown(visit: Visit, key: Mapping[str, Any], value: str) -> dict[str, Any]:
+def value_shown(page: PageContext, key: Mapping[str, Any], value: str) -> dict[str, Any]:
     """What `access/_key_value.html` shows of a key whose value is new."""
     client_id = key["links"][0]["clientId"] if key["links"] else None
     place = "/api/ad/users?pageSize=1" if client_id else "/api/me"
@@ -180,46 +178,46 @@ def value_shown(visit: Visit, key: Mapping[str, Any], value: str) -> dict[str, A
         "key": key,
         "value": value,
         "client_id": client_id,
-        "example_address": visit.request.build_absolute_uri(place),
-        "own_address": visit.call.client_address,
+        "example_address": page.request.build_absolute_uri(place),
+        "own_address": page.call.client_address,
     }
 
 
-@page("POST")
-def revoke(visit: Visit, key_id: UUID) -> HttpResponseBase:
-    return _done(visit, key_id, "api-keys.revoke", "Revoked. Every request with it is refused from now on.")
+@console_page("POST")
+def revoke(page: PageContext, key_id: UUID) -> HttpResponseBase:
+    return _done(page, key_id, "api-keys.revoke", "Revoked. Every request with it is refused from now on.")
 
 
-@page("POST")
-def delete(visit: Visit, key_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def delete(page: PageContext, key_id: UUID) -> HttpResponseBase:
     try:
-        visit.perform("api-keys.delete", id=key_id)
+        page.perform("api-keys.delete", id=key_id)
     except GatewayError as refusal:
-        return _page(visit, key_id, problem=refusal)
-    messages.success(visit.request, "Deleted. What it did is still in the operations log.")
-    return visit.redirect("keys")
+        return _page(page, key_id, problem=refusal)
+    messages.success(page.request, "Deleted. What it did is still in the operations log.")
+    return page.redirect("keys")
 
 
-@page("POST")
-def link(visit: Visit, key_id: UUID) -> HttpResponseBase:
-    body = {"directory": visit.form.get("directory", "")}
-    return _done(visit, key_id, "api-keys.create-link", "Linked. The integration sends the Client ID.", body=body)
+@console_page("POST")
+def link(page: PageContext, key_id: UUID) -> HttpResponseBase:
+    body = {"directory": page.form.get("directory", "")}
+    return _done(page, key_id, "api-keys.create-link", "Linked. The integration sends the Client ID.", body=body)
 
 
-@page("POST")
-def unlink(visit: Visit, key_id: UUID, client_id: UUID) -> HttpResponseBase:
-    told = "The link is removed. The key can no longer reach that directory."
-    return _done(visit, key_id, "api-keys.delete-link", told, clientId=client_id)
+@console_page("POST")
+def unlink(page: PageContext, key_id: UUID, client_id: UUID) -> HttpResponseBase:
+    message = "The link is removed. The key can no longer reach that directory."
+    return _done(page, key_id, "api-keys.delete-link", message, clientId=client_id)
 
 
-def _done(visit: Visit, key_id: UUID, operation: str, told: str, **inputs: Any) -> HttpResponseBase:
+def _done(page: PageContext, key_id: UUID, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
     """Change the key and go back to its page, saying so."""
     try:
-        visit.perform(operation, id=key_id, **inputs)
+        page.perform(operation, id=key_id, **inputs)
     except GatewayError as refusal:
-        return _page(visit, key_id, problem=refusal)
-    messages.success(visit.request, told)
-    return visit.redirect("key", key_id=key_id)
+        return _page(page, key_id, problem=refusal)
+    messages.success(page.request, message)
+    return page.redirect("key", key_id=key_id)
 
 
 urls = [

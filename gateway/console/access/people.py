@@ -10,7 +10,7 @@ from django.urls import path
 
 from gateway.console.access.keys import all_of
 from gateway.console.access.permission_choices import choices, explained, preset_of
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.names import client_name
 from gateway.core.errors import GatewayError
 from keys.permissions.presets import PRESETS
@@ -18,31 +18,31 @@ from keys.permissions.presets import PRESETS
 _KEYS_SHOWN = 50
 
 
-@page(get="people.search")
-def people(visit: Visit) -> HttpResponseBase:
-    found = visit.perform("people.search", query={"pageSize": "50", **visit.query})
-    return visit.render("access/people.html", {"found": found})
+@console_page(get="people.search")
+def people(page: PageContext) -> HttpResponseBase:
+    found = page.perform("people.search", query={"pageSize": "50", **page.query})
+    return page.render("access/people.html", {"found": found})
 
 
-@page(get="people.read")
-def person(visit: Visit, person_id: UUID) -> HttpResponseBase:
-    return _page(visit, person_id)
+@console_page(get="people.read")
+def person(page: PageContext, person_id: UUID) -> HttpResponseBase:
+    return _page(page, person_id)
 
 
-def _page(visit: Visit, person_id: UUID, **context: Any) -> HttpResponseBase:
-    found = visit.perform("people.read", id=person_id)
-    told = visit.perform("people.read-effective-permissions", id=person_id)["permissions"]
+def _page(page: PageContext, person_id: UUID, **context: Any) -> HttpResponseBase:
+    found = page.perform("people.read", id=person_id)
+    effective = page.perform("people.read-effective-permissions", id=person_id)["permissions"]
     problem = context.get("problem")
-    return visit.render(
+    return page.render(
         "access/person.html",
         {
             "person": found,
-            "is_self": _is_self(visit, found),
-            "may_change": _may_change(visit, found, told),
-            "permissions": _by_group(visit, told),
-            "permission_count": len(told),
-            "keys": _keys_of(visit, found),
-            "sessions": _sessions_of(visit, found) if _may_change(visit, found, told) else [],
+            "is_self": _is_self(page, found),
+            "may_change": _may_change(page, found, effective),
+            "permissions": _by_group(page, effective),
+            "permission_count": len(effective),
+            "keys": _keys_of(page, found),
+            "sessions": _sessions_of(page, found) if _may_change(page, found, effective) else [],
             "typed": found,
             **context,
         },
@@ -50,179 +50,184 @@ def _page(visit: Visit, person_id: UUID, **context: Any) -> HttpResponseBase:
     )
 
 
-def _is_self(visit: Visit, person: Mapping[str, Any]) -> bool:
-    return bool(person["username"] == visit.call.person.username)
+def _is_self(page: PageContext, person: Mapping[str, Any]) -> bool:
+    return bool(person["username"] == page.call.person.username)
 
 
-def _may_change(visit: Visit, person: Mapping[str, Any], permissions: list[dict[str, Any]]) -> bool:
-    """Whether the person on the visit is above the other one, or is them: nobody else can change them."""
-    if not visit.may("people.update"):
+def _may_change(page: PageContext, person: Mapping[str, Any], permissions: list[dict[str, Any]]) -> bool:
+    """Whether the person on the page is above the other one, or is them: nobody else can change them."""
+    if not page.may("people.update"):
         return False
-    if _is_self(visit, person) or visit.is_superuser:
+    if _is_self(page, person) or page.is_superuser:
         return True
-    return not person["superuser"] and {item["name"] for item in permissions} <= visit.call.permissions
+    return not person["superuser"] and {item["name"] for item in permissions} <= page.call.permissions
 
 
-def _by_group(visit: Visit, told: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _by_group(page: PageContext, effective: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """What somebody may do, by group of permissions, with where it comes from."""
-    sources = {item["name"]: item for item in told}
+    sources = {item["name"]: item for item in effective}
     grouped: dict[str, list[dict[str, Any]]] = {}
-    for name, meaning in explained(visit).items():
+    for name, meaning in explained(page).items():
         if name in sources:
             grouped.setdefault(meaning["group"], []).append({**meaning, **sources[name]})
     return list(grouped.items())
 
 
-def _keys_of(visit: Visit, person: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not visit.may("api-keys.search"):
+def _keys_of(page: PageContext, person: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not page.may("api-keys.search"):
         return []
     query = {"owner": person["username"], "pageSize": str(_KEYS_SHOWN)}
-    found: list[dict[str, Any]] = visit.perform("api-keys.search", query=query)["items"]
+    found: list[dict[str, Any]] = page.perform("api-keys.search", query=query)["items"]
     return found
 
 
-def _sessions_of(visit: Visit, person: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = visit.perform("people.list-sessions", id=person["id"], query={"pageSize": "20"})[
+def _sessions_of(page: PageContext, person: Mapping[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.perform("people.list-sessions", id=person["id"], query={"pageSize": "20"})[
         "items"
     ]
     return [{**item, "client": client_name(item["userAgent"])} for item in found]
 
 
-@page(post="people.create")
-def new(visit: Visit) -> HttpResponseBase:
-    if visit.request.method != "POST":
-        visit.perform("people.search", query={"pageSize": "1"})  # or refuse it to whom people are not shown
-        return _new_page(visit, {})
-    typed = visit.form
+@console_page(post="people.create")
+def new(page: PageContext) -> HttpResponseBase:
+    if page.request.method != "POST":
+        page.perform("people.search", query={"pageSize": "1"})  # or refuse it to whom people are not shown
+        return _new_page(page, {})
+    typed = page.form
     body = {
         "username": typed.get("username", ""),
         "displayName": typed.get("displayName", ""),
         "email": typed.get("email", ""),
         "password": typed.get("password", ""),
-        "permissions": visit.request.POST.getlist("permissions"),
+        "permissions": page.request.POST.getlist("permissions"),
     }
-    if (preset := preset_of(visit)) is not None:
-        return _new_page(visit, typed, chosen=preset.permissions)
+    if (preset := preset_of(page)) is not None:
+        return _new_page(page, typed, chosen=preset.permissions)
     try:
-        made = visit.perform("people.create", body=body)
+        made = page.perform("people.create", body=body)
     except GatewayError as refusal:
-        return _new_page(visit, typed, problem=refusal)
-    messages.success(visit.request, "The account is made. Tell its owner the password in another way than its name.")
-    return visit.redirect("person", person_id=made["id"])
+        return _new_page(page, typed, problem=refusal)
+    messages.success(page.request, "The account is made. Tell its owner the password in another way than its name.")
+    return page.redirect("person", person_id=made["id"])
 
 
 def _new_page(
-    visit: Visit,
+    page: PageContext,
     typed: Mapping[str, str],
     problem: GatewayError | None = None,
     chosen: Collection[str] | None = None,
 ) -> HttpResponseBase:
     if chosen is None:
-        chosen = visit.request.POST.getlist("permissions")
+        chosen = page.request.POST.getlist("permissions")
     context = {
         "typed": typed,
-        "choices": choices(visit, chosen, for_role=False),
+        "choices": choices(page, chosen, for_role=False),
         "presets": PRESETS,
         "problem": problem,
     }
-    return visit.render("access/person_new.html", context, status=problem.status if problem else 200)
+    return page.render("access/person_new.html", context, status=problem.status if problem else 200)
 
 
-@page(post="people.update")
-def permissions(visit: Visit, person_id: UUID) -> HttpResponseBase:
+@console_page(post="people.update")
+def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
     """The permissions given to a person directly, and the groups they are in."""
-    found = visit.perform("people.read", id=person_id)
-    if visit.request.method != "POST":
-        return _permissions_page(visit, found, found["permissions"], version=found["version"])
-    chosen, version = visit.request.POST.getlist("permissions"), visit.form.get("version", "")
-    if (preset := preset_of(visit)) is not None:
-        return _permissions_page(visit, found, sorted(preset.permissions), version=version)
+    found = page.perform("people.read", id=person_id)
+    if page.request.method != "POST":
+        return _permissions_page(page, found, found["permissions"], version=found["version"])
+    chosen, version = page.request.POST.getlist("permissions"), page.form.get("version", "")
+    if (preset := preset_of(page)) is not None:
+        return _permissions_page(page, found, sorted(preset.permissions), version=version)
     body: dict[str, Any] = {"permissions": chosen}
-    if visit.is_superuser and "has-groups" in visit.form:
-        body["groups"] = visit.request.POST.getlist("groups")
+    if page.is_superuser and "has-groups" in page.form:
+        body["groups"] = page.request.POST.getlist("groups")
     try:
-        visit.answer("people.update", body=body, if_match=version, id=person_id)
+        page.answer("people.update", body=body, if_match=version, id=person_id)
     except GatewayError as refusal:
-        return _permissions_page(visit, found, chosen, version=version, problem=refusal)
-    messages.success(visit.request, "Saved. It holds for them and their keys from the next request on.")
-    return visit.redirect("person", person_id=person_id)
+        return _permissions_page(page, found, chosen, version=version, problem=refusal)
+    messages.success(page.request, "Saved. It holds for them and their keys from the next request on.")
+    return page.redirect("person", person_id=person_id)
 
 
 def _permissions_page(
-    visit: Visit, person: Mapping[str, Any], chosen: list[str], *, version: str, problem: GatewayError | None = None
+    page: PageContext,
+    person: Mapping[str, Any],
+    chosen: list[str],
+    *,
+    version: str,
+    problem: GatewayError | None = None,
 ) -> HttpResponseBase:
     context = {
         "person": person,
         "version": version,
-        "choices": choices(visit, chosen, for_role=False),
+        "choices": choices(page, chosen, for_role=False),
         "presets": PRESETS,
-        "groups": all_of(visit, "permission-groups.search") if visit.is_superuser else [],
-        "keys": _keys_of(visit, person),
+        "groups": all_of(page, "permission-groups.search") if page.is_superuser else [],
+        "keys": _keys_of(page, person),
         "problem": problem,
     }
-    return visit.render("access/person_permissions.html", context, status=problem.status if problem else 200)
+    return page.render("access/person_permissions.html", context, status=problem.status if problem else 200)
 
 
-@page("POST")
-def change(visit: Visit, person_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
     """The names of a person, and where notices to them go."""
-    typed = visit.form
+    typed = page.form
     body = {name: typed[name] for name in ("username", "displayName", "email") if name in typed}
     try:
-        visit.answer("people.update", body=body, if_match=typed.get("version"), id=person_id)
+        page.answer("people.update", body=body, if_match=typed.get("version"), id=person_id)
     except GatewayError as refusal:
-        shown = {**visit.perform("people.read", id=person_id), **typed}
-        return _page(visit, person_id, problem=refusal, typed=shown, opened="names")
-    return _saved(visit, person_id, "Saved.")
+        shown = {**page.perform("people.read", id=person_id), **typed}
+        return _page(page, person_id, problem=refusal, typed=shown, opened="names")
+    return _saved(page, person_id, "Saved.")
 
 
-@page("POST")
-def password(visit: Visit, person_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def password(page: PageContext, person_id: UUID) -> HttpResponseBase:
     try:
-        visit.perform("people.update", body={"password": visit.form.get("password", "")}, id=person_id)
+        page.perform("people.update", body={"password": page.form.get("password", "")}, id=person_id)
     except GatewayError as refusal:
-        return _page(visit, person_id, problem=refusal, opened="password")
-    return _saved(visit, person_id, "The password is set. They are signed out everywhere.")
+        return _page(page, person_id, problem=refusal, opened="password")
+    return _saved(page, person_id, "The password is set. They are signed out everywhere.")
 
 
-@page("POST")
-def activation(visit: Visit, person_id: UUID, active: bool) -> HttpResponseBase:
-    told = "Active again, and with them their keys." if active else "Deactivated, and with them all their keys."
-    return _done(visit, person_id, "people.update", told, body={"active": active})
+@console_page("POST")
+def activation(page: PageContext, person_id: UUID, active: bool) -> HttpResponseBase:
+    message = "Active again, and with them their keys." if active else "Deactivated, and with them all their keys."
+    return _done(page, person_id, "people.update", message, body={"active": active})
 
 
-@page("POST")
-def end_sessions(visit: Visit, person_id: UUID) -> HttpResponseBase:
-    return _done(visit, person_id, "people.end-sessions", "They are signed out everywhere, and can sign in again.")
+@console_page("POST")
+def end_sessions(page: PageContext, person_id: UUID) -> HttpResponseBase:
+    return _done(page, person_id, "people.end-sessions", "They are signed out everywhere, and can sign in again.")
 
 
-@page("POST")
-def reset_second_factor(visit: Visit, person_id: UUID) -> HttpResponseBase:
-    told = "The second factor is off. Their password alone signs them in until they set another one up."
-    return _done(visit, person_id, "people.reset-second-factor", told)
+@console_page("POST")
+def reset_second_factor(page: PageContext, person_id: UUID) -> HttpResponseBase:
+    message = "The second factor is off. Their password alone signs them in until they set another one up."
+    return _done(page, person_id, "people.reset-second-factor", message)
 
 
-@page("POST")
-def delete(visit: Visit, person_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def delete(page: PageContext, person_id: UUID) -> HttpResponseBase:
     try:
-        visit.perform("people.delete", id=person_id)
+        page.perform("people.delete", id=person_id)
     except GatewayError as refusal:
-        return _page(visit, person_id, problem=refusal)
-    messages.success(visit.request, "Deleted.")
-    return visit.redirect("people")
+        return _page(page, person_id, problem=refusal)
+    messages.success(page.request, "Deleted.")
+    return page.redirect("people")
 
 
-def _done(visit: Visit, person_id: UUID, operation: str, told: str, **inputs: Any) -> HttpResponseBase:
+def _done(page: PageContext, person_id: UUID, operation: str, message: str, **inputs: Any) -> HttpResponseBase:
     try:
-        visit.perform(operation, id=person_id, **inputs)
+        page.perform(operation, id=person_id, **inputs)
     except GatewayError as refusal:
-        return _page(visit, person_id, problem=refusal)
-    return _saved(visit, person_id, told)
+        return _page(page, person_id, problem=refusal)
+    return _saved(page, person_id, message)
 
 
-def _saved(visit: Visit, person_id: UUID, told: str) -> HttpResponseBase:
-    messages.success(visit.request, told)
-    return visit.redirect("person", person_id=person_id)
+def _saved(page: PageContext, person_id: UUID, message: str) -> HttpResponseBase:
+    messages.success(page.request, message)
+    return page.redirect("person", person_id=person_id)
 
 
 urls = [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 from keys.permissions.meanings import MEANINGS
 from keys.permissions.presets import Preset, find_preset
 
@@ -24,30 +24,30 @@ class Choice:
     held: bool
 
 
-def choices(visit: Visit, chosen: Collection[str], *, for_role: bool) -> list[tuple[str, list[Choice]]]:
+def choices(page: PageContext, chosen: Collection[str], *, for_role: bool) -> list[tuple[str, list[Choice]]]:
     """Every permission that a role (or, without `for_role`, a person) can be given, by group."""
-    found = [item for item in _read(visit) if item["grantable"] or not for_role]
-    rows = (Choice(item, item["name"] in chosen, item["name"] in visit.call.permissions) for item in found)
+    found = [item for item in _read(page) if item["grantable"] or not for_role]
+    rows = (Choice(item, item["name"] in chosen, item["name"] in page.call.permissions) for item in found)
     return [(group, list(items)) for group, items in groupby(rows, key=lambda row: row.record["group"])]
 
 
-def preset_of(visit: Visit) -> Preset | None:
+def preset_of(page: PageContext) -> Preset | None:
     """The preset whose button was pressed: the form is shown again with its permissions."""
-    return find_preset(visit.form.get("preset", ""))
+    return find_preset(page.form.get("preset", ""))
 
 
-def by_group(visit: Visit, names: Iterable[str]) -> list[tuple[str, list[dict[str, Any]]]]:
+def by_group(page: PageContext, names: Iterable[str]) -> list[tuple[str, list[dict[str, Any]]]]:
     """The permissions of these names, by group."""
     wanted = set(names)
-    found = [item for item in _read(visit) if item["name"] in wanted]
+    found = [item for item in _read(page) if item["name"] in wanted]
     return [(group, list(items)) for group, items in groupby(found, key=lambda item: item["group"])]
 
 
-def explained(visit: Visit) -> dict[str, dict[str, Any]]:
+def explained(page: PageContext) -> dict[str, dict[str, Any]]:
     """Every permission by its name."""
-    return {item["name"]: item for item in _read(visit)}
+    return {item["name"]: item for item in _read(page)}
 
 
-def _read(visit: Visit) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = visit.perform("permissions.search", query={"pageSize": "1000"})["items"]
+def _read(page: PageContext) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.perform("permissions.search", query={"pageSize": "1000"})["items"]
     return sorted(found, key=lambda item: _ORDER[item["name"]])

@@ -10,7 +10,7 @@ from django.http import HttpResponseBase, QueryDict
 from django.urls import path
 
 from gateway.console.access.permission_choices import by_group, choices, explained, preset_of
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.fields import lines_of, scopes_of
 from gateway.core.errors import GatewayError
 from gateway.core.versions import version_of
@@ -49,125 +49,127 @@ class RoleForm:
         }
 
 
-@page(get="roles.search")
-def roles(visit: Visit) -> HttpResponseBase:
-    found = visit.perform("roles.search", query={"pageSize": "50", **visit.query})
-    meanings = explained(visit)
+@console_page(get="roles.search")
+def roles(page: PageContext) -> HttpResponseBase:
+    found = page.perform("roles.search", query={"pageSize": "50", **page.query})
+    meanings = explained(page)
     for item in found["items"]:
         item["dangers"] = [meanings[name] for name in item["permissions"] if meanings[name]["danger"]]
-    return visit.render("access/roles.html", {"found": found})
+    return page.render("access/roles.html", {"found": found})
 
 
-@page(get="roles.read")
-def role(visit: Visit, role_id: UUID) -> HttpResponseBase:
-    return _page(visit, role_id)
+@console_page(get="roles.read")
+def role(page: PageContext, role_id: UUID) -> HttpResponseBase:
+    return _page(page, role_id)
 
 
-def _page(visit: Visit, role_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
-    found = visit.perform("roles.read", id=role_id)
-    return visit.render(
+def _page(page: PageContext, role_id: UUID, problem: GatewayError | None = None) -> HttpResponseBase:
+    found = page.perform("roles.read", id=role_id)
+    return page.render(
         "access/role.html",
         {
             "role": found,
-            "permissions": by_group(visit, found["permissions"]),
-            "keys": _keys_with(visit, found),
-            "not_held": _not_held(visit, found),
+            "permissions": by_group(page, found["permissions"]),
+            "keys": _keys_with(page, found),
+            "not_held": _not_held(page, found),
             "problem": problem,
         },
         status=problem.status if problem else 200,
     )
 
 
-def _keys_with(visit: Visit, role: Mapping[str, Any]) -> list[dict[str, Any]]:
-    if not visit.may("api-keys.search"):
+def _keys_with(page: PageContext, role: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not page.may("api-keys.search"):
         return []
     query = {"role": role["id"], "pageSize": str(_KEYS_SHOWN)}
-    found: list[dict[str, Any]] = visit.perform("api-keys.search", query=query)["items"]
+    found: list[dict[str, Any]] = page.perform("api-keys.search", query=query)["items"]
     return found
 
 
-def _not_held(visit: Visit, role: Mapping[str, Any]) -> list[str]:
+def _not_held(page: PageContext, role: Mapping[str, Any]) -> list[str]:
     """What keeps the person from changing the role: titles of permissions that it gives and they do not hold."""
-    meanings = explained(visit)
-    return [meanings[name]["title"] for name in role["permissions"] if name not in visit.call.permissions]
+    meanings = explained(page)
+    return [meanings[name]["title"] for name in role["permissions"] if name not in page.call.permissions]
 
 
-@page(get="roles.read-scopes")
-def scopes(visit: Visit, role_id: UUID) -> HttpResponseBase:
+@console_page(get="roles.read-scopes")
+def scopes(page: PageContext, role_id: UUID) -> HttpResponseBase:
     """What the role is confined to. The names are asked of the directory, so this comes after the page."""
-    return visit.render("access/_scopes.html", {"scopes": visit.perform("roles.read-scopes", id=role_id)["items"]})
+    return page.render("access/_scopes.html", {"scopes": page.perform("roles.read-scopes", id=role_id)["items"]})
 
 
-@page(post="roles.create")
-def new(visit: Visit) -> HttpResponseBase:
-    if visit.request.method != "POST":
-        visit.perform("roles.search", query={"pageSize": "1"})  # or refuse it to whom roles are not shown
-        return _form(visit, None, RoleForm())
-    typed = RoleForm.sent(visit.request.POST)
-    if (preset := preset_of(visit)) is not None:
-        return _form(visit, None, replace(typed, permissions=sorted(preset.for_role)))
+@console_page(post="roles.create")
+def new(page: PageContext) -> HttpResponseBase:
+    if page.request.method != "POST":
+        page.perform("roles.search", query={"pageSize": "1"})  # or refuse it to whom roles are not shown
+        return _form(page, None, RoleForm())
+    typed = RoleForm.sent(page.request.POST)
+    if (preset := preset_of(page)) is not None:
+        return _form(page, None, replace(typed, permissions=sorted(preset.for_role)))
     try:
-        made = visit.perform("roles.create", body=typed.body([]))
+        made = page.perform("roles.create", body=typed.body([]))
     except GatewayError as refusal:
-        return _form(visit, None, typed, problem=refusal)
-    messages.success(visit.request, "The role is made. Keys can be given it now.")
-    return visit.redirect("role", role_id=made["id"])
+        return _form(page, None, typed, problem=refusal)
+    messages.success(page.request, "The role is made. Keys can be given it now.")
+    return page.redirect("role", role_id=made["id"])
 
 
-@page(post="roles.update")
-def edit(visit: Visit, role_id: UUID) -> HttpResponseBase:
-    found = visit.perform("roles.read", id=role_id)
-    if visit.request.method != "POST":
-        return _form(visit, found, RoleForm.of(found))
-    typed = RoleForm.sent(visit.request.POST)
-    version = visit.form.get("version", "")
-    if (preset := preset_of(visit)) is not None:
-        return _form(visit, found, replace(typed, permissions=sorted(preset.for_role)), version=version)
-    told = _consequences(visit, found, typed)
-    if told["is_wider"] and found["keys"] and visit.form.get("consequences") != told["digest"]:
-        return _form(visit, found, typed, version=version, told=told)
+@console_page(post="roles.update")
+def edit(page: PageContext, role_id: UUID) -> HttpResponseBase:
+    found = page.perform("roles.read", id=role_id)
+    if page.request.method != "POST":
+        return _form(page, found, RoleForm.of(found))
+    typed = RoleForm.sent(page.request.POST)
+    version = page.form.get("version", "")
+    if (preset := preset_of(page)) is not None:
+        return _form(page, found, replace(typed, permissions=sorted(preset.for_role)), version=version)
+    consequences = _consequences(page, found, typed)
+    if consequences["is_wider"] and found["keys"] and page.form.get("consequences") != consequences["digest"]:
+        return _form(page, found, typed, version=version, consequences=consequences)
     try:
-        visit.answer("roles.update", body=typed.body(found["scopeObjects"]), if_match=version, id=role_id)
+        page.answer("roles.update", body=typed.body(found["scopeObjects"]), if_match=version, id=role_id)
     except GatewayError as refusal:
-        return _form(visit, found, typed, problem=refusal, version=version)
-    messages.success(visit.request, "Saved. It holds for every key with this role from its next request on.")
-    return visit.redirect("role", role_id=role_id)
+        return _form(page, found, typed, problem=refusal, version=version)
+    messages.success(page.request, "Saved. It holds for every key with this role from its next request on.")
+    return page.redirect("role", role_id=role_id)
 
 
 def _form(
-    visit: Visit,
+    page: PageContext,
     role: Mapping[str, Any] | None,
     typed: RoleForm,
     *,
     problem: GatewayError | None = None,
     version: str | None = None,
-    told: Mapping[str, Any] | None = None,
+    consequences: Mapping[str, Any] | None = None,
 ) -> HttpResponseBase:
     context = {
         "role": role,
         "typed": typed,
         "version": version or (role or {}).get("version"),
-        "choices": choices(visit, typed.permissions, for_role=True),
-        "keys": _keys_with(visit, role) if role else [],
-        "not_held": _not_held(visit, role) if role else [],
+        "choices": choices(page, typed.permissions, for_role=True),
+        "keys": _keys_with(page, role) if role else [],
+        "not_held": _not_held(page, role) if role else [],
         "presets": FOR_ROLES,
-        "told": told,
+        "consequences": consequences,
         "problem": problem,
     }
-    return visit.render("access/role_edit.html", context, status=problem.status if problem else 200)
+    return page.render("access/role_edit.html", context, status=problem.status if problem else 200)
 
 
-@page("POST")
-def preview(visit: Visit, role_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def preview(page: PageContext, role_id: UUID) -> HttpResponseBase:
     """What the fields would change for the keys that have the role."""
-    found = visit.perform("roles.read", id=role_id)
-    told = _consequences(visit, found, RoleForm.sent(visit.request.POST))
-    return visit.render("access/_role_preview.html", {"role": found, "keys": _keys_with(visit, found), "told": told})
+    found = page.perform("roles.read", id=role_id)
+    consequences = _consequences(page, found, RoleForm.sent(page.request.POST))
+    return page.render(
+        "access/_role_preview.html", {"role": found, "keys": _keys_with(page, found), "consequences": consequences}
+    )
 
 
-def _consequences(visit: Visit, role: Mapping[str, Any], typed: RoleForm) -> dict[str, Any]:
+def _consequences(page: PageContext, role: Mapping[str, Any], typed: RoleForm) -> dict[str, Any]:
     """What the fields would change for the keys that have the role. `digest` says that just this was seen."""
-    meanings = explained(visit)
+    meanings = explained(page)
     before, after = set(role["permissions"]), set(typed.permissions)
     scopes_before, scopes_after = set(role["scopes"]), set(lines_of(typed.scopes))
     is_elsewhere = bool(scopes_before) and (not scopes_after or not scopes_after <= scopes_before)
@@ -181,24 +183,24 @@ def _consequences(visit: Visit, role: Mapping[str, Any], typed: RoleForm) -> dic
     }
 
 
-@page("POST")
-def check_scopes(visit: Visit) -> HttpResponseBase:
+@console_page("POST")
+def check_scopes(page: PageContext) -> HttpResponseBase:
     """What the names in the field stand for, while the form is still being filled in."""
     try:
-        found = visit.perform("roles.find-scopes", body={"scopes": lines_of(visit.form.get("scopes", ""))})["items"]
+        found = page.perform("roles.find-scopes", body={"scopes": lines_of(page.form.get("scopes", ""))})["items"]
     except GatewayError as refusal:
-        return visit.render("access/_scopes_checked.html", {"problem": refusal})
-    return visit.render("access/_scopes_checked.html", {"scopes": found})
+        return page.render("access/_scopes_checked.html", {"problem": refusal})
+    return page.render("access/_scopes_checked.html", {"scopes": found})
 
 
-@page("POST")
-def delete(visit: Visit, role_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def delete(page: PageContext, role_id: UUID) -> HttpResponseBase:
     try:
-        visit.perform("roles.delete", id=role_id)
+        page.perform("roles.delete", id=role_id)
     except GatewayError as refusal:
-        return _page(visit, role_id, problem=refusal)
-    messages.success(visit.request, "The role is deleted.")
-    return visit.redirect("roles")
+        return _page(page, role_id, problem=refusal)
+    messages.success(page.request, "The role is deleted.")
+    return page.redirect("roles")
 
 
 urls = [

@@ -17,7 +17,7 @@ from django.utils.crypto import constant_time_compare
 
 from audit.administration.recording import recorded
 from directory.models import DirectoryConnection
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import NotFound
 from keys.agents import authorization, redirects
 from keys.agents.addresses import audience_of
@@ -42,49 +42,49 @@ class _Offer:
     is_chosen: bool
 
 
-@page("GET", "POST")
-def connect_agent(visit: Visit) -> HttpResponseBase:
+@console_page("GET", "POST")
+def connect_agent(page: PageContext) -> HttpResponseBase:
     if not settings.CONFIGURATION.Agents.Enabled:
         raise NotFound
     try:
-        asked = authorization.read_request(visit.request)
+        asked = authorization.read_request(page.request)
     except authorization.NotAsked as refusal:
-        return visit.render("account/agent_not_asked.html", {"why": refusal.why}, status=400)
+        return page.render("account/agent_not_asked.html", {"why": refusal.why}, status=400)
     except authorization.SentBack as back:
-        return _send_back(visit, back)
-    if visit.request.method == "POST" and "decision" in visit.form:
-        return _decide(visit, asked)
-    return _page(visit, asked)
+        return _send_back(page, back)
+    if page.request.method == "POST" and "decision" in page.form:
+        return _decide(page, asked)
+    return _page(page, asked)
 
 
-def _decide(visit: Visit, asked: authorization.Asked) -> HttpResponseBase:
-    if visit.form["decision"] != "allow":
-        return _leave(authorization.answer_no(visit.request, asked))
-    if not _was_shown(visit, asked):
-        return _page(visit, asked, told="This page was open for too long, or the agent has changed. Read it again.")
-    wanted = set(visit.request.POST.getlist("scope"))
-    chosen = tuple(offer.name for offer in _offers(visit, asked) if offer.is_usable and offer.name in wanted)
-    directory = _chosen_directory(visit)
+def _decide(page: PageContext, asked: authorization.Asked) -> HttpResponseBase:
+    if page.form["decision"] != "allow":
+        return _leave(authorization.answer_no(page.request, asked))
+    if not _was_shown(page, asked):
+        return _page(page, asked, refusal="This page was open for too long, or the agent has changed. Read it again.")
+    wanted = set(page.request.POST.getlist("scope"))
+    chosen = tuple(offer.name for offer in _offers(page, asked) if offer.is_usable and offer.name in wanted)
+    directory = _chosen_directory(page)
     if not chosen or directory is None:
         missing = "Choose the directory." if directory is None else "Leave the agent at least one thing, or refuse."
-        return _page(visit, asked, told=missing, chosen=chosen)
-    person = visit.request.user
-    assert isinstance(person, Person)  # a visit is a signed-in person's
-    consent = Consent(person=person, connection=directory, scopes=chosen, audience=audience_of(visit.request))
+        return _page(page, asked, refusal=missing, chosen=chosen)
+    person = page.request.user
+    assert isinstance(person, Person)  # pages are for signed-in people
+    consent = Consent(person=person, connection=directory, scopes=chosen, audience=audience_of(page.request))
     try:
-        with recorded(visit.call, operation="agents.create") as administration:
-            location, grant = authorization.answer_with_code(visit.request, asked, consent)
+        with recorded(page.call, operation="agents.create") as administration:
+            location, grant = authorization.answer_with_code(page.request, asked, consent)
             administration.note_new_row(grant)
     except authorization.SentBack as back:
-        return _send_back(visit, back)
+        return _send_back(page, back)
     return _leave(location)
 
 
 def _page(
-    visit: Visit, asked: authorization.Asked, *, told: str = "", chosen: tuple[str, ...] | None = None
+    page: PageContext, asked: authorization.Asked, *, refusal: str = "", chosen: tuple[str, ...] | None = None
 ) -> HttpResponseBase:
-    offers = _offers(visit, asked, chosen)
-    response = visit.render(
+    offers = _offers(page, asked, chosen)
+    response = page.render(
         "account/agent_connect.html",
         {
             "agent": shown(asked.client.name),
@@ -93,12 +93,12 @@ def _page(
             "is_loopback": redirects.is_loopback(asked.redirect_uri),
             "offers": offers,
             "may_anything": any(offer.is_usable for offer in offers),
-            "directories": visit.directories,
-            "directory": visit.form.get("directory", visit.directories[0].client_id if visit.directories else ""),
-            "seal": _SEAL.sign(_what_is_shown(visit, asked)),
-            "told": told,
+            "directories": page.directories,
+            "directory": page.form.get("directory", page.directories[0].client_id if page.directories else ""),
+            "seal": _SEAL.sign(_what_is_shown(page, asked)),
+            "refusal": refusal,
         },
-        status=400 if told else 200,
+        status=400 if refusal else 200,
     )
     # Browsers hold a form to its page's policy also where its answer leads on to.
     response.form_target = redirects.origin_of(asked.redirect_uri)  # type: ignore[attr-defined]
@@ -106,27 +106,27 @@ def _page(
     return response
 
 
-def _offers(visit: Visit, asked: authorization.Asked, chosen: tuple[str, ...] | None = None) -> list[_Offer]:
-    lendable = usable(visit.call.permissions)
+def _offers(page: PageContext, asked: authorization.Asked, chosen: tuple[str, ...] | None = None) -> list[_Offer]:
+    lendable = usable(page.call.permissions)
     return [
         _Offer(name, SCOPES[name], name in lendable, name in lendable and (chosen is None or name in chosen))
         for name in asked.scopes
     ]
 
 
-def _chosen_directory(visit: Visit) -> DirectoryConnection | None:
+def _chosen_directory(page: PageContext) -> DirectoryConnection | None:
     """The directory that was chosen, of those that the person works on; the only one need not be."""
-    given = visit.form.get("directory")
-    if given is None and len(visit.directories) == 1:
-        return visit.directories[0]
-    return next((item for item in visit.directories if item.client_id == given), None)
+    given = page.form.get("directory")
+    if given is None and len(page.directories) == 1:
+        return page.directories[0]
+    return next((item for item in page.directories if item.client_id == given), None)
 
 
-def _what_is_shown(visit: Visit, asked: authorization.Asked) -> str:
+def _what_is_shown(page: PageContext, asked: authorization.Asked) -> str:
     """A digest of all that a yes on this page means: whose, on which request, by whom, and where it goes."""
     facts: list[Any] = [
-        visit.call.credential.id,
-        visit.request.META.get("QUERY_STRING", ""),
+        page.call.credential.id,
+        page.request.META.get("QUERY_STRING", ""),
         str(asked.client.pk),
         asked.client.name,
         asked.redirect_uri,
@@ -135,15 +135,15 @@ def _what_is_shown(visit: Visit, asked: authorization.Asked) -> str:
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
-def _was_shown(visit: Visit, asked: authorization.Asked) -> bool:
+def _was_shown(page: PageContext, asked: authorization.Asked) -> bool:
     try:
-        sealed = _SEAL.unsign(visit.form.get("seal", ""), max_age=_READ_WITHIN)
+        sealed = _SEAL.unsign(page.form.get("seal", ""), max_age=_READ_WITHIN)
     except BadSignature:
         return False
-    return constant_time_compare(sealed, _what_is_shown(visit, asked))
+    return constant_time_compare(sealed, _what_is_shown(page, asked))
 
 
-def _send_back(visit: Visit, back: authorization.SentBack) -> HttpResponseBase:
+def _send_back(page: PageContext, back: authorization.SentBack) -> HttpResponseBase:
     """To the agent, with what is wrong with its request.
 
     At once where that is the person's own machine, or an address that an administrator has given. Anywhere else only
@@ -152,7 +152,7 @@ def _send_back(visit: Visit, back: authorization.SentBack) -> HttpResponseBase:
     if back.is_trusted:
         return _leave(back.location)
     context = {"why": back.why, "target": back.location}
-    return visit.render("account/agent_not_asked.html", context, status=400)
+    return page.render("account/agent_not_asked.html", context, status=400)
 
 
 def _leave(location: str) -> HttpResponseBase:

@@ -13,9 +13,9 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.names import client_name
-from gateway.core.errors import InvalidRequest
+from gateway.core.errors import InvalidRequest, invalid_member
 from keys.models import Person
 from keys.sign_in import second_factor, sessions
 from keys.sign_in.credentials import Reason, SignInRefused
@@ -40,19 +40,19 @@ _WRONG_PASSWORD = {
 }
 
 
-@page()
-def account(visit: Visit) -> HttpResponseBase:
-    return _page(visit)
+@console_page()
+def account(page: PageContext) -> HttpResponseBase:
+    return _page(page)
 
 
-def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
-    """The whole page; `told` says beside a field, by its id, what was wrong with it."""
-    person = _person(visit)
-    found = visit.perform("permissions.search", query={"pageSize": "1000"})["items"]
-    held = [item for item in found if item["name"] in visit.call.permissions]
-    own = stored_key_of(visit.request)
+def _page(page: PageContext, *, problem: InvalidRequest | None = None, **context: Any) -> HttpResponseBase:
+    """The whole page; `problem` is a refused form, of which is said beside its field what was wrong with it."""
+    person = _person(page)
+    found = page.perform("permissions.search", query={"pageSize": "1000"})["items"]
+    held = [item for item in found if item["name"] in page.call.permissions]
+    own = stored_key_of(page.request)
     living = list(sessions.sessions_of(person.pk)[:_MOST_SESSIONS])
-    return visit.render(
+    return page.render(
         "account/account.html",
         {
             "person": person,
@@ -60,139 +60,142 @@ def _page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBas
                 label: [item for item in held if item["name"].startswith(f"{app}.")] for app, label in _APPS.items()
             },
             "permission_count": len(held),
-            "agents": _own_agents(visit),
+            "agents": _own_agents(page),
             "has_second_factor": second_factor.is_on(person),
             "recovery_codes_left": second_factor.remaining_recovery_codes(person),
             "sessions": [
                 {"session": session, "current": session.session_key == own, "client": client_name(session.user_agent)}
                 for session in sorted(living, key=lambda session: session.session_key != own)
             ],
+            "problem": problem,
             **context,
         },
-        status=status,
+        status=problem.status if problem else 200,
     )
 
 
-def _own_agents(visit: Visit) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = visit.perform("agents.list-own", query={"pageSize": str(_MOST_AGENTS)})["items"]
+def _own_agents(page: PageContext) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.perform("agents.list-own", query={"pageSize": str(_MOST_AGENTS)})["items"]
     return found
 
 
-def _person(visit: Visit) -> Person:
-    person = visit.request.user
-    assert isinstance(person, Person)  # a visit is a signed-in person's
+def _person(page: PageContext) -> Person:
+    person = page.request.user
+    assert isinstance(person, Person)  # pages are for signed-in people
     return person
 
 
 # --- password
 
 
-@page("POST")
-def password(visit: Visit) -> HttpResponseBase:
-    current, new, again = (visit.form.get(name, "") for name in ("current", "new", "again"))
+@console_page("POST")
+def password(page: PageContext) -> HttpResponseBase:
+    current, new, again = (page.form.get(name, "") for name in ("current", "new", "again"))
     if new != again:
-        return _page(visit, status=InvalidRequest.status, told={"again": "This is not the same as the new password."})
+        return _page(page, problem=invalid_member("again", "This is not the same as the new password."))
     try:
-        change_own_password(visit.request, visit.call, _person(visit), current=current, new=new)
+        change_own_password(page.request, page.call, _person(page), current=current, new=new)
     except SignInRefused as refusal:
         text = _WRONG_PASSWORD.get(refusal.reason, "This is not your present password.")
-        return _page(visit, status=InvalidRequest.status, told={"current": text})
+        return _page(page, problem=invalid_member("current", text))
     except InvalidRequest as refusal:
-        return _page(visit, status=InvalidRequest.status, told={"new": refusal.detail})
-    messages.success(visit.request, "Your password is changed. You are signed out everywhere else.")
-    return visit.redirect("account")
+        return _page(page, problem=invalid_member("new", refusal.detail))
+    messages.success(page.request, "Your password is changed. You are signed out everywhere else.")
+    return page.redirect("account")
 
 
 # --- second factor
 
 
-@page("POST", may_lack_second_factor=True)
-def set_up_second_factor(visit: Visit) -> HttpResponseBase:
-    second_factor.enrol(_person(visit))
-    return visit.redirect("second-factor")
+@console_page("POST", may_lack_second_factor=True)
+def set_up_second_factor(page: PageContext) -> HttpResponseBase:
+    second_factor.enrol(_person(page))
+    return page.redirect("second-factor")
 
 
-@page(may_lack_second_factor=True)
-def enrolment(visit: Visit) -> HttpResponseBase:
+@console_page(may_lack_second_factor=True)
+def enrolment(page: PageContext) -> HttpResponseBase:
     """The secret for the authenticator, for its camera and for typing, until a first code confirms that it has it."""
-    return _enrolment_page(visit)
+    return _enrolment_page(page)
 
 
-def _enrolment_page(visit: Visit, *, status: int = 200, **context: Any) -> HttpResponseBase:
-    found = second_factor.find_enrolment(_person(visit))
-    if found is None and second_factor.is_missing(_person(visit)):
-        return visit.render("account/account_second_factor_required.html")
+def _enrolment_page(page: PageContext, *, problem: InvalidRequest | None = None) -> HttpResponseBase:
+    found = second_factor.find_enrolment(_person(page))
+    if found is None and second_factor.is_missing(_person(page)):
+        return page.render("account/account_second_factor_required.html")
     if found is None:
-        return visit.redirect("account")
+        return page.redirect("account")
     image = segno.make(found.address, error="m").svg_data_uri(scale=4, border=2, light="#ffffff", dark="#000000")
-    is_required = second_factor.is_missing(_person(visit))
-    shown = {
+    is_required = second_factor.is_missing(_person(page))
+    context = {
+        "problem": problem,
         "is_required": is_required,
         "image": image,
         "secret": re.findall(".{1,4}", found.secret),
         "address": found.address,
     }
-    return visit.render("account/account_second_factor.html", {**shown, **context}, status=status)
+    status = problem.status if problem else 200
+    return page.render("account/account_second_factor.html", context, status=status)
 
 
-@page("POST", may_lack_second_factor=True)
-def confirm_second_factor(visit: Visit) -> HttpResponseBase:
+@console_page("POST", may_lack_second_factor=True)
+def confirm_second_factor(page: PageContext) -> HttpResponseBase:
     try:
-        codes = second_factor.confirm(visit.call, _person(visit), visit.form.get("code", ""))
+        codes = second_factor.confirm(page.call, _person(page), page.form.get("code", ""))
     except SignInRefused as refusal:
-        return _enrolment_page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
-    messages.success(visit.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
-    return visit.render("account/account_recovery_codes.html", {"codes": codes})
+        return _enrolment_page(page, problem=invalid_member("code", _WRONG_CODE[refusal.reason]))
+    messages.success(page.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
+    return page.render("account/account_recovery_codes.html", {"codes": codes})
 
 
-@page("POST")
-def change_second_factor(visit: Visit, change: str) -> HttpResponseBase:
+@console_page("POST")
+def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
     """New recovery codes, or turning it off; both take a code."""
-    call, person, code = visit.call, _person(visit), visit.form.get("code", "")
+    call, person, code = page.call, _person(page), page.form.get("code", "")
     try:
         if change == "replace":
             codes = second_factor.replace_recovery_codes(call, person, code)
-            return visit.render("account/account_recovery_codes.html", {"codes": codes})
+            return page.render("account/account_recovery_codes.html", {"codes": codes})
         second_factor.remove(call, person, code)
     except SignInRefused as refusal:
-        return _page(visit, status=InvalidRequest.status, told={"code": _WRONG_CODE[refusal.reason]})
-    messages.success(visit.request, "The second factor is off. Your password alone signs you in.")
-    return visit.redirect("account")
+        return _page(page, problem=invalid_member("code", _WRONG_CODE[refusal.reason]))
+    messages.success(page.request, "The second factor is off. Your password alone signs you in.")
+    return page.redirect("account")
 
 
 # --- agents
 
 
-@page(post="agents.revoke-own")
-def revoke_agent(visit: Visit, agent_id: UUID) -> HttpResponseBase:
-    ended = visit.perform("agents.revoke-own", id=agent_id)
-    messages.success(visit.request, f"{ended['name']} can do nothing for you any more.")
-    return visit.redirect("account")
+@console_page(post="agents.revoke-own")
+def revoke_agent(page: PageContext, agent_id: UUID) -> HttpResponseBase:
+    ended = page.perform("agents.revoke-own", id=agent_id)
+    messages.success(page.request, f"{ended['name']} can do nothing for you any more.")
+    return page.redirect("account")
 
 
 # --- sessions and access token
 
 
-@page("POST")
-def end_session(visit: Visit, session_id: UUID) -> HttpResponseBase:
-    sessions.end(visit.request, visit.call.person, session_id)
-    messages.success(visit.request, "You are signed out there.")
-    return visit.redirect("account")
+@console_page("POST")
+def end_session(page: PageContext, session_id: UUID) -> HttpResponseBase:
+    sessions.end(page.request, page.call.person, session_id)
+    messages.success(page.request, "You are signed out there.")
+    return page.redirect("account")
 
 
-@page("POST")
-def end_other_sessions(visit: Visit) -> HttpResponseBase:
-    count = sessions.end_others(visit.request, visit.call.person)
-    messages.success(visit.request, f"You are signed out everywhere else ({count} session{'' if count == 1 else 's'}).")
-    return visit.redirect("account")
+@console_page("POST")
+def end_other_sessions(page: PageContext) -> HttpResponseBase:
+    count = sessions.end_others(page.request, page.call.person)
+    messages.success(page.request, f"You are signed out everywhere else ({count} session{'' if count == 1 else 's'}).")
+    return page.redirect("account")
 
 
-@page("POST")
-def access_token(visit: Visit) -> HttpResponseBase:
+@console_page("POST")
+def access_token(page: PageContext) -> HttpResponseBase:
     """Show a new platform token in this answer alone."""
-    value, expires_at = sessions.issue_access_token(visit.request, visit.call)
-    address = visit.request.build_absolute_uri("/api/me")
-    return _page(visit, access_token=value, expires_at=expires_at, example_address=address)
+    value, expires_at = sessions.issue_access_token(page.request, page.call)
+    address = page.request.build_absolute_uri("/api/me")
+    return _page(page, access_token=value, expires_at=expires_at, example_address=address)
 
 
 urls = [

@@ -1,6 +1,6 @@
 """Signing in and out: name and password, and the code of a second factor where there is one.
 
-These are the only pages for people whom nobody knows yet, so they have no `Visit`.
+These are the only pages for people whom nobody knows yet, so they have no `PageContext`.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from directory.models import DirectoryConnection
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.monitoring.readiness import broken_directories, readiness
@@ -34,7 +34,7 @@ _WRONG = (
     "not even with the right password."
 )
 _CHANGE_IT = "Change it at a computer of your domain or ask your help desk, then come back."
-_TOLD = {
+_REFUSALS = {
     Reason.DEACTIVATED: "Your access to this gateway is switched off. Its administrators can switch it on again.",
     Reason.PASSWORD_EXPIRED: f"Your password has expired. {_CHANGE_IT}",
     Reason.MUST_CHANGE_PASSWORD: f"You have to change your password before you can sign in here. {_CHANGE_IT}",
@@ -79,12 +79,11 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
             directory=chosen or None,
         )
     except SignInRefused as refusal:
-        told = _TOLD.get(refusal.reason, _WRONG)
-        return render(request, "console/account/sign_in.html", {**context, "told": told}, status=Forbidden.status)
+        context["refusal"] = _REFUSALS.get(refusal.reason, _WRONG)
+        return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
     except GatewayError as problem:
-        return render(
-            request, "console/account/sign_in.html", {**context, "told": problem.detail}, status=problem.status
-        )
+        context["refusal"] = problem.detail
+        return render(request, "console/account/sign_in.html", context, status=problem.status)
     if second_factor.is_on(person):
         sessions.await_code(request, person)
         response = HttpResponseRedirect(f"{reverse('console:sign-in-code')}?{urlencode({'next': there})}")
@@ -112,17 +111,17 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     try:
         second_factor.require_code(request, person, request.POST.get("code", ""))
     except SignInRefused as refusal:
-        context["told"] = _TOLD[refusal.reason]
+        context["refusal"] = _REFUSALS[refusal.reason]
         return render(request, "console/account/sign_in_code.html", context, status=Forbidden.status)
     sessions.start(request, person)
     return HttpResponseRedirect(there)
 
 
-@page("POST", may_lack_second_factor=True)
-def sign_out(visit: Visit) -> HttpResponseBase:
-    sessions.sign_out(visit.request)
-    messages.success(visit.request, "You are signed out.")
-    return visit.redirect("sign-in")
+@console_page("POST", may_lack_second_factor=True)
+def sign_out(page: PageContext) -> HttpResponseBase:
+    sessions.sign_out(page.request)
+    messages.success(page.request, "You are signed out.")
+    return page.redirect("sign-in")
 
 
 @never_cache

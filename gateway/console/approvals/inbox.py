@@ -8,11 +8,11 @@ from django.http import HttpResponseBase
 from django.urls import path, reverse
 
 from approvals.models import Status
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from directory.shapes.change_words import ChangeWords, say, say_many
 from directory.shapes.kinds import Kind
-from gateway.console.page_context import Visit, page
-from gateway.console.shared.said import told_of_request
+from gateway.console.page_context import PageContext, console_page
+from gateway.console.shared.change_facts import facts_of_request
 from gateway.core.operation import Effect, Operation, Risk, operations
 
 FILTERS: Final[tuple[str, ...]] = (
@@ -32,59 +32,57 @@ _ORDERS: Final = {
 _AGES: Final = {"1": "An hour", "24": "A day", "72": "Three days", "168": "A week"}
 
 
-@page()
-def changes(visit: Visit) -> HttpResponseBase:
+@console_page()
+def changes(page: PageContext) -> HttpResponseBase:
     """What waits, unless another state is asked for (`status=any` for all of them)."""
-    found = visit.perform("change-requests.list-inbox", query={"pageSize": "50", **visit.query})
-    return visit.render(
+    found = page.perform("change-requests.list-inbox", query={"pageSize": "50", **page.query})
+    return page.render(
         "approvals/changes.html",
         {
             "found": found,
-            "lines": [line_of(visit, item) for item in found["items"]],
-            "status": visit.query.get("status", Status.PENDING),
+            "lines": [line_of(page, item) for item in found["items"]],
+            "status": page.query.get("status", Status.PENDING),
             "statuses": Status.choices,
             "risks": list(Risk),
             "orders": _ORDERS,
             "ages": _AGES,
             "kinds": list(Kind),
             "operations": sorted(item.name for item in operations() if _may_wait(item)),
-            "narrowed": sum(name in visit.query for name in FILTERS if name not in ("sort", "risk", "q")),
-            "kept": kept_filters(visit),
-            "may_decide": visit.may("change-requests.approve"),
+            "narrowed": sum(name in page.query for name in FILTERS if name not in ("sort", "risk", "q")),
+            "kept": kept_filters(page),
+            "may_decide": page.may("change-requests.approve"),
             "statistics": (
-                visit.perform("change-requests.read-statistics")
-                if visit.may("change-requests.read-statistics")
-                else None
+                page.perform("change-requests.read-statistics") if page.may("change-requests.read-statistics") else None
             ),
         },
     )
 
 
-def kept_filters(visit: Visit, **more: str) -> str:
+def kept_filters(page: PageContext, **more: str) -> str:
     """The inbox's filter and order, and more parameters, as the end of an address: empty, or beginning with `?`."""
-    filters = {name: visit.query[name] for name in FILTERS if name in visit.query}
+    filters = {name: page.query[name] for name in FILTERS if name in page.query}
     query = urlencode({**more, **filters})
     return f"?{query}" if query else ""
 
 
-def line_of(visit: Visit, item: Mapping[str, Any]) -> dict[str, Any]:
+def line_of(page: PageContext, item: Mapping[str, Any]) -> dict[str, Any]:
     """A line as the page shows it: what changes, why, who asks; a group by what its changes have in common."""
     first = item["first"][0]
     change = first["changeRequest"]
-    told = [told_of_request(each) for each in item["first"]]
-    words = say(told[0])
+    facts = [facts_of_request(each) for each in item["first"]]
+    words = say(facts[0])
     is_group = item["count"] > 1
     if is_group:
-        address = reverse("console:changes-together") + kept_filters(visit, groupOf=change["id"])
+        address = reverse("console:changes-together") + kept_filters(page, groupOf=change["id"])
     else:
-        address = reverse("console:change", kwargs={"request_id": change["id"]}) + kept_filters(visit)
+        address = reverse("console:change", kwargs={"request_id": change["id"]}) + kept_filters(page)
     return {
         **item,
         "is_group": is_group,
         "change": change,
         "targetKind": first["targetKind"],
-        "headline": say_many(told, item["count"]) if is_group else "",
-        "words": words,
+        "headline": say_many(facts, item["count"]) if is_group else str(words),
+        "beside": facts[0].target.account_and_place,
         "names": [each["changeRequest"]["target"]["distinguishedName"] for each in item["first"][:3]],
         "others": item["count"] - 3,
         "details": [] if is_group else _first_details(words),
@@ -102,7 +100,7 @@ def _first_details(words: ChangeWords) -> list[str]:
 
 def _may_wait(operation: Operation) -> bool:
     if operation.effect is Effect.ADMINISTER:
-        return find_thing(operation.resource).gives_access
+        return find_own_table(operation.resource).gives_access
     return operation.effect is Effect.CHANGE
 
 

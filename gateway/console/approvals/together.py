@@ -10,10 +10,10 @@ from django.http import HttpResponseBase, QueryDict
 from django.urls import path, reverse
 
 from approvals.models import Status
-from directory.shapes.change_words import Told, say, say_many
+from directory.shapes.change_words import say, say_many
 from gateway.console.approvals.inbox import FILTERS, kept_filters
-from gateway.console.page_context import Visit, page
-from gateway.console.shared.said import told_of_request
+from gateway.console.page_context import PageContext, console_page
+from gateway.console.shared.change_facts import facts_of_request
 from gateway.core.errors import GatewayError
 
 _OPEN: Final = (Status.APPROVED, Status.APPLYING, Status.UNKNOWN)
@@ -22,10 +22,10 @@ _GROUP: Final = "group:"
 """Before the id of a request that stands for its whole group."""
 
 
-@page()
-def together(visit: Visit) -> HttpResponseBase:
+@console_page()
+def together(page: PageContext) -> HttpResponseBase:
     """What one call asked for (`groupOf`), or what was ticked in the inbox (`change`): requests, and groups of them."""
-    return _page(visit, _selection(visit.request.GET))
+    return _page(page, _selection(page.request.GET))
 
 
 def _selection(given: QueryDict) -> dict[str, str]:
@@ -39,12 +39,12 @@ def _selection(given: QueryDict) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def _page(visit: Visit, selection: Mapping[str, str], **context: Any) -> HttpResponseBase:
-    found = visit.perform("change-requests.read-together", query=selection)
+def _page(page: PageContext, selection: Mapping[str, str], **context: Any) -> HttpResponseBase:
+    found = page.perform("change-requests.read-together", query=selection)
     items = [_with_words(item) for item in found["items"]]
     waiting = [item for item in items if item["changeRequest"]["status"] == Status.PENDING]
     problem = context.get("problem")
-    return visit.render(
+    return page.render(
         "approvals/together.html",
         {
             "together": found,
@@ -62,9 +62,9 @@ def _page(visit: Visit, selection: Mapping[str, str], **context: Any) -> HttpRes
             "may_decide": any(item["mayReject"] for item in waiting),
             "may_approve": any(item["mayApprove"] for item in waiting),
             "is_open": _is_open(found),
-            "next": next_waiting(visit, leave_out=[item["changeRequest"]["id"] for item in waiting]),
-            "kept": kept_filters(visit),
-            "comment": visit.form.get("comment", ""),
+            "next": next_waiting(page, leave_out=[item["changeRequest"]["id"] for item in waiting]),
+            "kept": kept_filters(page),
+            "comment": page.form.get("comment", ""),
             "ticked": context.get("ticked", ()),
             **context,
         },
@@ -73,80 +73,74 @@ def _page(visit: Visit, selection: Mapping[str, str], **context: Any) -> HttpRes
 
 
 def _with_words(item: Mapping[str, Any]) -> dict[str, Any]:
-    told = told_of_request(item)
+    facts = facts_of_request(item)
     return {
         **item,
-        "told": told,
-        "words": say(told),
-        "beside": _beside(told),
+        "facts": facts,
+        "words": say(facts),
+        "beside": facts.target.account_and_place,
         "value": f"{item['changeRequest']['id']}:{item['changeRequest']['digest']}",
     }
-
-
-def _beside(told: Told) -> str:
-    """What tells the object from others of its name."""
-    target = told.target
-    return ", ".join(filter(None, (target.account_name, f"in {target.place}" if target.place else "")))
 
 
 def _headline(items: list[dict[str, Any]], total: int) -> str:
     if len(items) == 1:
         return str(items[0]["words"])
-    return say_many([item["told"] for item in items], total)
+    return say_many([item["facts"] for item in items], total)
 
 
-def next_waiting(visit: Visit, **which: Any) -> str | None:
+def next_waiting(page: PageContext, **which: Any) -> str | None:
     """The address of what to look at next; takes what `find_next` does."""
-    found = find_next(visit, **which)
-    return address_of(visit, found) if found is not None else None
+    found = find_next(page, **which)
+    return address_of(page, found) if found is not None else None
 
 
-def address_of(visit: Visit, request_id: UUID, **more: str) -> str:
+def address_of(page: PageContext, request_id: UUID, **more: str) -> str:
     """The page of a request, which goes on in the order of the inbox that the person came from."""
-    return reverse("console:change", kwargs={"request_id": request_id}) + kept_filters(visit, **more)
+    return reverse("console:change", kwargs={"request_id": request_id}) + kept_filters(page, **more)
 
 
 def find_next(
-    visit: Visit, *, after: UUID | None = None, leave_out: Sequence[str] = (), backwards: bool = False
+    page: PageContext, *, after: UUID | None = None, leave_out: Sequence[str] = (), backwards: bool = False
 ) -> UUID | None:
     """What to look at next, in the order of the inbox that the person came from."""
-    if not visit.may("change-requests.find-next"):
+    if not page.may("change-requests.find-next"):
         return None
-    query = {name: visit.query[name] for name in FILTERS if name in visit.query}
+    query = {name: page.query[name] for name in FILTERS if name in page.query}
     if after is not None:
         query["after"] = str(after)
     if leave_out:
         query["leaveOut"] = ",".join(leave_out)
     if backwards:
         query["backwards"] = "true"
-    found = visit.perform("change-requests.find-next", query=query)["id"]
+    found = page.perform("change-requests.find-next", query=query)["id"]
     return UUID(found) if found is not None else None
 
 
-@page("POST")
-def decide(visit: Visit) -> HttpResponseBase:
+@console_page("POST")
+def decide(page: PageContext) -> HttpResponseBase:
     """Approve or reject what is ticked, as the button pressed says; then back to what is left."""
-    form = visit.request.POST
+    form = page.request.POST
     ticked = form.getlist("change")
-    decision = "reject" if visit.form.get("decision") == "reject" else "approve"
-    code = visit.form.get("code", "").strip()
-    selection = {name: visit.form[name] for name in ("ids", "groupOf") if visit.form.get(name)}
+    decision = "reject" if page.form.get("decision") == "reject" else "approve"
+    code = page.form.get("code", "").strip()
+    selection = {name: page.form[name] for name in ("ids", "groupOf") if page.form.get(name)}
     body = {
         "decision": decision,
         "changeRequests": [dict(zip(("id", "digest"), value.split(":", 1), strict=False)) for value in ticked],
-        "comment": visit.form.get("comment", "").strip() or None,
+        "comment": page.form.get("comment", "").strip() or None,
         **({"code": code} if code else {}),
     }
     try:
-        decided = visit.perform("change-requests.decide", body=body)
+        decided = page.perform("change-requests.decide", body=body)
     except GatewayError as refusal:
-        return _page(visit, selection, problem=refusal, ticked=ticked)
+        return _page(page, selection, problem=refusal, ticked=ticked)
     word = "approved" if decision == "approve" else "rejected"
     if decided["succeeded"]:
-        messages.success(visit.request, f"{decided['succeeded']} of {decided['total']} {word}.")
+        messages.success(page.request, f"{decided['succeeded']} of {decided['total']} {word}.")
     for reason, count in _refusals(decided["results"]).items():
-        messages.error(visit.request, f"{count} not {word}: {reason}")
-    return visit.redirect_to(f"{reverse('console:changes-together')}?{urlencode(selection)}")
+        messages.error(page.request, f"{count} not {word}: {reason}")
+    return page.redirect_to(f"{reverse('console:changes-together')}?{urlencode(selection)}")
 
 
 def _refusals(results: list[dict[str, Any]]) -> dict[str, int]:
@@ -158,12 +152,12 @@ def _refusals(results: list[dict[str, Any]]) -> dict[str, int]:
     return found
 
 
-@page()
-def progress(visit: Visit) -> HttpResponseBase:
+@console_page()
+def progress(page: PageContext) -> HttpResponseBase:
     """What has become of the requests that were decided; it asks for itself until all are at an end."""
-    selection = _selection(visit.request.GET)
-    found = visit.perform("change-requests.read-together", query={**selection, "status": Status.PENDING})
-    return visit.render(
+    selection = _selection(page.request.GET)
+    found = page.perform("change-requests.read-together", query={**selection, "status": Status.PENDING})
+    return page.render(
         "approvals/_together_progress.html",
         {"together": found, "selection": urlencode(selection), "is_open": _is_open(found)},
     )
@@ -173,12 +167,14 @@ def _is_open(found: Mapping[str, Any]) -> bool:
     return any(status in found["statuses"] for status in _OPEN)
 
 
-@page(get="change-requests.read-forecasts")
-def forecasts(visit: Visit) -> HttpResponseBase:
+@console_page(get="change-requests.read-forecasts")
+def forecasts(page: PageContext) -> HttpResponseBase:
     """What would become of each of the changes if it were approved now: read from the directory, after the page."""
-    selection = _selection(visit.request.GET)
-    told = visit.perform("change-requests.read-forecasts", query=selection)
-    return visit.render("approvals/_together_forecasts.html", {"told": told, "selection": urlencode(selection)})
+    selection = _selection(page.request.GET)
+    forecasts = page.perform("change-requests.read-forecasts", query=selection)
+    return page.render(
+        "approvals/_together_forecasts.html", {"forecasts": forecasts, "selection": urlencode(selection)}
+    )
 
 
 urls = [

@@ -8,7 +8,7 @@ from django.urls import path
 from directory.queries.account_states import AccountState
 from directory.shapes import kinds
 from gateway.console.directory.search import SCOPES
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import USUAL, given_in, render_list
 from gateway.core.errors import Forbidden
@@ -58,21 +58,21 @@ _BY_NAME = {state.value: (state, shown) for group in STATES.values() for state, 
 _USUAL_DAYS = {AccountState.INACTIVE: "90"}
 
 
-@page()
-def overview(visit: Visit) -> HttpResponseBase:
+@console_page()
+def overview(page: PageContext) -> HttpResponseBase:
     """The states to choose from."""
-    if not visit.may("accounts.search"):
+    if not page.may("accounts.search"):
         raise Forbidden
-    return visit.render("directory/account_states.html", {"state_groups": STATES})
+    return page.render("directory/account_states.html", {"state_groups": STATES})
 
 
-@page(get="accounts.search")
-def accounts(visit: Visit, state: str) -> HttpResponseBase:
+@console_page(get="accounts.search")
+def accounts(page: PageContext, state: str) -> HttpResponseBase:
     """The accounts in a state; they come after the page, for telling them from many others takes its time."""
     if state not in _BY_NAME:
         raise Http404
     name, shown = _BY_NAME[state]
-    query = _query_of(visit, name)
+    query = _query_of(page, name)
     context = {
         "state_groups": STATES,
         "state": state,
@@ -83,7 +83,7 @@ def accounts(visit: Visit, state: str) -> HttpResponseBase:
         "scopes": SCOPES,
     }
     return render_list(
-        visit,
+        page,
         "directory/account_state.html",
         "directory/_account_state_found.html",
         context,
@@ -92,26 +92,26 @@ def accounts(visit: Visit, state: str) -> HttpResponseBase:
     )
 
 
-@page(get="accounts.search")
-def result(visit: Visit, state: str, form: str) -> HttpResponseBase:
+@console_page(get="accounts.search")
+def result(page: PageContext, state: str, form: str) -> HttpResponseBase:
     """All accounts in a state, as a file."""
     if state not in _BY_NAME:
         raise Http404
-    query = _query_of(visit, _BY_NAME[state][0])
+    query = _query_of(page, _BY_NAME[state][0])
     del query["attributes"]
-    return download(visit, "accounts.search", form, called=f"accounts-{state}", query=query)
+    return download(page, "accounts.search", form, called=f"accounts-{state}", query=query)
 
 
-def _query_of(visit: Visit, state: AccountState) -> dict[str, str]:
+def _query_of(page: PageContext, state: AccountState) -> dict[str, str]:
     query = {
         **USUAL,
         "attributes": "sAMAccountName",
         "state": state.value,
-        "kinds": ",".join(visit.request.GET.getlist("kinds") or ["user"]),
-        **given_in(visit),
+        "kinds": ",".join(page.request.GET.getlist("kinds") or ["user"]),
+        **given_in(page),
     }
     if _BY_NAME[state.value][1].days:
-        query["days"] = visit.query.get("days", _USUAL_DAYS.get(state, "30"))
+        query["days"] = page.query.get("days", _USUAL_DAYS.get(state, "30"))
     return query
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from directory.shapes.kinds import DEFAULT_ATTRIBUTES, RESOURCES
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 
 _KEPT = "console-columns"
 MOST = 20
@@ -15,21 +15,21 @@ def usual_columns(resource: str) -> tuple[str, ...]:
     return RESOURCES[resource].declared.columns
 
 
-def find_columns(visit: Visit, resource: str) -> tuple[str, ...]:
+def find_columns(page: PageContext, resource: str) -> tuple[str, ...]:
     """The columns that the person has chosen for the objects under a path, else the usual ones."""
-    chosen = visit.request.session.get(_KEPT, {}).get(resource)
+    chosen = page.request.session.get(_KEPT, {}).get(resource)
     return usual_columns(resource) if chosen is None else tuple(chosen)
 
 
-def keep_columns(visit: Visit, resource: str, names: Iterable[str]) -> None:
+def keep_columns(page: PageContext, resource: str, names: Iterable[str]) -> None:
     """Keep what a person has chosen; nothing chosen brings the usual columns back."""
-    kept = dict(visit.request.session.get(_KEPT, {}))
+    kept = dict(page.request.session.get(_KEPT, {}))
     chosen = list(dict.fromkeys(names))[:MOST]
     if chosen:
         kept[resource] = chosen
     else:
         kept.pop(resource, None)
-    visit.request.session[_KEPT] = kept
+    page.request.session[_KEPT] = kept
 
 
 def offered_columns(resource: str) -> list[str]:

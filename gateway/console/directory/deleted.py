@@ -8,7 +8,7 @@ from django.urls import path, reverse
 
 from directory.ldap import MANGLED
 from gateway.console.directory.objects.changes import finish
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in, wants_objects
 from gateway.core.errors import Forbidden, GatewayError
@@ -23,83 +23,83 @@ _NOT_LISTED = frozenset(
 """What the page of a deleted object says otherwise, and what is the deletion's own."""
 
 
-@page(get="deleted-objects.search")
-def deleted_objects(visit: Visit) -> HttpResponseBase:
+@console_page(get="deleted-objects.search")
+def deleted_objects(page: PageContext) -> HttpResponseBase:
     """The list, the last deleted first."""
-    query = _query_of(visit)
+    query = _query_of(page)
     context: dict[str, Any] = {
         "page_sizes": PAGE_SIZES,
         "page_size": query["pageSize"],
         "sort": query["sort"],
         "part": "console/directory/_deleted_found.html",
     }
-    if wants_objects(visit):
-        found = visit.perform("deleted-objects.search", query=query)
-        template = "directory/_deleted_found.html" if visit.is_partial else "directory/deleted.html"
-        return visit.render(template, {**context, "found": found})
-    if not visit.may("deleted-objects.search"):
+    if wants_objects(page):
+        found = page.perform("deleted-objects.search", query=query)
+        template = "directory/_deleted_found.html" if page.is_partial else "directory/deleted.html"
+        return page.render(template, {**context, "found": found})
+    if not page.may("deleted-objects.search"):
         raise Forbidden
     # A search of deleted objects looks at all of them, whatever its base: its parameters are tried on the living.
-    problem = find_fault(visit, "objects.search", query) if visit.may("objects.search") else None
-    return visit.render(
+    problem = find_fault(page, "objects.search", query) if page.may("objects.search") else None
+    return page.render(
         "directory/deleted.html", {**context, "problem": problem}, status=200 if problem is None else problem.status
     )
 
 
-@page(get="deleted-objects.search")
-def result(visit: Visit, form: str) -> HttpResponseBase:
+@console_page(get="deleted-objects.search")
+def result(page: PageContext, form: str) -> HttpResponseBase:
     """All of them, as a file."""
-    query = {name: value for name, value in _query_of(visit).items() if name != "attributes"}
-    return download(visit, "deleted-objects.search", form, called="deleted-objects", query=query)
+    query = {name: value for name, value in _query_of(page).items() if name != "attributes"}
+    return download(page, "deleted-objects.search", form, called="deleted-objects", query=query)
 
 
-def _query_of(visit: Visit) -> dict[str, str]:
-    return {**USUAL, "sort": _NEWEST_FIRST, "attributes": "sAMAccountName", **given_in(visit)}
+def _query_of(page: PageContext) -> dict[str, str]:
+    return {**USUAL, "sort": _NEWEST_FIRST, "attributes": "sAMAccountName", **given_in(page)}
 
 
-@page(get="deleted-objects.read", post="deleted-objects.restore")
-def deleted_object(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page(get="deleted-objects.read", post="deleted-objects.restore")
+def deleted_object(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """What is left of an object, and with the right to it a form to restore it."""
-    if visit.request.method != "POST":
-        return _page(visit, object_id)
-    if "preview" in visit.form:
-        return _page(visit, object_id, **_preview(visit, object_id))
+    if page.request.method != "POST":
+        return _page(page, object_id)
+    if "preview" in page.form:
+        return _page(page, object_id, **_preview(page, object_id))
     try:
-        visit.perform("deleted-objects.restore", id=object_id, body=_body(visit))
+        page.perform("deleted-objects.restore", id=object_id, body=_body(page))
     except GatewayError as refusal:
-        return _page(visit, object_id, problem=refusal)
+        return _page(page, object_id, problem=refusal)
     there = reverse("console:object", kwargs={"object_id": object_id})
-    return finish(visit, message="The object is restored.", then=there)
+    return finish(page, message="The object is restored.", then=there)
 
 
-def _page(visit: Visit, object_id: UUID, **context: Any) -> HttpResponseBase:
-    found = visit.perform("deleted-objects.read", query={"attributes": "*"}, id=object_id)
+def _page(page: PageContext, object_id: UUID, **context: Any) -> HttpResponseBase:
+    found = page.perform("deleted-objects.read", query={"attributes": "*"}, id=object_id)
     problem = context.get("problem")
     parent = found["lastKnownParent"] or ""
-    typed = {"parent": "" if MANGLED in parent else parent, "name": found["lastKnownName"], **visit.form}
+    typed = {"parent": "" if MANGLED in parent else parent, "name": found["lastKnownName"], **page.form}
     attributes = {name: values for name, values in sorted(found["attributes"].items()) if name not in _NOT_LISTED}
     shown = {"deleted": found, "attributes": attributes, "typed": typed, **context}
-    return visit.render("directory/deleted_object.html", shown, status=200 if problem is None else problem.status)
+    return page.render("directory/deleted_object.html", shown, status=200 if problem is None else problem.status)
 
 
-@page("POST", post="deleted-objects.restore")
-def preview(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page("POST", post="deleted-objects.restore")
+def preview(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """The preview alone, as the form is filled in."""
-    return visit.render("directory/_deleted_preview.html", _preview(visit, object_id))
+    return page.render("directory/_deleted_preview.html", _preview(page, object_id))
 
 
-def _preview(visit: Visit, object_id: UUID) -> dict[str, Any]:
+def _preview(page: PageContext, object_id: UUID) -> dict[str, Any]:
     """What restoring would do, or why it would be refused."""
     try:
-        dry_run = visit.perform("deleted-objects.restore", id=object_id, query={"dryRun": "true"}, body=_body(visit))
+        dry_run = page.perform("deleted-objects.restore", id=object_id, query={"dryRun": "true"}, body=_body(page))
     except GatewayError as refusal:
         return {"refusal": refusal}
     return {"dry_run": dry_run}
 
 
-def _body(visit: Visit) -> dict[str, Any]:
+def _body(page: PageContext) -> dict[str, Any]:
     """Where and as what, as the form says; what is left empty is as it was."""
-    given = {name: visit.form.get(name, "").strip() for name in ("parent", "name")}
+    given = {name: page.form.get(name, "").strip() for name in ("parent", "name")}
     return {name: value for name, value in given.items() if value}
 
 

@@ -8,7 +8,7 @@ from django.http import HttpResponseBase, QueryDict
 from django.urls import path, reverse
 
 from gateway.console.directory.conditions import MATCHES, OPERATORS, Condition, Conditions, Group, conditions_of
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 
 _MOST_GROUPS, _MOST_CONDITIONS = 10, 30
 _KEPT = ("q", "kind", "base", "scope", "sort", "pageSize", "attributes")
@@ -16,21 +16,21 @@ _KEPT = ("q", "kind", "base", "scope", "sort", "pageSize", "attributes")
 _LEADS_TO = {"search": "console:tree", "save": "console:saved-filter-new"}
 
 
-@page(get="schema.list-attributes")
-def build(visit: Visit) -> HttpResponseBase:
+@console_page(get="schema.list-attributes")
+def build(page: PageContext) -> HttpResponseBase:
     """The conditions of a filter, changed as the button pressed says (`do`), and the filter they make."""
-    sent, text = visit.request.GET, visit.query.get("filter", "")
+    sent, text = page.request.GET, page.query.get("filter", "")
     has_conditions = "group" in sent
     read = _read(sent) if has_conditions else conditions_of(text) if text else Conditions()
     conditions = read or Conditions()
     step = sent.get("do", "")
     _change(conditions, step)
-    made = conditions.filter(_types(visit, conditions))
-    kept = {name: visit.query[name] for name in _KEPT if name in visit.query}
+    made = conditions.filter(_types(page, conditions))
+    kept = {name: page.query[name] for name in _KEPT if name in page.query}
     is_right = not any(condition.problem for group in conditions.groups for condition in group.conditions)
     search = urlencode({**kept, **({"filter": str(made)} if made else {})})
     if step in _LEADS_TO and is_right:
-        return visit.redirect_to(f"{reverse(_LEADS_TO[step])}?{search}")
+        return page.redirect_to(f"{reverse(_LEADS_TO[step])}?{search}")
     context: dict[str, Any] = {
         "conditions": conditions,
         "made": made,
@@ -41,11 +41,11 @@ def build(visit: Visit) -> HttpResponseBase:
         "matches": MATCHES,
         "step": step,
     }
-    part = visit.request.headers.get("HX-Target") if visit.is_partial else None
+    part = page.request.headers.get("HX-Target") if page.is_partial else None
     template = {"filter-made": "directory/_filter_made.html", "conditions": "directory/_filter_conditions.html"}.get(
         part or ""
     )
-    return visit.render(template or "directory/search_filter.html", context)
+    return page.render(template or "directory/search_filter.html", context)
 
 
 def _read(sent: QueryDict) -> Conditions:
@@ -87,10 +87,10 @@ def _change(conditions: Conditions, step: str) -> None:
         groups.append(Group())
 
 
-def _types(visit: Visit, conditions: Conditions) -> Mapping[str, str]:
+def _types(page: PageContext, conditions: Conditions) -> Mapping[str, str]:
     """What the values of the attributes used are, by their names in lower case; unknown ones are left out."""
     names = {name.lower() for name in conditions.attributes}
-    known = visit.perform("schema.list-attributes")["items"] if names else []
+    known = page.perform("schema.list-attributes")["items"] if names else []
     return {name: item["type"] for item in known if (name := item["name"].lower()) in names}
 
 

@@ -9,7 +9,7 @@ from django.urls import path
 from directory.shapes import kinds
 from gateway.console.directory.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
 from gateway.console.directory.tree import Node, find_container, open_down_to
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
 from gateway.console.shared.own_address import own_path
@@ -23,22 +23,22 @@ RESOURCES = {
 SCOPES = {"one-level": "Directly in it", "subtree": "In it and below", "base": "The container itself"}
 
 
-def resource_of(visit: Visit) -> str:
+def resource_of(page: PageContext) -> str:
     """What the address asks for (`kind`), as a path calls it; raises InvalidRequest."""
-    resource = visit.query.get("kind", "objects")
+    resource = page.query.get("kind", "objects")
     if resource not in RESOURCES:
         raise InvalidRequest.naming("is no kind that can be searched for", parameter="kind")
     return resource
 
 
-def query_of(visit: Visit, resource: str) -> dict[str, str]:
+def query_of(page: PageContext, resource: str) -> dict[str, str]:
     """The parameters of the search that the address asks for, with what is usual for those it leaves out.
 
     Whoever seeks something means everything below the container; whoever looks into one, what is directly in it.
     """
-    given = given_in(visit)
+    given = given_in(page)
     scope = "subtree" if given.keys() & {"q", "filter"} else "one-level"
-    return {**USUAL, "scope": scope, "attributes": ",".join(find_columns(visit, resource)), **given}
+    return {**USUAL, "scope": scope, "attributes": ",".join(find_columns(page, resource)), **given}
 
 
 def listing(found: Any, resource: str, query: dict[str, str]) -> dict[str, Any]:
@@ -58,93 +58,93 @@ def columns_in(query: dict[str, str]) -> list[str]:
     return [name.strip() for name in query["attributes"].split(",") if name.strip() not in ("", "*")][:MOST]
 
 
-@page(get="objects.search")
-def browse(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.search")
+def browse(page: PageContext) -> HttpResponseBase:
     """The page, or with htmx its side with the search, or the found objects alone."""
-    part = visit.request.headers.get("HX-Target") if visit.is_partial else None
+    part = page.request.headers.get("HX-Target") if page.is_partial else None
     if part == "found":
-        return visit.render("directory/_search_found.html", _found(visit))
-    chosen, problem = _look(visit)
+        return page.render("directory/_search_found.html", _found(page))
+    chosen, problem = _look(page)
     context: dict[str, Any] = {
         "chosen_container": chosen,
         "chosen": chosen and chosen.id,
-        "typed": visit.query,
+        "typed": page.query,
         "resources": RESOURCES,
         "scopes": SCOPES,
         "page_sizes": PAGE_SIZES,
-        "page_size": visit.query.get("pageSize", USUAL["pageSize"]),
-        "scope": visit.query.get("scope", "subtree"),
+        "page_size": page.query.get("pageSize", USUAL["pageSize"]),
+        "scope": page.query.get("scope", "subtree"),
         "problem": problem,
         "part": "console/directory/_search_found.html",
     }
     status = 200 if problem is None else problem.status
     if part == "search" and problem is None:
-        return visit.render("directory/_search.html", {**context, **_found(visit)})
-    if problem is None and "now" in visit.query:
-        context = {**context, **_found(visit)}
-    return visit.render("directory/tree.html", {**context, "root": open_down_to(visit, chosen)}, status=status)
+        return page.render("directory/_search.html", {**context, **_found(page)})
+    if problem is None and "now" in page.query:
+        context = {**context, **_found(page)}
+    return page.render("directory/tree.html", {**context, "root": open_down_to(page, chosen)}, status=status)
 
 
-def _look(visit: Visit) -> tuple[Node | None, GatewayError | None]:
+def _look(page: PageContext) -> tuple[Node | None, GatewayError | None]:
     """The container to search in, and what is wrong with the search."""
     try:
-        chosen = find_container(visit, visit.query.get("base"))
-        resource = resource_of(visit)
+        chosen = find_container(page, page.query.get("base"))
+        resource = resource_of(page)
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
             raise
         return None, refusal
-    return chosen, find_fault(visit, f"{resource}.search", query_of(visit, resource))
+    return chosen, find_fault(page, f"{resource}.search", query_of(page, resource))
 
 
-def _found(visit: Visit) -> dict[str, Any]:
-    resource = resource_of(visit)
-    query = query_of(visit, resource)
-    found = visit.perform(f"{resource}.search", query=query)
-    return {**listing(found, resource, query), "offered": _offered(visit, resource)}
+def _found(page: PageContext) -> dict[str, Any]:
+    resource = resource_of(page)
+    query = query_of(page, resource)
+    found = page.perform(f"{resource}.search", query=query)
+    return {**listing(found, resource, query), "offered": _offered(page, resource)}
 
 
-def _offered(visit: Visit, resource: str) -> list[tuple[str, bool]]:
+def _offered(page: PageContext, resource: str) -> list[tuple[str, bool]]:
     """The columns to choose from, and whether each is shown."""
-    shown = columns_in(query_of(visit, resource))
+    shown = columns_in(query_of(page, resource))
     spelled = {name.lower() for name in shown}
     others = [name for name in offered_columns(resource) if name.lower() not in spelled]
     return [*((name, True) for name in shown), *((name, False) for name in others)]
 
 
-@page(get="objects.search")
-def result(visit: Visit, form: str) -> HttpResponseBase:
+@console_page(get="objects.search")
+def result(page: PageContext, form: str) -> HttpResponseBase:
     """All that a search finds, as a file."""
-    resource = resource_of(visit)
-    return download(visit, f"{resource}.search", form, called=resource, query=query_of(visit, resource))
+    resource = resource_of(page)
+    return download(page, f"{resource}.search", form, called=resource, query=query_of(page, resource))
 
 
-@page("POST")
-def choose_columns(visit: Visit) -> HttpResponseBase:
+@console_page("POST")
+def choose_columns(page: PageContext) -> HttpResponseBase:
     """Keep the columns chosen for a kind, after a look whether the directory knows and shows them."""
-    resource, there = visit.form.get("kind", ""), own_path(visit.request, visit.form.get("next", ""))
+    resource, there = page.form.get("kind", ""), own_path(page.request, page.form.get("next", ""))
     if resource not in RESOURCES:
         raise InvalidRequest
-    typed = visit.form.get("more", "").replace(",", " ").split()
-    names = [] if "usual" in visit.form else [*visit.request.POST.getlist("column"), *typed]
+    typed = page.form.get("more", "").replace(",", " ").split()
+    names = [] if "usual" in page.form else [*page.request.POST.getlist("column"), *typed]
     try:
-        visit.perform(
+        page.perform(
             "objects.search", query={"scope": "base", "attributes": ",".join(names or usual_columns(resource))}
         )
-        keep_columns(visit, resource, names)
+        keep_columns(page, resource, names)
     except GatewayError as refusal:
-        messages.error(visit.request, refusal.detail)
-    return visit.redirect_to(there) if there else visit.redirect("tree")
+        messages.error(page.request, refusal.detail)
+    return page.redirect_to(there) if there else page.redirect("tree")
 
 
-@page(get="schema.list-attributes")
-def attribute_names(visit: Visit) -> HttpResponseBase:
+@console_page(get="schema.list-attributes")
+def attribute_names(page: PageContext) -> HttpResponseBase:
     """The attributes to suggest for what is being typed into any field, those that begin with it first."""
-    typed = next(iter(visit.query.values()), "").strip().lower()
-    known = visit.perform("schema.list-attributes")["items"] if typed else []
+    typed = next(iter(page.query.values()), "").strip().lower()
+    known = page.perform("schema.list-attributes")["items"] if typed else []
     found = [item for item in known if typed in item["name"].lower()]
     found.sort(key=lambda item: not item["name"].lower().startswith(typed))
-    return visit.render("directory/_attribute_names.html", {"found": found[:_SUGGESTED]})
+    return page.render("directory/_attribute_names.html", {"found": found[:_SUGGESTED]})
 
 
 _SUGGESTED = 25

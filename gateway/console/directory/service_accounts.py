@@ -3,7 +3,7 @@
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import USUAL, given_in, render_list
 
@@ -15,12 +15,12 @@ TYPES = {
 }
 
 
-@page(get="service-accounts.search")
-def service_accounts(visit: Visit) -> HttpResponseBase:
-    query = _query_of(visit)
+@console_page(get="service-accounts.search")
+def service_accounts(page: PageContext) -> HttpResponseBase:
+    query = _query_of(page)
     context = {"types": TYPES, "chosen_types": query["types"].split(",")}
     return render_list(
-        visit,
+        page,
         "directory/service_accounts.html",
         "directory/_service_accounts_found.html",
         context,
@@ -29,16 +29,16 @@ def service_accounts(visit: Visit) -> HttpResponseBase:
     )
 
 
-@page(get="service-accounts.search")
-def result(visit: Visit, form: str) -> HttpResponseBase:
+@console_page(get="service-accounts.search")
+def result(page: PageContext, form: str) -> HttpResponseBase:
     """All of them, as a file."""
-    query = {name: value for name, value in _query_of(visit).items() if name != "attributes"}
-    return download(visit, "service-accounts.search", form, called="service-accounts", query=query)
+    query = {name: value for name, value in _query_of(page).items() if name != "attributes"}
+    return download(page, "service-accounts.search", form, called="service-accounts", query=query)
 
 
-def _query_of(visit: Visit) -> dict[str, str]:
-    types = visit.request.GET.getlist("types") or list(TYPES)
-    return {**USUAL, "attributes": "sAMAccountName", "types": ",".join(types), **given_in(visit)}
+def _query_of(page: PageContext) -> dict[str, str]:
+    types = page.request.GET.getlist("types") or list(TYPES)
+    return {**USUAL, "attributes": "sAMAccountName", "types": ",".join(types), **given_in(page)}
 
 
 urls = [

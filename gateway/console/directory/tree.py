@@ -11,7 +11,7 @@ from django.urls import path
 
 from directory.errors import ObjectNotFound
 from directory.ldap import DistinguishedName
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
 
 _UNITS = "(objectClass=organizationalUnit)"
@@ -54,16 +54,16 @@ class Level:
     more: str | None
 
 
-def find_container(visit: Visit, base: str | None) -> Node:
+def find_container(page: PageContext, base: str | None) -> Node:
     """The object a search begins at: the one named by `base` (UUID or distinguished name), else the directory's own."""
     query = {"scope": "base", "attributes": "name", **({"base": base} if base else {})}
-    found = visit.perform("objects.search", query=query)["items"]
+    found = page.perform("objects.search", query=query)["items"]
     if not found:
         raise ObjectNotFound
     return Node(found[0])
 
 
-def read_level(visit: Visit, base: str, *, only_units: bool = False, cursor: str | None = None) -> Level:
+def read_level(page: PageContext, base: str, *, only_units: bool = False, cursor: str | None = None) -> Level:
     """The containers directly in the one with the id `base`."""
     query = {
         "base": base,
@@ -74,17 +74,17 @@ def read_level(visit: Visit, base: str, *, only_units: bool = False, cursor: str
         "pageSize": str(_SHOWN_AT_ONCE),
         **({"cursor": cursor} if cursor else {}),
     }
-    found = visit.perform("objects.search", query=query)
+    found = page.perform("objects.search", query=query)
     return Level(base, [Node(record) for record in found["items"]], found["nextCursor"])
 
 
-def open_down_to(visit: Visit, chosen: Node | None, *, only_units: bool = False) -> Node:
+def open_down_to(page: PageContext, chosen: Node | None, *, only_units: bool = False) -> Node:
     """The whole tree's root, open on the way down to a chosen container and the chosen one itself."""
-    root = find_container(visit, None)
-    root.level = level = read_level(visit, root.id, only_units=only_units)
+    root = find_container(page, None)
+    root.level = level = read_level(page, root.id, only_units=only_units)
     for name in _names_between(root, chosen):
-        node = _found_in(visit, level, name)
-        node.level = level = read_level(visit, node.id, only_units=only_units)
+        node = _found_in(page, level, name)
+        node.level = level = read_level(page, node.id, only_units=only_units)
     return root
 
 
@@ -99,39 +99,39 @@ def _names_between(root: Node, chosen: Node | None) -> list[DistinguishedName]:
     return names
 
 
-def _found_in(visit: Visit, level: Level, name: DistinguishedName) -> Node:
+def _found_in(page: PageContext, level: Level, name: DistinguishedName) -> Node:
     """The node of that name; one that the level has not shown yet, or that is no container, is put at its end."""
     for node in level.nodes:
         if DistinguishedName.parse(node.distinguished_name) == name:
             return node
-    node = find_container(visit, str(name))
+    node = find_container(page, str(name))
     level.nodes.append(node)
     return node
 
 
-@page(get="objects.search")
-def tree_level(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.search")
+def tree_level(page: PageContext) -> HttpResponseBase:
     """What is in a container that is being opened."""
-    context, cursor = _choice_of(visit), visit.query.get("cursor")
-    level = read_level(visit, visit.query.get("base", ""), only_units=context["only"] == "units", cursor=cursor)
-    return visit.render("directory/_tree_level.html", {"level": level, "continued": cursor is not None, **context})
+    context, cursor = _choice_of(page), page.query.get("cursor")
+    level = read_level(page, page.query.get("base", ""), only_units=context["only"] == "units", cursor=cursor)
+    return page.render("directory/_tree_level.html", {"level": level, "continued": cursor is not None, **context})
 
 
-@page(get="objects.search")
-def tree_picker(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.search")
+def tree_picker(page: PageContext) -> HttpResponseBase:
     """The tree to choose from for a field of a form, open down to what the field says now, if that is a container."""
-    context = _choice_of(visit)
+    context = _choice_of(page)
     try:
-        chosen = find_container(visit, visit.query.get(context["field"]))
+        chosen = find_container(page, page.query.get(context["field"]))
     except GatewayError:  # half typed, or several lines
         chosen = None
-    root = open_down_to(visit, chosen, only_units=context["only"] == "units")
-    return visit.render("directory/_tree_root.html", {"root": root, "chosen": chosen and chosen.id, **context})
+    root = open_down_to(page, chosen, only_units=context["only"] == "units")
+    return page.render("directory/_tree_root.html", {"root": root, "chosen": chosen and chosen.id, **context})
 
 
-def _choice_of(visit: Visit) -> dict[str, str]:
+def _choice_of(page: PageContext) -> dict[str, str]:
     """What is chosen for: the field's id, none for browsing, and what may be chosen."""
-    return {"field": visit.query.get("field", ""), "only": visit.query.get("only", "")}
+    return {"field": page.query.get("field", ""), "only": page.query.get("only", "")}
 
 
 urls = [

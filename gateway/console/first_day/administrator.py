@@ -41,8 +41,8 @@ def set_up(request: HttpRequest) -> HttpResponseBase:
     try:
         person = _make(request, typed)
     except WrongCode as refusal:
-        told = _TOO_OFTEN if refusal.too_often else _WRONG_CODE
-        return _page(request, typed, problem=invalid_member("code", told), status=Forbidden.status)
+        message = _TOO_OFTEN if refusal.too_often else _WRONG_CODE
+        return _page(request, typed, problem=invalid_member("code", message), status=Forbidden.status)
     except SetUpClosed:  # another browser was faster
         return HttpResponseRedirect(reverse("console:first-day"))
     except GatewayError as refusal:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from approvals.deciders import find_people_who_decide
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class Item:
     says: str
 
 
-def checklist(visit: Visit) -> list[Item]:
+def checklist(page: PageContext) -> list[Item]:
     """The steps in their order, for a superuser: everybody else could not take them."""
     base_url = settings.CONFIGURATION.Approvals.BaseUrl
-    directories = visit.perform("directories.list", query={"pageSize": "1"})["items"]
-    approvers = find_people_who_decide(besides=visit.call.person.id)
-    keys = visit.perform("api-keys.search", query={"pageSize": "1", "state": "active"})["items"]
+    directories = page.perform("directories.list", query={"pageSize": "1"})["items"]
+    approvers = find_people_who_decide(besides=page.call.person.id)
+    keys = page.perform("api-keys.search", query={"pageSize": "1", "state": "active"})["items"]
     return [
         Item(
             "address",
@@ -57,9 +57,9 @@ def checklist(visit: Visit) -> list[Item]:
     ]
 
 
-def remaining(visit: Visit) -> list[Item]:
+def remaining(page: PageContext) -> list[Item]:
     """The checklist for Home, as long as something is left; nothing for whoever is no superuser."""
-    if not visit.is_superuser:
+    if not page.is_superuser:
         return []
-    items = checklist(visit)
+    items = checklist(page)
     return [] if all(item.is_done for item in items) else items

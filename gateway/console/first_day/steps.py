@@ -8,15 +8,15 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.access.connections import make_tested, needed_rights, sent, told_of
+from gateway.console.access.connections import context_of_report, make_tested, needed_rights, sent
 from gateway.console.first_day.checklist import checklist
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import Forbidden, GatewayError, InvalidRequest
 from keys.permissions.presets import find_preset
 
 
 def _show(
-    visit: Visit,
+    page: PageContext,
     name: str,
     context: Mapping[str, Any] | None = None,
     *,
@@ -24,84 +24,87 @@ def _show(
     status: int = 200,
 ) -> HttpResponseBase:
     """A step's page, with where it is among the others; for superusers, who alone can take all of them."""
-    if not visit.is_superuser:
+    if not page.is_superuser:
         raise Forbidden
-    items = checklist(visit)
+    items = checklist(page)
     following = [item for item in items[[item.name for item in items].index(name) + 1 :] if not item.is_done]
     shown = {"items": items, "step": name, "following": next(iter(following), None), "problem": problem}
     status = problem.status if problem else status
-    return visit.render(f"first_day/{name}.html", {**shown, **(context or {})}, status=status)
+    return page.render(f"first_day/{name}.html", {**shown, **(context or {})}, status=status)
 
 
-@page()
-def first_day(visit: Visit) -> HttpResponseBase:
+@console_page()
+def first_day(page: PageContext) -> HttpResponseBase:
     """On to the first step that is left; home, when none is."""
-    if not visit.is_superuser:
-        return visit.redirect("home")
-    left = next((item for item in checklist(visit) if not item.is_done), None)
-    return visit.redirect(left.view if left else "home")
+    if not page.is_superuser:
+        return page.redirect("home")
+    left = next((item for item in checklist(page) if not item.is_done), None)
+    return page.redirect(left.view if left else "home")
 
 
-@page()
-def address(visit: Visit) -> HttpResponseBase:
+@console_page()
+def address(page: PageContext) -> HttpResponseBase:
     """What the gateway is called by this browser, and what the configuration has to say of it."""
-    request = visit.request
+    request = page.request
     here = f"{request.scheme}://{request.get_host()}"
     context = {
         "here": here,
         "configured": settings.CONFIGURATION.Approvals.BaseUrl,
         "is_secure": request.is_secure(),
-        "client_address": visit.call.client_address,
+        "client_address": page.call.client_address,
         "has_proxies": bool(settings.CONFIGURATION.ForwardedHeaders.KnownProxies),
         "is_forwarded": "X-Forwarded-For" in request.headers,
     }
-    return _show(visit, "address", context)
+    return _show(page, "address", context)
 
 
-@page(post="directories.create")
-def directory(visit: Visit) -> HttpResponseBase:
+@console_page(post="directories.create")
+def directory(page: PageContext) -> HttpResponseBase:
     """Connect the domain. What does not work is told apart, and nothing is saved before it works."""
-    if visit.request.method != "POST":
-        return _show(visit, "directory", {"typed": {}, **_connected(visit)})
+    if page.request.method != "POST":
+        return _show(page, "directory", {"typed": {}, **_connected(page)})
     try:
-        made, report = make_tested(visit)
+        made, report = make_tested(page)
     except GatewayError as refusal:
-        return _show(visit, "directory", {"typed": sent(visit)}, problem=refusal)
+        return _show(page, "directory", {"typed": sent(page)}, problem=refusal)
     if made is None:
         return _show(
-            visit, "directory", {"typed": sent(visit), "is_new": True, **told_of(report)}, status=InvalidRequest.status
+            page,
+            "directory",
+            {"typed": sent(page), "is_new": True, **context_of_report(report)},
+            status=InvalidRequest.status,
         )
-    messages.success(visit.request, f"{made['name']} is connected.")
-    return visit.redirect("first-day-directory")
+    messages.success(page.request, f"{made['name']} is connected.")
+    return page.redirect("first-day-directory")
 
 
-def _connected(visit: Visit) -> dict[str, Any]:
-    found = visit.perform("directories.list", query={"pageSize": "1"})["items"]
+def _connected(page: PageContext) -> dict[str, Any]:
+    found = page.perform("directories.list", query={"pageSize": "1"})["items"]
     if not found:
         return {}
     return {"connection": found[0], "needed": needed_rights(found[0]["bindDn"], found[0]["baseDn"])}
 
 
-@page(post="people.create")
-def approver(visit: Visit) -> HttpResponseBase:
+@console_page(post="people.create")
+def approver(page: PageContext) -> HttpResponseBase:
     """An account for somebody who decides on changes."""
-    if visit.request.method != "POST":
-        return _show(visit, "approver", {"typed": {}})
+    if page.request.method != "POST":
+        return _show(page, "approver", {"typed": {}})
     preset = find_preset("approver")
     assert preset is not None
-    body = {name: visit.form.get(name, "") for name in ("username", "displayName", "email", "password")}
+    body = {name: page.form.get(name, "") for name in ("username", "displayName", "email", "password")}
     try:
-        made = visit.perform("people.create", body={**body, "permissions": sorted(preset.permissions)})
+        made = page.perform("people.create", body={**body, "permissions": sorted(preset.permissions)})
     except GatewayError as refusal:
-        return _show(visit, "approver", {"typed": visit.form}, problem=refusal)
-    messages.success(visit.request, f"{made['username']} can decide now. Tell them the password, not by e-mail.")
-    return visit.redirect("first-day-key")
+        return _show(page, "approver", {"typed": page.form}, problem=refusal)
+    messages.success(page.request, f"{made['username']} can decide now. Tell them the password, not by e-mail.")
+    return page.redirect("first-day-key")
 
 
-@page()
-def key(visit: Visit) -> HttpResponseBase:
+@console_page()
+def key(page: PageContext) -> HttpResponseBase:
     """Where the first key is made, and whose it had better be."""
-    return _show(visit, "key", {"bar_days": settings.CONFIGURATION.Approvals.IssuerBarDays})
+    return _show(page, "key", {"bar_days": settings.CONFIGURATION.Approvals.IssuerBarDays})
 
 
 urls = [

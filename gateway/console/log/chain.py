@@ -7,7 +7,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
 from audit.chain.verification import KEY_IS_MISSING
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 
 SEALED_WITHIN = timedelta(minutes=1)
 """A worker seals every two seconds; records that wait for longer tell that there is none."""
@@ -22,11 +22,11 @@ class ChainState(NamedTuple):
     chain: dict[str, Any]
 
 
-def chain_state(visit: Visit) -> ChainState | None:
+def chain_state(page: PageContext) -> ChainState | None:
     """How the chain is; None for whom the log is not shown to."""
-    if not visit.may("operations.read-chain"):
+    if not page.may("operations.read-chain"):
         return None
-    chain = visit.perform("operations.read-chain")
+    chain = page.perform("operations.read-chain")
     return ChainState(*_judged(chain), chain)
 
 

@@ -16,7 +16,7 @@ from audit.models import Outcome, Reversible
 from directory.shapes.kinds import Kind
 from gateway.console.log.chain import chain_state
 from gateway.console.log.periods import PRESETS, for_field, with_bounds, with_said_period, with_zone
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import find_operation, operations
 from gateway.core.streams import StreamFormat
@@ -26,6 +26,7 @@ _LESS_COMMON = (
     *("owner", "keyName", "operation", "attribute", "value", "raisesAccess", "target", "requestId", "runId"),
 )
 """Filters that are folded away while they are not used."""
+_FILTERS = ("from", "to", "outcome", "onlyChanges", "q", *_LESS_COMMON)
 _OF_ONE = ("runId", "requestId")
 """Filters that unfold a run or a batch."""
 _INDEXED = ("target", "owner", "keyName", "operation", "requestId", "runId")
@@ -35,28 +36,29 @@ _SUBJECTS = ("target", "owner", "keyName", "q")
 _PRINTED = 1000
 
 
-@page(get="operations.search")
-def log(visit: Visit) -> HttpResponseBase:
-    shown = visit.query
+@console_page(get="operations.search")
+def log(page: PageContext) -> HttpResponseBase:
+    shown = page.query
     explicit = with_bounds(with_said_period(shown), indexed=_INDEXED)
     if explicit != shown:  # the pages after this one are of the same time then
-        return visit.redirect_to(f"{reverse('console:log')}?{urlencode(explicit)}")
+        return page.redirect_to(f"{reverse('console:log')}?{urlencode(explicit)}")
     query = with_zone(shown)
     if not any(name in query for name in _OF_ONE):
         query.setdefault("fold", "true")
     found, problem = None, None
     try:
-        found = visit.perform("operations.search", query={"pageSize": "50", **query})
+        found = page.perform("operations.search", query={"pageSize": "50", **query})
     except GatewayError as refusal:
         if refusal.status != 400:  # a filter that makes no sense is shown beside its field
             raise
         problem = refusal
-    return visit.render(
+    return page.render(
         "log/log.html",
         {
             "found": found,
             "problem": problem,
-            "chain": chain_state(visit),
+            "filters": _FILTERS,
+            "chain": chain_state(page),
             "shown": {**shown, **{name: for_field(shown[name]) for name in ("from", "to") if name in shown}},
             "outcomes": Outcome.choices,
             "operations": sorted({*(item.name for item in operations()), *names_of_changes()}),
@@ -67,90 +69,90 @@ def log(visit: Visit) -> HttpResponseBase:
     )
 
 
-@page(get="operations.search")
-def evidence(visit: Visit) -> HttpResponseBase:
+@console_page(get="operations.search")
+def evidence(page: PageContext) -> HttpResponseBase:
     """What the filters find, all values included, on a page to be printed: for one object, person or key."""
-    asked = with_zone(visit.query)
+    asked = with_zone(page.query)
     query = {name: value for name, value in asked.items() if name not in ("cursor", "pageSize", "fold")}
     if not any(name in query for name in _SUBJECTS):
         raise NotFound
-    found = visit.perform("operations.search", query={**query, "pageSize": str(_PRINTED)})
+    found = page.perform("operations.search", query={**query, "pageSize": str(_PRINTED)})
     named = next((item["target"]["distinguishedName"] for item in found["items"] if item["target"]), None)
     context = {
         "records": found["items"][::-1],
         "is_cut": found["nextCursor"] is not None,
         "shown": query,
         "subject": named if "target" in query else None,
-        "chain": chain_state(visit),
+        "chain": chain_state(page),
         "now": timezone.now(),
     }
-    return visit.render("log/evidence.html", context)
+    return page.render("log/evidence.html", context)
 
 
-@page("POST")
-def verify(visit: Visit) -> HttpResponseBase:
+@console_page("POST")
+def verify(page: PageContext) -> HttpResponseBase:
     """Have the whole log verified; the page follows what comes of it."""
-    if not visit.perform("operations.verify")["began"]:
-        messages.info(visit.request, "The log is being verified already.")
-    return visit.redirect_to(f"{reverse('console:log')}#chain")
+    if not page.perform("operations.verify")["began"]:
+        messages.info(page.request, "The log is being verified already.")
+    return page.redirect_to(f"{reverse('console:log')}#chain")
 
 
-@page(get="operations.read-chain")
-def chain(visit: Visit) -> HttpResponseBase:
-    return visit.render("log/_chain.html", {"chain": chain_state(visit)})
+@console_page(get="operations.read-chain")
+def chain(page: PageContext) -> HttpResponseBase:
+    return page.render("log/_chain.html", {"chain": chain_state(page)})
 
 
-@page(get="operations.search")
-def export(visit: Visit, form: StreamFormat) -> HttpResponseBase:
+@console_page(get="operations.search")
+def export(page: PageContext, form: StreamFormat) -> HttpResponseBase:
     """What the filters find, all of it, as a file."""
-    exporting = replace(visit, call=replace(visit.call, stream_as=form))
-    records = exporting.perform("operations.search", query=with_zone(visit.query))
-    response = stream_response(find_operation("operations.search"), visit.request, records)
+    exporting = replace(page, call=replace(page.call, stream_as=form))
+    records = exporting.perform("operations.search", query=with_zone(page.query))
+    response = stream_response(find_operation("operations.search"), page.request, records)
     name = f"operations-{timezone.now():%Y-%m-%d}.{'csv' if form is StreamFormat.CSV else 'ndjson'}"
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
-@page(get="operations.read")
-def record(visit: Visit, record_id: UUID) -> HttpResponseBase:
-    return visit.render("log/log_record.html", _about(visit, record_id))
+@console_page(get="operations.read")
+def record(page: PageContext, record_id: UUID) -> HttpResponseBase:
+    return page.render("log/log_record.html", _about(page, record_id))
 
 
-def _about(visit: Visit, record_id: UUID) -> dict[str, Any]:
+def _about(page: PageContext, record_id: UUID) -> dict[str, Any]:
     """What the pages of a record show of it."""
-    found = visit.perform("operations.read", id=record_id)
-    target, here = found["target"], visit.call.directory
+    found = page.perform("operations.read", id=record_id)
+    target, here = found["target"], page.call.directory
     return {
         "record": found,
-        "chain": chain_state(visit),
+        "chain": chain_state(page),
         "is_object": bool(target and target["id"] and target["kind"] in list(Kind)),
-        "may_revert": _may_revert(visit, found),
+        "may_revert": _may_revert(page, found),
         "is_elsewhere": found["directory"] != (here.name if here else None),
     }
 
 
-def _may_revert(visit: Visit, record: Mapping[str, Any]) -> bool:
+def _may_revert(page: PageContext, record: Mapping[str, Any]) -> bool:
     """Whether to offer it: not of a record that nobody can trust, nor of a change that was taken back already."""
     is_possible = record["reversible"] != Reversible.NONE and "revertedBy" not in record
-    return is_possible and "doubt" not in record and visit.may("operations.revert")
+    return is_possible and "doubt" not in record and page.may("operations.revert")
 
 
-@page(post="operations.revert")
-def revert(visit: Visit, record_id: UUID) -> HttpResponseBase:
+@console_page(post="operations.revert")
+def revert(page: PageContext, record_id: UUID) -> HttpResponseBase:
     """The inverse change: what it would do, and doing it."""
-    about = _about(visit, record_id)
-    if visit.request.method != "POST":
+    about = _about(page, record_id)
+    if page.request.method != "POST":
         try:
-            preview = visit.perform("operations.revert", query={"dryRun": "true"}, id=record_id)
+            preview = page.perform("operations.revert", query={"dryRun": "true"}, id=record_id)
         except GatewayError as refusal:
-            return visit.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
-        return visit.render("log/log_revert.html", {**about, "preview": preview})
+            return page.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
+        return page.render("log/log_revert.html", {**about, "preview": preview})
     try:
-        visit.answer("operations.revert", id=record_id, reason=visit.form.get("reason"))
+        page.answer("operations.revert", id=record_id, reason=page.form.get("reason"))
     except GatewayError as refusal:
-        return visit.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
-    messages.success(visit.request, "Reverted. The inverse change has a record of its own.")
-    return visit.redirect("log-record", record_id=record_id)
+        return page.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
+    messages.success(page.request, "Reverted. The inverse change has a record of its own.")
+    return page.redirect("log-record", record_id=record_id)
 
 
 urls = [

@@ -13,7 +13,7 @@ from django.urls import path
 from django.utils import timezone
 
 from directory.models.runs import RunState
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.shapes import parse_guid
 
@@ -28,17 +28,17 @@ _PATIENT = 120
 """Seconds after which a page asks less often how a run stands that no worker does."""
 
 
-@page(get="runs.search")
-def runs(visit: Visit) -> HttpResponseBase:
-    found = visit.perform("runs.search", query={"pageSize": "50", **visit.query})
-    return visit.render(
-        "runs/_runs.html" if visit.is_partial else "runs/runs.html",
+@console_page(get="runs.search")
+def runs(page: PageContext) -> HttpResponseBase:
+    found = page.perform("runs.search", query={"pageSize": "50", **page.query})
+    return page.render(
+        "runs/_runs.html" if page.is_partial else "runs/runs.html",
         {
             "found": found,
             "is_live": any(item["state"] != RunState.COMPLETED for item in found["items"]),
             "states": RunState.choices,
             "actions": ACTIONS,
-            "may_plan": visit.may("organization-units.plan-accounts"),
+            "may_plan": page.may("organization-units.plan-accounts"),
         },
     )
 
@@ -68,18 +68,18 @@ class _Choice:
         return urlencode({name: value for name, value in given.items() if value})
 
 
-@page(get="organization-units.plan-accounts", post="organization-units.disable-accounts")
-def new_run(visit: Visit) -> HttpResponseBase:
+@console_page(get="organization-units.plan-accounts", post="organization-units.disable-accounts")
+def new_run(page: PageContext) -> HttpResponseBase:
     """Choose, look at the plan, and start exactly that. Planning a large unit takes a while, so it follows the page."""
-    _require_planner(visit)
-    if visit.request.method != "POST":
-        planned = _plan(visit, _Choice.of(visit.query)) if "now" in visit.query else {}
-        return _new_page(visit, _Choice.of(visit.query), **planned)
-    form = visit.form
+    _require_planner(page)
+    if page.request.method != "POST":
+        planned = _plan(page, _Choice.of(page.query)) if "now" in page.query else {}
+        return _new_page(page, _Choice.of(page.query), **planned)
+    form = page.form
     if form.get("action") not in ACTIONS:
         raise NotFound
     try:
-        answer = visit.answer(
+        answer = page.answer(
             ACTIONS[form["action"]],
             id=form.get("unit", ""),
             body={"planId": form.get("planId", "")},
@@ -87,46 +87,46 @@ def new_run(visit: Visit) -> HttpResponseBase:
             respond_async=True,
         )
     except GatewayError as refusal:
-        return _new_page(visit, _Choice.of(form), **{**_plan(visit, _Choice.of(form)), "problem": refusal})
-    return _follow(visit, answer.body)
+        return _new_page(page, _Choice.of(form), **{**_plan(page, _Choice.of(form)), "problem": refusal})
+    return _follow(page, answer.body)
 
 
-def _new_page(visit: Visit, choice: _Choice, **context: Any) -> HttpResponseBase:
+def _new_page(page: PageContext, choice: _Choice, **context: Any) -> HttpResponseBase:
     problem = context.get("problem")
-    return visit.render(
+    return page.render(
         "runs/run_new.html",
         {
             "choice": choice,
-            "unit_name": _unit_name(visit, choice.unit),
+            "unit_name": _unit_name(page, choice.unit),
             "actions": ACTIONS,
             "kinds": KINDS,
             "scopes": SCOPES,
-            "reason": visit.form.get("reason", ""),
+            "reason": page.form.get("reason", ""),
             **context,
         },
         status=problem.status if problem else 200,
     )
 
 
-@page(get="organization-units.plan-accounts")
-def plan(visit: Visit) -> HttpResponseBase:
+@console_page(get="organization-units.plan-accounts")
+def plan(page: PageContext) -> HttpResponseBase:
     """The plan alone, with a refusal in its place."""
-    _require_planner(visit)
-    choice = _Choice.of(visit.query)
-    return visit.render("runs/_run_plan.html", {"choice": choice, **_plan(visit, choice)})
+    _require_planner(page)
+    choice = _Choice.of(page.query)
+    return page.render("runs/_run_plan.html", {"choice": choice, **_plan(page, choice)})
 
 
-def _require_planner(visit: Visit) -> None:
-    if not visit.may("organization-units.plan-accounts"):
+def _require_planner(page: PageContext) -> None:
+    if not page.may("organization-units.plan-accounts"):
         raise Forbidden
 
 
-def _plan(visit: Visit, choice: _Choice) -> dict[str, Any]:
+def _plan(page: PageContext, choice: _Choice) -> dict[str, Any]:
     """What `runs/_run_plan.html` shows: the plan and its counts, or the refusal."""
     try:
-        made = visit.perform(
+        made = page.perform(
             "organization-units.plan-accounts",
-            id=_unit_id(visit, choice.unit),
+            id=_unit_id(page, choice.unit),
             query={
                 name: value
                 for name, value in (("action", choice.action), ("kinds", choice.kinds), ("scope", choice.scope))
@@ -139,51 +139,51 @@ def _plan(visit: Visit, choice: _Choice) -> dict[str, Any]:
     return {
         "plan": made,
         "counts": {effect: effects.count(effect) for effect in ("change", "none", "protected")},
-        "may_start": _may_start(visit, made["action"]),
+        "may_start": _may_start(page, made["action"]),
         "kinds": KINDS,
         "scopes": SCOPES,
     }
 
 
-def _unit_id(visit: Visit, unit: str) -> str:
+def _unit_id(page: PageContext, unit: str) -> str:
     """The id of the unit that a field names."""
     if parse_guid(unit) is not None:
         return unit
-    return str(visit.perform("organization-units.read-by-dn", query={"dn": unit})["id"])
+    return str(page.perform("organization-units.read-by-dn", query={"dn": unit})["id"])
 
 
-def _unit_name(visit: Visit, unit: str) -> str:
+def _unit_name(page: PageContext, unit: str) -> str:
     """The distinguished name for a field that was filled with an id by a link; anything else as it was typed."""
-    if parse_guid(unit) is None or not visit.may("organization-units.read"):
+    if parse_guid(unit) is None or not page.may("organization-units.read"):
         return unit
     try:
-        return str(visit.perform("organization-units.read", id=unit, query={"attributes": "name"})["distinguishedName"])
+        return str(page.perform("organization-units.read", id=unit, query={"attributes": "name"})["distinguishedName"])
     except GatewayError:  # the plan says what is wrong with it
         return unit
 
 
-def _may_start(visit: Visit, action: str) -> bool:
+def _may_start(page: PageContext, action: str) -> bool:
     """A run needs a second permission, by what it does to each account."""
-    return visit.may(ACTIONS[action]) and visit.call.may(f"directory.{action}_account")
+    return page.may(ACTIONS[action]) and page.call.may(f"directory.{action}_account")
 
 
-def _follow(visit: Visit, started: Mapping[str, Any]) -> HttpResponseBase:
+def _follow(page: PageContext, started: Mapping[str, Any]) -> HttpResponseBase:
     if started["unchanged"] == started["total"]:
-        messages.success(visit.request, "There was nothing left to do.")
-    return visit.redirect("run", run_id=started["runId"])
+        messages.success(page.request, "There was nothing left to do.")
+    return page.redirect("run", run_id=started["runId"])
 
 
-@page(get="runs.read-details")
-def run(visit: Visit, run_id: UUID) -> HttpResponseBase:
+@console_page(get="runs.read-details")
+def run(page: PageContext, run_id: UUID) -> HttpResponseBase:
     """A run as it stands; the part of the page that changes asks for itself until the run is completed."""
-    details = visit.perform("runs.read-details", id=run_id)
+    details = page.perform("runs.read-details", id=run_id)
     is_open = details["state"] != RunState.COMPLETED
     done = details["succeeded"] + details["unchanged"] + details["failed"]
     asked = datetime.fromisoformat(details["createdAt"])
     waited = (timezone.now() - asked).total_seconds()
-    only_failed = visit.query.get("show") == "failed"
-    return visit.render(
-        "runs/_run.html" if visit.is_partial else "runs/run.html",
+    only_failed = page.query.get("show") == "failed"
+    return page.render(
+        "runs/_run.html" if page.is_partial else "runs/run.html",
         {
             "run": details,
             "is_open": is_open,
@@ -193,35 +193,35 @@ def run(visit: Visit, run_id: UUID) -> HttpResponseBase:
             "pause": 1 if details["workerPresent"] or waited < _PATIENT else 5,
             "only_failed": only_failed,
             "results": [item for item in details["results"] if not only_failed or item["status"] == "failed"],
-            "may_retry": not is_open and details["failed"] and _may_start(visit, details["action"]),
+            "may_retry": not is_open and details["failed"] and _may_start(page, details["action"]),
         },
     )
 
 
-@page(get="runs.plan-retry", post="organization-units.disable-accounts")
-def retry(visit: Visit, run_id: UUID) -> HttpResponseBase:
+@console_page(get="runs.plan-retry", post="organization-units.disable-accounts")
+def retry(page: PageContext, run_id: UUID) -> HttpResponseBase:
     """A new run over exactly the accounts that failed: what it would mean for each of them, and its start."""
-    planned = visit.perform("runs.plan-retry", id=run_id)
+    planned = page.perform("runs.plan-retry", id=run_id)
     problem = None
-    if visit.request.method == "POST":
+    if page.request.method == "POST":
         try:
-            answer = visit.answer(
+            answer = page.answer(
                 ACTIONS[planned["action"]],
                 id=planned["organizationalUnit"]["id"],
                 body={"accounts": [account["id"] for account in planned["accounts"]]},
-                reason=visit.form.get("reason"),
+                reason=page.form.get("reason"),
                 respond_async=True,
             )
-            return _follow(visit, answer.body)
+            return _follow(page, answer.body)
         except GatewayError as refusal:
             problem = refusal
-    return visit.render(
+    return page.render(
         "runs/run_retry.html",
         {
             "plan": planned,
             "changing": sum(account["effect"] == "change" for account in planned["accounts"]),
-            "may_start": _may_start(visit, planned["action"]),
-            "reason": visit.form.get("reason", ""),
+            "may_start": _may_start(page, planned["action"]),
+            "reason": page.form.get("reason", ""),
             "problem": problem,
         },
         status=problem.status if problem else 200,

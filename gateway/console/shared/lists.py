@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpResponseBase
 
 from directory.errors import ObjectNotFound
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 from gateway.core.errors import FieldError, GatewayError
 
 PAGE_SIZES = ("25", "50", "100", "250", "500")
@@ -17,24 +17,24 @@ USUAL = {"sort": "name", "pageSize": "50", "scope": "subtree"}
 _PARAMETERS = ("q", "filter", "base", "scope", "sort", "attributes", "pageSize", "cursor")
 
 
-def given_in(visit: Visit) -> dict[str, str]:
+def given_in(page: PageContext) -> dict[str, str]:
     """The parameters of a search, of those in the page's address."""
-    return {name: visit.query[name] for name in _PARAMETERS if name in visit.query}
+    return {name: page.query[name] for name in _PARAMETERS if name in page.query}
 
 
-def wants_objects(visit: Visit) -> bool:
+def wants_objects(page: PageContext) -> bool:
     """Whether the objects are asked for: by htmx, or (`now`) by a link for whom it does not run."""
-    return visit.is_partial or "now" in visit.query
+    return page.is_partial or "now" in page.query
 
 
-def find_fault(visit: Visit, operation: str, query: Mapping[str, str]) -> GatewayError | None:
+def find_fault(page: PageContext, operation: str, query: Mapping[str, str]) -> GatewayError | None:
     """What is wrong with a search that will be made: it is tried on its base alone.
 
     Raises GatewayError for what is not the parameters' fault.
     """
     tried = {name: value for name, value in query.items() if name != "cursor"}
     try:
-        visit.perform(operation, query={**tried, "scope": "base"})
+        page.perform(operation, query={**tried, "scope": "base"})
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
             raise
@@ -45,7 +45,7 @@ def find_fault(visit: Visit, operation: str, query: Mapping[str, str]) -> Gatewa
 
 
 def render_list(
-    visit: Visit, page: str, part: str, context: Mapping[str, Any], *, operation: str, query: Mapping[str, str]
+    page: PageContext, template: str, part: str, context: Mapping[str, Any], *, operation: str, query: Mapping[str, str]
 ) -> HttpResponseBase:
     """The page of a list, or for htmx the part of it with its objects. Both are templates."""
     shown = {
@@ -55,8 +55,8 @@ def render_list(
         "sort": query["sort"],
         "part": f"console/{part}",
     }
-    if wants_objects(visit):
-        found = visit.perform(operation, query=query)
-        return visit.render(part if visit.is_partial else page, {**shown, "found": found})
-    problem = find_fault(visit, operation, query)
-    return visit.render(page, {**shown, "problem": problem}, status=200 if problem is None else problem.status)
+    if wants_objects(page):
+        found = page.perform(operation, query=query)
+        return page.render(part if page.is_partial else template, {**shown, "found": found})
+    problem = find_fault(page, operation, query)
+    return page.render(template, {**shown, "problem": problem}, status=200 if problem is None else problem.status)

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from gateway.management.becoming import become
+from gateway.management.process_replacement import become
 from gateway.server.commands import worker_command
 
 

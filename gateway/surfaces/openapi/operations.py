@@ -4,7 +4,7 @@ from inspect import cleandoc
 from typing import Any
 
 from approvals.queue import QueuedAnswer
-from audit.administration.descriptions import find_thing
+from audit.administration.descriptions import find_own_table
 from directory.runs.requests import RunResult
 from gateway.core.operation import SIGNED_IN, Effect, Operation
 from gateway.surfaces.openapi.components import Described
@@ -53,7 +53,7 @@ class OperationSchema(Described):
             self._describe_stream(operation, responses[success])
         if operation.effect is Effect.CHANGE:
             self._describe_change(operation, responses)
-        if operation.effect is Effect.ADMINISTER and find_thing(operation.resource).gives_access:
+        if operation.effect is Effect.ADMINISTER and find_own_table(operation.resource).gives_access:
             meaning = "More access waits for a second person (`Approvals:AccessNeedsTwo`)."
             responses["202"] = self.json_response(meaning, QueuedAnswer, "Location", "Idempotency-Replayed")
         responses |= self.problems("400", "401", "403", "404", "406", "409", "411", "413", "414", "415", "429")

@@ -9,7 +9,7 @@ import pytest
 from demo.services import PROJECT
 from gateway.core.configuration import SECRET_VARIABLES, BadConfiguration, load_configuration
 from gateway.core.deployment import database_from, redis_from
-from gateway.core.kept_secrets import encryption_keys_from, log_keys_from, new_encryption_key
+from gateway.core.own_secrets import encryption_keys_from, log_keys_from, new_encryption_key
 from gateway.core.secret_files import with_secrets_from_files
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
-from keys.agents import sweeping
+from keys.agents import cleanup
 from keys.agents.models import AgentClient, AgentGrant
 from keys.models import Person
 from tests.keys.agents.sign_in import Program, fields_of, sign_in
@@ -65,7 +65,7 @@ def test_what_is_not_used_is_swept(console: Console, program: Program) -> None:
     AgentClient.objects.update(created=old)
     fresh = Program()
     fresh.register()
-    sweeping.sweep()
+    cleanup.sweep()
     kept = set(AgentClient.objects.values_list("client_id", flat=True))
     assert kept == {used.client_id, fresh.client_id}
     assert OperationRecord.objects.get(operation="agent-clients.delete").owner == "(gateway)"
@@ -74,7 +74,7 @@ def test_what_is_not_used_is_swept(console: Console, program: Program) -> None:
 
 def test_a_consent_that_nobody_takes_up_is_swept(program: Program, code: str) -> None:
     AgentGrant.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    sweeping.sweep()
+    cleanup.sweep()
     assert AgentGrant.objects.get().ended_for == "never-taken-up"
     assert program.exchange(code).body["error"] == "invalid_grant"
 

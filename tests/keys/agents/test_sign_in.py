@@ -13,7 +13,7 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway.core.call import Call
 from gateway.core.errors import Unauthorized
-from keys.agents import sweeping
+from keys.agents import cleanup
 from keys.agents.identification import identify_agent
 from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken
 from keys.agents.scopes import permissions_of
@@ -335,7 +335,7 @@ def test_a_new_password_ends_the_agents(console: Console) -> None:
     )
     assert not is_good(tokens["access_token"])
     assert program.refresh(tokens["refresh_token"]).body["error"] == "invalid_grant"
-    sweeping.sweep()
+    cleanup.sweep()
     assert AgentGrant.objects.get().ended_for == "person-changed"
 
 

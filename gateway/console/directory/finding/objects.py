@@ -6,8 +6,8 @@ from typing import Any
 
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from gateway.console.directory.finding.typed import NAMED, PHONE_ATTRIBUTES, Reading, Typed
-from gateway.console.directory.readable import readable_among
-from gateway.console.page_context import Visit
+from gateway.console.directory.readable_attributes import readable_among
+from gateway.console.page_context import PageContext
 from gateway.core.errors import GatewayError
 
 Record = Mapping[str, Any]
@@ -60,67 +60,67 @@ class Found:
                 (self.people if record["kind"] in ("user", "contact") else self.others).append(record)
 
 
-def find_objects(visit: Visit, typed: Typed) -> Found:
+def find_objects(page: PageContext, typed: Typed) -> Found:
     """What the directory's indexes lead to, the best first."""
-    if not visit.may("objects.search") or visit.call.directory is None:
+    if not page.may("objects.search") or page.call.directory is None:
         return Found()
     find = _find_one if typed.names_one else _find_by_names
-    return _found_with(visit, typed, find)
+    return _found_with(page, typed, find)
 
 
-def _found_with(visit: Visit, typed: Typed, find: Callable[[Visit, Typed, Found], None]) -> Found:
+def _found_with(page: PageContext, typed: Typed, find: Callable[[PageContext, Typed, Found], None]) -> Found:
     """What one way to search finds; without the attributes that the person may not read, if there are any."""
     found = Found()
     try:
         try:
-            find(visit, typed, found)
+            find(page, typed, found)
         except AttributeNotReadable:
-            found, typed = Found(), typed.without(set(NAMED) - set(readable_among(visit, NAMED)))
-            find(visit, typed, found)
+            found, typed = Found(), typed.without(set(NAMED) - set(readable_among(page, NAMED)))
+            find(page, typed, found)
     except GatewayError as refusal:
         found.problem = refusal
     return found
 
 
-def _find_one(visit: Visit, typed: Typed, found: Found) -> None:
+def _find_one(page: PageContext, typed: Typed, found: Found) -> None:
     if typed.name is not None:
         found.said.append("the object with this distinguished name")
         try:
             query = {"base": typed.name, "scope": "base", "attributes": _read(typed)}
-            found.add(visit.perform("objects.search", query=query)["items"])
+            found.add(page.perform("objects.search", query=query)["items"])
         except ObjectNotFound:
             pass
     elif (reading := typed.exact()) is not None:
-        found.add(_search(visit, typed, reading, found))
+        found.add(_search(page, typed, reading, found))
 
 
-def _find_by_names(visit: Visit, typed: Typed, found: Found) -> None:
+def _find_by_names(page: PageContext, typed: Typed, found: Found) -> None:
     is_telephone = bool(typed.digits) and typed.number is None
     for reading in () if is_telephone else (typed.employee(), typed.names()):
         if reading is not None:
-            found.add(_search(visit, typed, reading, found))
+            found.add(_search(page, typed, reading, found))
     for records in (found.people, found.others):
         records.sort(key=lambda record: not _is_called(record, typed.text))
         found.is_cut = found.is_cut or len(records) > _SHOWN
         del records[_SHOWN:]
 
 
-def look_through(visit: Visit, typed: Typed, known: Collection[str]) -> Found:
+def look_through(page: PageContext, typed: Typed, known: Collection[str]) -> Found:
     """What is found besides where no index leads; objects with the ids that are `known` are left out.
 
     The search counts as an expensive one, so that it takes turns with others and ends after a second.
     """
 
-    def find(visit: Visit, typed: Typed, found: Found) -> None:
+    def find(page: PageContext, typed: Typed, found: Found) -> None:
         reading = typed.looked_through()
-        records = [] if reading is None else _search(visit, typed, reading, found)
+        records = [] if reading is None else _search(page, typed, reading, found)
         found.add(
             record
             for record in records
             if record["id"] not in known and (not typed.digits or typed.has_telephone(record["attributes"]))
         )
 
-    return _found_with(visit, typed, find)
+    return _found_with(page, typed, find)
 
 
 def wants_more(found: Found, typed: Typed) -> bool:
@@ -132,12 +132,12 @@ def _read(typed: Typed) -> str:
     return ",".join(name for name in _READ if name not in typed.unreadable)
 
 
-def _search(visit: Visit, typed: Typed, reading: Reading, found: Found) -> list[Record]:
+def _search(page: PageContext, typed: Typed, reading: Reading, found: Found) -> list[Record]:
     found.said.append(reading.said)
     query = {"filter": str(reading.condition), "attributes": _read(typed), "sort": "name", "pageSize": str(_MOST)}
-    page = visit.perform("objects.search", query=query)
-    found.is_cut = found.is_cut or page["nextCursor"] is not None or page["truncated"]
-    records: list[Record] = page["items"]
+    answer = page.perform("objects.search", query=query)
+    found.is_cut = found.is_cut or answer["nextCursor"] is not None or answer["truncated"]
+    records: list[Record] = answer["items"]
     return records
 
 

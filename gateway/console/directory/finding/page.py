@@ -5,32 +5,32 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import path
 
+from gateway.console.directory.finding.gateway_records import find_things
 from gateway.console.directory.finding.objects import COLUMNS, find_objects, look_through, wants_more
-from gateway.console.directory.finding.things import find_things
 from gateway.console.directory.finding.typed import Typed
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 
 _LONGEST = 256
 
 
-@page(get="objects.search")
-def find(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.search")
+def find(page: PageContext) -> HttpResponseBase:
     """The page, which comes at once, or what is found, which takes a large directory longer than a page may take."""
-    text = visit.query.get("q", "").replace("\0", "")[:_LONGEST]
+    text = page.query.get("q", "").replace("\0", "")[:_LONGEST]
     typed = Typed.of(text)
-    part = visit.request.headers.get("HX-Target") if visit.is_partial else None
+    part = page.request.headers.get("HX-Target") if page.is_partial else None
     context: dict[str, Any] = {"typed": typed, "sought": typed.text, "columns": COLUMNS}
     if part == "looked-through":
-        known = visit.query.get("but", "").split(",")
-        more = look_through(visit, typed, known)
-        return visit.render("directory/_find_looked_through.html", {**context, "more": more, "known": any(known)})
-    is_now = part == "found" or not visit.query.keys().isdisjoint({"now", "all"})
+        known = page.query.get("but", "").split(",")
+        more = look_through(page, typed, known)
+        return page.render("directory/_find_looked_through.html", {**context, "more": more, "known": any(known)})
+    is_now = part == "found" or not page.query.keys().isdisjoint({"now", "all"})
     if not typed.text or not (is_now or typed.names_one):
-        return visit.render("directory/find.html", context)
-    found = find_objects(visit, typed)
-    things, said = find_things(visit, typed, found)
+        return page.render("directory/find.html", context)
+    found = find_objects(page, typed)
+    things, said = find_things(page, typed, found)
     if typed.names_one and not things and (only := found.only) is not None:
-        return visit.redirect("object", object_id=only["id"])
+        return page.redirect("object", object_id=only["id"])
     shown = {
         **context,
         "found": found,
@@ -38,9 +38,9 @@ def find(visit: Visit) -> HttpResponseBase:
         "said": [*found.said, *said],
         "known": bool(found.count or things),
         "wants_more": wants_more(found, typed),
-        "more": look_through(visit, typed, found.ids) if "all" in visit.query else None,
+        "more": look_through(page, typed, found.ids) if "all" in page.query else None,
     }
-    return visit.render("directory/_find_found.html" if part else "directory/find.html", shown)
+    return page.render("directory/_find_found.html" if part else "directory/find.html", shown)
 
 
 urls = [path("find", find, name="find")]

@@ -10,7 +10,7 @@ from django.urls import path
 
 from directory.ldap import EVERYONE_SID, FULL_CONTROL, right_names
 from gateway.console.directory.objects.page import find, frame_of
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 
 Entry = Mapping[str, Any]
 
@@ -123,14 +123,14 @@ def _where(entry: Entry) -> str:
     return below if "inherit-only" in flags else f"This object and {below[:1].lower()}{below[1:]}"
 
 
-@page(get="objects.read-access-control")
-def access(visit: Visit, object_id: UUID) -> HttpResponseBase:
-    record = find(visit, object_id)
-    control = visit.perform("objects.read-access-control", id=object_id)
-    return visit.render(
+@console_page(get="objects.read-access-control")
+def access(page: PageContext, object_id: UUID) -> HttpResponseBase:
+    record = find(page, object_id)
+    control = page.perform("objects.read-access-control", id=object_id)
+    return page.render(
         "directory/objects/access.html",
         {
-            **frame_of(visit, record, "object-access"),
+            **frame_of(page, record, "object-access"),
             "control": control,
             "is_deletion_protected": _denies_deletion(control),
             "own": rows_of(entry for entry in control["entries"] if not entry["inherited"]),
@@ -139,35 +139,35 @@ def access(visit: Visit, object_id: UUID) -> HttpResponseBase:
     )
 
 
-@page(get="organization-units.read-delegations")
-def delegations(visit: Visit, object_id: UUID) -> HttpResponseBase:
-    record = find(visit, object_id)
-    inherited = "true" if visit.query.get("inherited") == "true" else "false"
-    found = visit.perform("organization-units.read-delegations", id=object_id, query={"inherited": inherited})
+@console_page(get="organization-units.read-delegations")
+def delegations(page: PageContext, object_id: UUID) -> HttpResponseBase:
+    record = find(page, object_id)
+    inherited = "true" if page.query.get("inherited") == "true" else "false"
+    found = page.perform("organization-units.read-delegations", id=object_id, query={"inherited": inherited})
     items = [
         (item["principal"], [(task, rows_of(task["entries"])) for task in item["tasks"]]) for item in found["items"]
     ]
-    return visit.render(
+    return page.render(
         "directory/objects/delegations.html",
-        {**frame_of(visit, record, "object-delegations"), "items": items, "inherited": inherited == "true"},
+        {**frame_of(page, record, "object-delegations"), "items": items, "inherited": inherited == "true"},
     )
 
 
-@page(get="objects.who-can")
-def who_can(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page(get="objects.who-can")
+def who_can(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Who can do what to the object through the gateway."""
-    record = find(visit, object_id)
-    query = {"pageSize": "50", **{name: value for name, value in visit.query.items() if value}}
-    found = visit.perform("objects.who-can", id=object_id, query=query)
-    context = {**frame_of(visit, record, "object-who-can"), "found": found, "action": query.get("action", "")}
-    return visit.render("directory/objects/who_can.html", context)
+    record = find(page, object_id)
+    query = {"pageSize": "50", **{name: value for name, value in page.query.items() if value}}
+    found = page.perform("objects.who-can", id=object_id, query=query)
+    context = {**frame_of(page, record, "object-who-can"), "found": found, "action": query.get("action", "")}
+    return page.render("directory/objects/who_can.html", context)
 
 
-@page(get="objects.read-access-control")
-def deletion_protection(visit: Visit, object_id: UUID) -> HttpResponse:
+@console_page(get="objects.read-access-control")
+def deletion_protection(page: PageContext, object_id: UUID) -> HttpResponse:
     """The badge of an object that is protected from accidental deletion, which comes after the page."""
-    control = visit.perform("objects.read-access-control", id=object_id)
-    return visit.render("directory/objects/_deletion_protection.html", {"is_protected": _denies_deletion(control)})
+    control = page.perform("objects.read-access-control", id=object_id)
+    return page.render("directory/objects/_deletion_protection.html", {"is_protected": _denies_deletion(control)})
 
 
 def _denies_deletion(control: Mapping[str, Any]) -> bool:

@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from directory.shapes.kinds import permission_for
 from gateway.console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
 from gateway.console.directory.objects.page import Record, find, frame_of, require, resource_of
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
 
 _MESSAGES: Final = {"enable": "{} is enabled.", "disable": "{} is disabled.", "unlock": "{} is unlocked."}
@@ -21,10 +21,10 @@ def _address(record: Record) -> str:
     return reverse("console:object", kwargs={"object_id": record["id"]})
 
 
-@page("GET", "POST")
-def switch(visit: Visit, object_id: UUID, action: str) -> HttpResponseBase:
+@console_page("GET", "POST")
+def switch(page: PageContext, object_id: UUID, action: str) -> HttpResponseBase:
     """Enable, disable or unlock an account."""
-    record = find(visit, object_id)
+    record = find(page, object_id)
     name = record["name"]
     question = Question(
         title=f"{action.capitalize()} {name}?",
@@ -34,14 +34,14 @@ def switch(visit: Visit, object_id: UUID, action: str) -> HttpResponseBase:
         message=_MESSAGES[action].format(name),
         dangerous=action == "disable",
     )
-    return ask(visit, Change(operation=f"{resource_of(record)}.{action}", arguments={"id": object_id}), question)
+    return ask(page, Change(operation=f"{resource_of(record)}.{action}", arguments={"id": object_id}), question)
 
 
-@page("GET", "POST")
-def move(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page("GET", "POST")
+def move(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Choose another place, see what the move means, move."""
-    require(visit, "directory.move_object")
-    record = find(visit, object_id)
+    require(page, "directory.move_object")
+    record = find(page, object_id)
     question = Question(
         title=f"Move {record['name']}?",
         confirm="Move",
@@ -49,15 +49,15 @@ def move(visit: Visit, object_id: UUID) -> HttpResponseBase:
         then=_address(record),
         message=f"{record['name']} is moved.",
     )
-    return _with_field(visit, record, "move", "parent", question)
+    return _with_field(page, record, "move", "parent", question)
 
 
-@page("GET", "POST")
-def rename(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page("GET", "POST")
+def rename(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Type another name, see what stays as it is, rename."""
-    record = find(visit, object_id)
-    require(visit, permission_for("update", record["kind"]))
-    new = visit.form.get("name", "")
+    record = find(page, object_id)
+    require(page, permission_for("update", record["kind"]))
+    new = page.form.get("name", "")
     question = Question(
         title=f"Rename {record['name']} to {new}?",
         confirm="Rename",
@@ -65,27 +65,27 @@ def rename(visit: Visit, object_id: UUID) -> HttpResponseBase:
         then=_address(record),
         message=f"{record['name']} is now called {new}.",
     )
-    return _with_field(visit, record, "rename", "name", question)
+    return _with_field(page, record, "rename", "name", question)
 
 
-def _with_field(visit: Visit, record: Record, action: str, member: str, question: Question) -> HttpResponse:
+def _with_field(page: PageContext, record: Record, action: str, member: str, question: Question) -> HttpResponse:
     """A change whose body is one field of a form, on a page of its own."""
 
     def form(problem: GatewayError | None = None) -> HttpResponse:
-        context = {**frame_of(visit, record), "value": visit.form.get(member), "problem": problem}
-        return visit.render(f"directory/objects/{action}.html", context, status=problem.status if problem else 200)
+        context = {**frame_of(page, record), "value": page.form.get(member), "problem": problem}
+        return page.render(f"directory/objects/{action}.html", context, status=problem.status if problem else 200)
 
-    if visit.request.method == "GET" or visit.form.get("step") == "form":
+    if page.request.method == "GET" or page.form.get("step") == "form":
         return form()
-    body = {member: visit.form.get(member, "")}
+    body = {member: page.form.get(member, "")}
     change = Change(operation=f"{resource_of(record)}.{action}", arguments={"id": record["id"]}, body=body)
-    return ask(visit, change, question, form=form)
+    return ask(page, change, question, form=form)
 
 
-@page("GET", "POST")
-def delete(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page("GET", "POST")
+def delete(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Delete an object; with all that is below it only for who agrees to how many they are."""
-    record = find(visit, object_id)
+    record = find(page, object_id)
     parent = record["parentId"]
     question = Question(
         title=f"Delete {record['name']}?",
@@ -97,7 +97,7 @@ def delete(visit: Visit, object_id: UUID) -> HttpResponseBase:
         consent=_consent_to_delete,
     )
     change = Change(operation=f"{resource_of(record)}.delete", arguments={"id": object_id}, query={"recursive": "true"})
-    return ask(visit, change, question)
+    return ask(page, change, question)
 
 
 def _consent_to_delete(dry_run: DryRun) -> str:
@@ -109,43 +109,43 @@ def _consent_to_delete(dry_run: DryRun) -> str:
     return "Delete the object below it too" if below == 1 else f"Delete all {below} objects below it too"
 
 
-@page(post="users.reset-password")
-def reset_password(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page(post="users.reset-password")
+def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Set or generate a password. What a reset means for the account is shown before, by a dry run."""
-    require(visit, "directory.reset_password")
-    record = find(visit, object_id)
-    if visit.request.method != "POST":
-        return _reset_form(visit, record)
-    generate = visit.form.get("how") != "given"
+    require(page, "directory.reset_password")
+    record = find(page, object_id)
+    if page.request.method != "POST":
+        return _reset_form(page, record)
+    generate = page.form.get("how") != "given"
     body = {
-        **({"generate": True} if generate else {"newPassword": visit.form.get("newPassword", "")}),
-        "mustChange": "mustChange" in visit.form,
-        "unlock": "unlock" in visit.form,
+        **({"generate": True} if generate else {"newPassword": page.form.get("newPassword", "")}),
+        "mustChange": "mustChange" in page.form,
+        "unlock": "unlock" in page.form,
     }
     try:
-        answer = Change(operation="users.reset-password", arguments={"id": object_id}, body=body).make(visit)
+        answer = Change(operation="users.reset-password", arguments={"id": object_id}, body=body).make(page)
     except GatewayError as refusal:
-        return _reset_form(visit, record, refusal)
+        return _reset_form(page, record, refusal)
     message = f"The password of {record['name']} is reset."
     if not generate:
-        return finish(visit, message=message, then=_address(record))
-    return show_password(visit, record, answer["generatedPassword"], message=message)
+        return finish(page, message=message, then=_address(record))
+    return show_password(page, record, answer["generatedPassword"], message=message)
 
 
-def show_password(visit: Visit, record: Record, password: str, *, message: str) -> HttpResponse:
+def show_password(page: PageContext, record: Record, password: str, *, message: str) -> HttpResponse:
     """Show a password that was generated for an account, this once, with what was done."""
-    messages.success(visit.request, format_html("{} {}", message, record_link(visit)))
-    return visit.render("directory/objects/password.html", {**frame_of(visit, record), "password": password})
+    messages.success(page.request, format_html("{} {}", message, record_link(page)))
+    return page.render("directory/objects/password.html", {**frame_of(page, record), "password": password})
 
 
-def _reset_form(visit: Visit, record: Record, problem: GatewayError | None = None) -> HttpResponse:
+def _reset_form(page: PageContext, record: Record, problem: GatewayError | None = None) -> HttpResponse:
     """The form with what a reset means; htmx asks for that anew when an option is changed."""
-    given = visit.form if visit.request.method == "POST" else visit.query
+    given = page.form if page.request.method == "POST" else page.query
     chosen = {name: name in given for name in ("mustChange", "unlock")}
     if not given:
-        chosen = {"mustChange": True, "unlock": record["account"]["lockedOut"] and visit.may("users.unlock")}
+        chosen = {"mustChange": True, "unlock": record["account"]["lockedOut"] and page.may("users.unlock")}
     context: dict[str, Any] = {
-        **frame_of(visit, record),
+        **frame_of(page, record),
         **chosen,
         "how": given.get("how", "generate"),
         "reason": given.get("reason", ""),
@@ -153,10 +153,10 @@ def _reset_form(visit: Visit, record: Record, problem: GatewayError | None = Non
     }
     change = Change(operation="users.reset-password", arguments={"id": record["id"]}, body={"generate": True, **chosen})
     try:
-        context["preview"] = change.preview(visit)
+        context["preview"] = change.preview(page)
     except GatewayError as refusal:
         context["problem"] = problem = problem or refusal
-    return visit.render("directory/objects/reset_password.html", context, status=problem.status if problem else 200)
+    return page.render("directory/objects/reset_password.html", context, status=problem.status if problem else 200)
 
 
 urls = [

@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from audit.models import Reversible
 from directory.errors import VersionMismatch
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 from gateway.core.errors import GatewayError, InvalidRequest
 
 DryRun = Mapping[str, Any]
@@ -33,16 +33,16 @@ class Change:
     body: Any = None
     if_match: str | None = None
 
-    def preview(self, visit: Visit) -> DryRun:
-        dry_run: DryRun = self._answer(visit, query={**self.query, "dryRun": "true"})
+    def preview(self, page: PageContext) -> DryRun:
+        dry_run: DryRun = self._answer(page, query={**self.query, "dryRun": "true"})
         return dry_run
 
-    def make(self, visit: Visit) -> Any:
+    def make(self, page: PageContext) -> Any:
         """The operation's answer. It is made at once: what people do themselves waits for nobody's approval."""
-        return self._answer(visit, query=self.query, reason=visit.form.get("reason"))
+        return self._answer(page, query=self.query, reason=page.form.get("reason"))
 
-    def _answer(self, visit: Visit, **how: Any) -> Any:
-        return visit.answer(self.operation, body=self.body, if_match=self.if_match, **self.arguments, **how).body
+    def _answer(self, page: PageContext, **how: Any) -> Any:
+        return page.answer(self.operation, body=self.body, if_match=self.if_match, **self.arguments, **how).body
 
 
 def _nothing(_: DryRun) -> str:
@@ -70,21 +70,21 @@ Form = Callable[[GatewayError], HttpResponse]
 """Shows the form of a change again, with the refusal of what was filled in."""
 
 
-def ask(visit: Visit, change: Change, question: Question, **how: Any) -> HttpResponse:
+def ask(page: PageContext, change: Change, question: Question, **how: Any) -> HttpResponse:
     """Show what a change would do; or make it, when that was confirmed. `how` is as for `preview`."""
-    if visit.form.get("step") != "make":
-        return preview(visit, change, question, **how)
+    if page.form.get("step") != "make":
+        return preview(page, change, question, **how)
     try:
-        _require_consent(visit, change, question)
-        change.make(visit)
+        _require_consent(page, change, question)
+        change.make(page)
     except GatewayError as refusal:
         _raise_if_stale(change, refusal)
-        return preview(visit, change, question, **{**how, "problem": refusal})
-    return finish(visit, message=question.message, then=question.then)
+        return preview(page, change, question, **{**how, "problem": refusal})
+    return finish(page, message=question.message, then=question.then)
 
 
 def preview(
-    visit: Visit,
+    page: PageContext,
     change: Change,
     question: Question,
     *,
@@ -101,7 +101,7 @@ def preview(
     """
     shown: dict[str, Any] = {}
     try:
-        dry_run = change.preview(visit)
+        dry_run = change.preview(page)
     except GatewayError as refusal:
         _raise_if_stale(change, refusal)
         problem = problem or refusal
@@ -116,27 +116,27 @@ def preview(
     context = {
         "question": question,
         "operation": change.operation,
-        "kept": _sent(visit) if kept is None else kept,
+        "kept": _sent(page) if kept is None else kept,
         "has_form": form is not None,
-        "reason": visit.form.get("reason", ""),
+        "reason": page.form.get("reason", ""),
         "problem": problem,
         **shown,
         **context,
     }
-    return visit.render("directory/objects/preview.html", context, status=problem.status if problem else 200)
+    return page.render("directory/objects/preview.html", context, status=problem.status if problem else 200)
 
 
-def _sent(visit: Visit) -> list[tuple[str, str]]:
-    fields = visit.request.POST.lists()
+def _sent(page: PageContext) -> list[tuple[str, str]]:
+    fields = page.request.POST.lists()
     return [(name, str(value)) for name, values in fields if name not in _OWN_FIELDS for value in values]
 
 
-def _require_consent(visit: Visit, change: Change, question: Question) -> None:
+def _require_consent(page: PageContext, change: Change, question: Question) -> None:
     """Raise InvalidRequest unless the person has agreed to what the change would do now."""
     if question.consent is _nothing:
         return
-    sentence = question.consent(change.preview(visit))
-    if sentence and visit.form.get("agreed") != sentence:
+    sentence = question.consent(change.preview(page))
+    if sentence and page.form.get("agreed") != sentence:
         detail = "has to be agreed to as it is now"
         raise InvalidRequest.naming(detail, pointer="#/agreed", sentence="Nothing was done.")
 
@@ -161,17 +161,17 @@ def _rest(count: int) -> list[str]:
     return [f"and {count} more"] if count > 0 else []
 
 
-def finish(visit: Visit, *, message: str, then: str) -> HttpResponse:
+def finish(page: PageContext, *, message: str, then: str) -> HttpResponse:
     """Tell what was done on the page at `then`."""
-    messages.success(visit.request, format_html("{} {}", message, record_link(visit)))
-    return visit.redirect_to(then)
+    messages.success(page.request, format_html("{} {}", message, record_link(page)))
+    return page.redirect_to(then)
 
 
-def record_link(visit: Visit) -> str | SafeString:
+def record_link(page: PageContext) -> str | SafeString:
     """A link to the log record of the change that this request has made, for whom may read it, and one to undo it."""
-    if not visit.may("operations.search"):
+    if not page.may("operations.search"):
         return ""
-    found = visit.perform("operations.search", query={"requestId": visit.call.request_id, "pageSize": "10"})["items"]
+    found = page.perform("operations.search", query={"requestId": page.call.request_id, "pageSize": "10"})["items"]
     if not found:  # there was nothing to do
         return ""
     # Newest first: what followed from the change has records, too, which were begun after it.
@@ -179,7 +179,7 @@ def record_link(visit: Visit) -> str | SafeString:
     link = format_html(
         '<a href="{}">See its log record</a>.', reverse("console:log-record", kwargs={"record_id": record["id"]})
     )
-    if record["reversible"] == Reversible.NONE or not visit.may("operations.revert"):
+    if record["reversible"] == Reversible.NONE or not page.may("operations.revert"):
         return link
     undo = reverse("console:log-revert", kwargs={"record_id": record["id"]})
     return format_html('{} <a href="{}">Undo</a>', link, undo)

@@ -13,7 +13,7 @@ from gateway.console.directory.objects.page import Record, find, frame_of, requi
 from gateway.console.directory.selection.actions import find_chosen, step_for
 from gateway.console.directory.selection.pages import start
 from gateway.console.directory.selection.tasks import Task
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import InvalidRequest
 from gateway.core.shapes import parse_guid
@@ -23,22 +23,20 @@ _NAMES: Final = frozenset({"givenName", "sn", "initials", "displayName", "sAMAcc
 """What two never have in common: their names are told by the head of the page."""
 
 
-@page(get="objects.search")
-def compare(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page(get="objects.search")
+def compare(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Look for the other one (`q`), or show both (`with`)."""
-    record = find(visit, object_id)
-    if (other_id := parse_guid(visit.query.get("with", ""))) is None:
-        return visit.render(
-            "directory/objects/compare.html", {**frame_of(visit, record), "found": _look(visit, record)}
-        )
-    other = find(visit, other_id)
-    own, others = ({str(group["id"]): group for group in direct_groups(visit, each)} for each in (record, other))
+    record = find(page, object_id)
+    if (other_id := parse_guid(page.query.get("with", ""))) is None:
+        return page.render("directory/objects/compare.html", {**frame_of(page, record), "found": _look(page, record)})
+    other = find(page, other_id)
+    own, others = ({str(group["id"]): group for group in direct_groups(page, each)} for each in (record, other))
     names = [field.attribute for field in fields_of(record["kind"]) if field.attribute not in _NAMES]
     compared = [(name, record["attributes"].get(name, []), other["attributes"].get(name, [])) for name in names]
-    return visit.render(
+    return page.render(
         "directory/objects/compare.html",
         {
-            **frame_of(visit, record),
+            **frame_of(page, record),
             "other": other,
             "differing": [row for row in compared if sorted(row[1]) != sorted(row[2])],
             "same": [
@@ -47,33 +45,33 @@ def compare(visit: Visit, object_id: UUID) -> HttpResponseBase:
             "own_alone": [group for id, group in own.items() if id not in others],
             "others_alone": [group for id, group in others.items() if id not in own],
             "of_both": [group for id, group in own.items() if id in others],
-            "may_edit": visit.may("groups.change-members"),
+            "may_edit": page.may("groups.change-members"),
         },
     )
 
 
-def _look(visit: Visit, record: Record) -> Sequence[Record]:
+def _look(page: PageContext, record: Record) -> Sequence[Record]:
     """Objects of the same kind that are called so."""
-    if "q" not in visit.query:
+    if "q" not in page.query:
         return ()
-    query = {"q": visit.query["q"], "sort": "name", "pageSize": _FOUND_AT_ONCE, "attributes": "mail,description"}
-    found = visit.perform(f"{resource_of(record)}.search", query=query)["items"]
+    query = {"q": page.query["q"], "sort": "name", "pageSize": _FOUND_AT_ONCE, "attributes": "mail,description"}
+    found = page.perform(f"{resource_of(record)}.search", query=query)["items"]
     return [item for item in found if item["id"] != record["id"]]
 
 
-@page("POST", post="groups.change-members")
-def take_groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page("POST", post="groups.change-members")
+def take_groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Become a member of the chosen groups (`group`), after a look at each."""
     return _change_groups(
-        visit, object_id, "add", title="Add {} to {}?", confirm=("Add to the group", "Add to {} groups"), did="joined"
+        page, object_id, "add", title="Add {} to {}?", confirm=("Add to the group", "Add to {} groups"), did="joined"
     )
 
 
-@page("POST", post="groups.change-members")
-def leave(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page("POST", post="groups.change-members")
+def leave(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Leave the chosen groups (`group`), after a look at each."""
     return _change_groups(
-        visit,
+        page,
         object_id,
         "remove",
         title="Remove {} from {}?",
@@ -83,19 +81,19 @@ def leave(visit: Visit, object_id: UUID) -> HttpResponseBase:
 
 
 def _change_groups(
-    visit: Visit, object_id: UUID, member: str, *, title: str, confirm: tuple[str, str], did: str
+    page: PageContext, object_id: UUID, member: str, *, title: str, confirm: tuple[str, str], did: str
 ) -> HttpResponse:
-    require(visit, "directory.manage_membership")
-    record = find(visit, object_id)
-    form = visit.request.POST
+    require(page, "directory.manage_membership")
+    record = find(page, object_id)
+    form = page.request.POST
     chosen = form.getlist("group")
     if not chosen:
         raise InvalidRequest("Choose at least one group.")
-    groups = find_chosen(visit, chosen)
+    groups = find_chosen(page, chosen)
     name = record["name"]
     count = f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
     return start(
-        visit,
+        page,
         Task(
             title=title.format(name, count),
             confirm=confirm[0],
@@ -107,7 +105,7 @@ def _change_groups(
                 )
                 for group in groups
             ],
-            then=own_path(visit.request, form.get("back", ""))
+            then=own_path(page.request, form.get("back", ""))
             or reverse("console:object-groups", kwargs={"object_id": object_id}),
             is_dangerous=member == "remove",
         ),

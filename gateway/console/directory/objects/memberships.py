@@ -9,7 +9,7 @@ from django.urls import path, reverse
 
 from gateway.console.directory.objects.changes import Change, Question, ask
 from gateway.console.directory.objects.page import Record, find, frame_of, may_change, require, resource_of
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import GatewayError
 from gateway.core.shapes import parse_guid
@@ -24,27 +24,27 @@ _CAN_BE_MEMBERS: Final = (
 _GROUPS: Final = "(objectClass=group)"
 
 
-@page()
-def members(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page()
+def members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """The page, which comes at once, or its members, which take the directory longer where they are thousands."""
-    record = find(visit, object_id)
-    is_part = visit.is_partial and visit.request.headers.get("HX-Target") == "found"
+    record = find(page, object_id)
+    is_part = page.is_partial and page.request.headers.get("HX-Target") == "found"
     context = {
-        **frame_of(visit, record, "object-members"),
-        "nested": _is_nested(visit),
-        "may_edit": may_change(visit, record) and visit.may("groups.change-members"),
+        **frame_of(page, record, "object-members"),
+        "nested": _is_nested(page),
+        "may_edit": may_change(page, record) and page.may("groups.change-members"),
         "part": "console/directory/objects/_members_found.html",
     }
-    if is_part or "now" in visit.query:
-        context |= _members_of(visit, record)
-    return visit.render(
+    if is_part or "now" in page.query:
+        context |= _members_of(page, record)
+    return page.render(
         "directory/objects/_members_found.html" if is_part else "directory/objects/members.html", context
     )
 
 
-def _members_of(visit: Visit, record: Record) -> dict[str, Any]:
+def _members_of(page: PageContext, record: Record) -> dict[str, Any]:
     """A page of a group's members, each with whether the group is its primary one."""
-    found = _listed(visit, "groups.list-members", record["id"], attributes="primaryGroupID,mail,description")
+    found = _listed(page, "groups.list-members", record["id"], attributes="primaryGroupID,mail,description")
     relative_id = _relative_id(record)
     rows = [
         (item, relative_id is not None and relative_id in item["attributes"]["primaryGroupID"])
@@ -53,25 +53,25 @@ def _members_of(visit: Visit, record: Record) -> dict[str, Any]:
     return {"found": found, "rows": rows}
 
 
-@page()
-def groups(visit: Visit, object_id: UUID) -> HttpResponseBase:
-    record = find(visit, object_id)
-    found = _listed(visit, f"{resource_of(record)}.list-groups", object_id, attributes="objectSid,description")
+@console_page()
+def groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
+    record = find(page, object_id)
+    found = _listed(page, f"{resource_of(record)}.list-groups", object_id, attributes="objectSid,description")
     primary = next(iter(record["attributes"]["primaryGroupID"]), None)
     rows = [(item, primary is not None and _relative_id(item) == primary) for item in found["items"]]
-    return visit.render(
+    return page.render(
         "directory/objects/groups.html",
         {
-            **frame_of(visit, record, "object-groups"),
+            **frame_of(page, record, "object-groups"),
             "found": found,
             "rows": rows,
-            "nested": _is_nested(visit),
-            "may_edit": visit.may("groups.change-members"),
+            "nested": _is_nested(page),
+            "may_edit": page.may("groups.change-members"),
         },
     )
 
 
-def direct_groups(visit: Visit, record: Record) -> list[Record]:
+def direct_groups(page: PageContext, record: Record) -> list[Record]:
     """The groups that an object, read with primaryGroupID, is in directly, by name.
 
     The primary group, which is no matter of membership, is left out; kinds that belong to no groups have none.
@@ -80,21 +80,21 @@ def direct_groups(visit: Visit, record: Record) -> list[Record]:
     if resource not in _HAVE_GROUPS:
         return []
     query = {"sort": "name", "pageSize": _MOST_COMPARED, "attributes": "objectSid,description", "nested": "false"}
-    found: list[Record] = visit.perform(f"{resource}.list-groups", id=record["id"], query=query)["items"]
+    found: list[Record] = page.perform(f"{resource}.list-groups", id=record["id"], query=query)["items"]
     primary = next(iter(record["attributes"]["primaryGroupID"]), None)
     return [group for group in found if primary is None or _relative_id(group) != primary]
 
 
-def _listed(visit: Visit, operation: str, object_id: UUID | str, *, attributes: str) -> Mapping[str, Any]:
-    given: dict[str, str] = {name: visit.query[name] for name in ("q", "cursor") if name in visit.query}
-    nested = "true" if _is_nested(visit) else "false"
+def _listed(page: PageContext, operation: str, object_id: UUID | str, *, attributes: str) -> Mapping[str, Any]:
+    given: dict[str, str] = {name: page.query[name] for name in ("q", "cursor") if name in page.query}
+    nested = "true" if _is_nested(page) else "false"
     wanted: dict[str, str] = {"sort": "name", "pageSize": _AT_ONCE, "attributes": attributes, "nested": nested}
-    found: Mapping[str, Any] = visit.perform(operation, id=object_id, query={**wanted, **given})
+    found: Mapping[str, Any] = page.perform(operation, id=object_id, query={**wanted, **given})
     return found
 
 
-def _is_nested(visit: Visit) -> bool:
-    return visit.query.get("nested") == "true"
+def _is_nested(page: PageContext) -> bool:
+    return page.query.get("nested") == "true"
 
 
 def _relative_id(record: Record) -> str | None:
@@ -103,14 +103,14 @@ def _relative_id(record: Record) -> str | None:
     return str(sids[0]).rpartition("-")[2] if sids else None
 
 
-@page("POST")
-def change_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page("POST")
+def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Add members (`add`) to a group and remove others (`remove`); `back` is the page to return to."""
-    record = find(visit, object_id)
-    form = visit.request.POST
+    record = find(page, object_id)
+    form = page.request.POST
     body = {name: form.getlist(name) for name in ("add", "remove")}
     members = reverse("console:object-members", kwargs={"object_id": object_id})
-    back = own_path(visit.request, form.get("back", "")) or members
+    back = own_path(page.request, form.get("back", "")) or members
     question = Question(
         title=f"Change the members of {record['name']}?",
         confirm="Change the members",
@@ -120,41 +120,41 @@ def change_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
         dangerous=bool(form.getlist("remove")),
     )
     change = Change(operation="groups.change-members", arguments={"id": object_id}, body=body)
-    return ask(visit, change, question)
+    return ask(page, change, question)
 
 
-@page(get="objects.search")
-def add_members(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page(get="objects.search")
+def add_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Look for new members of a group; what was chosen before is kept."""
-    return _look(visit, find(visit, object_id), "directory/objects/add_members.html", _CAN_BE_MEMBERS, several=True)
+    return _look(page, find(page, object_id), "directory/objects/add_members.html", _CAN_BE_MEMBERS, several=True)
 
 
-@page(get="objects.search")
-def join(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page(get="objects.search")
+def join(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Look for a group that the object shall become a member of."""
-    return _look(visit, find(visit, object_id), "directory/objects/join.html", _GROUPS, several=False)
+    return _look(page, find(page, object_id), "directory/objects/join.html", _GROUPS, several=False)
 
 
-def _look(visit: Visit, record: Record, template: str, filter: str, *, several: bool) -> HttpResponse:
-    require(visit, "directory.manage_membership")
-    chosen = [guid for text in visit.request.GET.getlist("add") if (guid := parse_guid(text))] if several else []
+def _look(page: PageContext, record: Record, template: str, filter: str, *, several: bool) -> HttpResponse:
+    require(page, "directory.manage_membership")
+    chosen = [guid for text in page.request.GET.getlist("add") if (guid := parse_guid(text))] if several else []
     found: Sequence[Record] = ()
     problem = None
-    if "q" in visit.query:
-        query = {"q": visit.query["q"], "filter": filter, "sort": "name", "pageSize": _FOUND_AT_ONCE}
+    if "q" in page.query:
+        query = {"q": page.query["q"], "filter": filter, "sort": "name", "pageSize": _FOUND_AT_ONCE}
         try:
-            answer = visit.perform("objects.search", query={**query, "attributes": "mail,description"})
+            answer = page.perform("objects.search", query={**query, "attributes": "mail,description"})
         except GatewayError as refusal:
             problem = refusal
         else:
             found = [item for item in answer["items"] if item["id"] not in map(str, (*chosen, record["id"]))]
     context = {
-        **frame_of(visit, record),
-        "chosen": [find(visit, guid) for guid in chosen],
+        **frame_of(page, record),
+        "chosen": [find(page, guid) for guid in chosen],
         "found": found,
         "problem": problem,
     }
-    return visit.render(template, context, status=problem.status if problem else 200)
+    return page.render(template, context, status=problem.status if problem else 200)
 
 
 urls = [

@@ -19,7 +19,7 @@ from gateway.console.directory.objects.changes import Change, Question, finish, 
 from gateway.console.directory.objects.edit import form_context
 from gateway.console.directory.objects.form import Draft, Filled
 from gateway.console.directory.objects.page import require
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.errors import GatewayError
 from gateway.core.shapes import parse_guid
@@ -64,11 +64,11 @@ class NewObject:
         return [(title, fields) for title, fields in self.draft.sections if title not in _ONLY_SHOWN_LATER]
 
     @classmethod
-    def typed(cls, visit: Visit, kind: Kind) -> "NewObject":
-        form = visit.form
+    def typed(cls, page: PageContext, kind: Kind) -> "NewObject":
+        form = page.form
         password = form.get("password", "")
         return cls(
-            draft=Draft.typed(kind, visit.request.POST),
+            draft=Draft.typed(kind, page.request.POST),
             parent=form.get("parent", "").strip(),
             name=form.get("name", ""),
             object_class=form.get("objectClass", "").strip(),
@@ -154,63 +154,63 @@ def _opened(sealed: str) -> str | None:
     return str(content["password"]) if isinstance(content, dict) and "password" in content else None
 
 
-@page("GET", "POST")
-def new(visit: Visit) -> HttpResponseBase:
-    kind = _kind(visit)
+@console_page("GET", "POST")
+def new(page: PageContext) -> HttpResponseBase:
+    kind = _kind(page)
     if kind is None:
-        return visit.render(
-            "directory/objects/new.html", {"choices": _choices(visit), "parent": visit.query.get("parent", "")}
+        return page.render(
+            "directory/objects/new.html", {"choices": _choices(page), "parent": page.query.get("parent", "")}
         )
-    require(visit, permission_for("create", kind))
-    if visit.request.method == "GET":
+    require(page, permission_for("create", kind))
+    if page.request.method == "GET":
         draft = Draft(kind=kind, values={"account.mustChangePassword": "on"} if kind is Kind.USER else {})
-        parent = _name_of(visit, visit.query.get("parent", ""))
-        return _form(visit, NewObject(draft=draft, parent=parent, generate=kind is Kind.USER))
-    typed = NewObject.typed(visit, kind)
-    if visit.form.get("step") in ("form", "more"):
-        return _form(visit, typed)
-    return _ask(visit, typed.with_names(_domain_of(_name_of(visit, typed.parent))))
+        parent = _name_of(page, page.query.get("parent", ""))
+        return _form(page, NewObject(draft=draft, parent=parent, generate=kind is Kind.USER))
+    typed = NewObject.typed(page, kind)
+    if page.form.get("step") in ("form", "more"):
+        return _form(page, typed)
+    return _ask(page, typed.with_names(_domain_of(_name_of(page, typed.parent))))
 
 
-def _kind(visit: Visit) -> Kind | None:
-    text = visit.query.get("kind", "")
+def _kind(page: PageContext) -> Kind | None:
+    text = page.query.get("kind", "")
     return Kind(text) if text in list(KINDS) else None
 
 
-def _choices(visit: Visit) -> list[tuple[Kind, str]]:
-    return [(kind, label) for kind, (label, _) in KINDS.items() if visit.call.may(permission_for("create", kind))]
+def _choices(page: PageContext) -> list[tuple[Kind, str]]:
+    return [(kind, label) for kind, (label, _) in KINDS.items() if page.call.may(permission_for("create", kind))]
 
 
-def _ask(visit: Visit, planned: NewObject) -> HttpResponse:
+def _ask(page: PageContext, planned: NewObject) -> HttpResponse:
     """The preview of the new object, or its making."""
 
     def form(refusal: GatewayError) -> HttpResponse:
-        return _form(visit, planned, refusal)
+        return _form(page, planned, refusal)
 
     try:
         change = Change(operation=KINDS[planned.kind][1], body=planned.body())
     except GatewayError as refusal:
         return form(refusal)
     problem = None
-    if visit.form.get("step") == "make":
+    if page.form.get("step") == "make":
         try:
-            made = change.make(visit)
+            made = change.make(page)
         except GatewayError as refusal:
             problem = refusal
         else:
             message = f"{planned.name} is created."
             if planned.generate:
-                return show_password(visit, made, change.body["password"], message=message)
-            return finish(visit, message=message, then=reverse("console:object", kwargs={"object_id": made["id"]}))
+                return show_password(page, made, change.body["password"], message=message)
+            return finish(page, message=message, then=reverse("console:object", kwargs={"object_id": made["id"]}))
     question = Question(title=f"Create {planned.name}?", confirm="Create", about=None, then="", message="")
-    return preview(visit, change, question, form=form, kept=planned.as_fields(), problem=problem)
+    return preview(page, change, question, form=form, kept=planned.as_fields(), problem=problem)
 
 
-def _form(visit: Visit, planned: NewObject, problem: GatewayError | None = None) -> HttpResponse:
-    return visit.render(
+def _form(page: PageContext, planned: NewObject, problem: GatewayError | None = None) -> HttpResponse:
+    return page.render(
         "directory/objects/new.html",
         {
-            **form_context(visit, planned.draft),
+            **form_context(page, planned.draft),
             "new": planned,
             "label": KINDS[planned.kind][0],
             "problem": problem,
@@ -219,12 +219,12 @@ def _form(visit: Visit, planned: NewObject, problem: GatewayError | None = None)
     )
 
 
-def _name_of(visit: Visit, reference: str) -> str:
+def _name_of(page: PageContext, reference: str) -> str:
     """The distinguished name of a place that may be given by its id; as it was given if there is no such place."""
     if parse_guid(reference) is None:
         return reference
     try:
-        record = visit.perform("objects.read", id=reference, query={"attributes": "objectSid"})
+        record = page.perform("objects.read", id=reference, query={"attributes": "objectSid"})
     except GatewayError:  # said when the object is to be made
         return reference
     return str(record["distinguishedName"])
@@ -238,13 +238,13 @@ def _domain_of(distinguished_name: str) -> str:
     return ".".join(rdn[0][1] for rdn in name.rdns if rdn[0][0].upper() == "DC")
 
 
-@page()
-def proposed_names(visit: Visit) -> HttpResponseBase:
+@console_page()
+def proposed_names(page: PageContext) -> HttpResponseBase:
     """The names that a person would get, while the form is being filled in."""
-    given = visit.request.GET
+    given = page.request.GET
     planned = NewObject(draft=Draft.typed(Kind.USER, given), parent=given.get("parent", ""), name=given.get("name", ""))
-    return visit.render(
-        "directory/objects/_names.html", {"new": planned.with_names(_domain_of(_name_of(visit, planned.parent)))}
+    return page.render(
+        "directory/objects/_names.html", {"new": planned.with_names(_domain_of(_name_of(page, planned.parent)))}
     )
 
 

@@ -19,11 +19,11 @@ from django.utils.dateparse import parse_datetime
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.ldap import DistinguishedName, Equals
 from directory.shapes import kinds
-from directory.shapes.explained import explained
+from directory.shapes.explained_values import explained
 from directory.shapes.kinds import KINDS, Kind, permission_for
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
-from gateway.console.directory.readable import readable_among
-from gateway.console.page_context import Visit, page
+from gateway.console.directory.readable_attributes import readable_among
+from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import Forbidden
 
 Record = Mapping[str, Any]
@@ -39,29 +39,29 @@ def resource_of(record: Record) -> str:
     return kinds.resource_of(record["kind"])
 
 
-def find(visit: Visit, object_id: UUID, *further: str) -> Record:
+def find(page: PageContext, object_id: UUID, *further: str) -> Record:
     """The object with what its pages show of it, and further attributes; raises as `objects.read`.
 
     What the person may not read of it, because the schema marks it confidential, has no values.
     """
     names = (*READ.split(","), *further)
     try:
-        record: Record = visit.perform("objects.read", id=object_id, query={"attributes": ",".join(names)})
+        record: Record = page.perform("objects.read", id=object_id, query={"attributes": ",".join(names)})
     except AttributeNotReadable:
-        attributes = ",".join(readable_among(visit, names))
-        record = visit.perform("objects.read", id=object_id, query={"attributes": attributes})
+        attributes = ",".join(readable_among(page, names))
+        record = page.perform("objects.read", id=object_id, query={"attributes": attributes})
         return {**record, "attributes": {**{name: [] for name in names}, **record["attributes"]}}
     return record
 
 
-def may_change(visit: Visit, record: Record) -> bool:
+def may_change(page: PageContext, record: Record) -> bool:
     """Whether the object's protection lets the person change it at all."""
-    return not record["protected"] or visit.call.may("directory.manage_protected")
+    return not record["protected"] or page.call.may("directory.manage_protected")
 
 
-def require(visit: Visit, permission: str) -> None:
+def require(page: PageContext, permission: str) -> None:
     """Refuse a form to whom its change would be refused. Raises Forbidden."""
-    if not visit.call.may(permission):
+    if not page.call.may(permission):
         raise Forbidden
 
 
@@ -79,17 +79,17 @@ class ObjectAction:
     dangerous: bool = False
 
 
-def frame_of(visit: Visit, record: Record, tab: str = "object") -> dict[str, Any]:
+def frame_of(page: PageContext, record: Record, tab: str = "object") -> dict[str, Any]:
     """What every page of an object shows around its own; `tab` is the view it is."""
     return {
         "record": record,
         "kind_words": _kind_words(record),
         "path": path_to(record["distinguishedName"]),
         "badges": list(_badges(record)),
-        "may_change": may_change(visit, record),
-        "actions": list(_actions(visit, record)) if may_change(visit, record) else [],
+        "may_change": may_change(page, record),
+        "actions": list(_actions(page, record)) if may_change(page, record) else [],
         "is_container": is_container(record),
-        "tabs": list(_tabs(visit, record)),
+        "tabs": list(_tabs(page, record)),
         "tab": tab,
     }
 
@@ -142,20 +142,20 @@ def _is_past(moment: str | None) -> bool:
     return parsed is not None and parsed < datetime.now(UTC)
 
 
-def _tabs(visit: Visit, record: Record) -> Iterator[ObjectAction]:
+def _tabs(page: PageContext, record: Record) -> Iterator[ObjectAction]:
     resource = resource_of(record)
     views = {"object": "Overview", "object-attributes": "All attributes"}
     if resource == "groups":
         views["object-members"] = "Members"
     if resource in ("users", "groups", "computers"):
         views["object-groups"] = "Member of"
-    if resource == "organization-units" and visit.may("organization-units.read-delegations"):
+    if resource == "organization-units" and page.may("organization-units.read-delegations"):
         views["object-delegations"] = "Delegations"
-    if visit.may("objects.read-access-control"):
+    if page.may("objects.read-access-control"):
         views["object-access"] = "Access control"
-    if all(visit.call.may(each) for each in ("keys.view_apikey", "keys.view_person")):
+    if all(page.call.may(each) for each in ("keys.view_apikey", "keys.view_person")):
         views["object-who-can"] = "Who can"
-    if visit.may("objects.history"):
+    if page.may("objects.history"):
         views["object-history"] = "History"
     for view, label in views.items():
         yield ObjectAction(label, _address(view, record), view=view)
@@ -165,50 +165,50 @@ def _address(view: str, record: Record, **arguments: str) -> str:
     return reverse(f"console:{view}", kwargs={"object_id": record["id"], **arguments})
 
 
-def _actions(visit: Visit, record: Record) -> Iterator[ObjectAction]:
+def _actions(page: PageContext, record: Record) -> Iterator[ObjectAction]:
     """What the person may do with the object, as far as can be told before it is tried."""
     resource, kind, account = resource_of(record), record["kind"], record["account"]
-    if visit.call.may(permission_for("update", kind)):
+    if page.call.may(permission_for("update", kind)):
         yield ObjectAction("Edit", _address("object-edit", record))
     if resource in ("users", "computers"):
         action = "disable" if account["enabled"] else "enable"
-        if visit.may(f"{resource}.{action}"):
+        if page.may(f"{resource}.{action}"):
             yield ObjectAction(action.capitalize(), _address(f"object-{action}", record))
-        if account["lockedOut"] and visit.may(f"{resource}.unlock"):
+        if account["lockedOut"] and page.may(f"{resource}.unlock"):
             yield ObjectAction("Unlock", _address("object-unlock", record))
-    if resource == "users" and visit.may("users.reset-password"):
+    if resource == "users" and page.may("users.reset-password"):
         yield ObjectAction("Reset password", _address("object-reset-password", record))
-    if visit.may("objects.move"):
+    if page.may("objects.move"):
         yield ObjectAction("Move", _address("object-move", record))
-    if visit.call.may(permission_for("update", kind)):
+    if page.call.may(permission_for("update", kind)):
         yield ObjectAction("Rename", _address("object-rename", record))
-    if resource == "organization-units" and visit.may("organization-units.plan-accounts"):
+    if resource == "organization-units" and page.may("organization-units.plan-accounts"):
         yield ObjectAction("Enable or disable the accounts here", f"{reverse('console:run-new')}?unit={record['id']}")
-    if resource == "users" and visit.may("groups.change-members"):
+    if resource == "users" and page.may("groups.change-members"):
         yield ObjectAction("Compare", _address("object-compare", record))
-    if resource == "users" and any(map(visit.may, ("users.update", "users.disable", "groups.change-members"))):
+    if resource == "users" and any(map(page.may, ("users.update", "users.disable", "groups.change-members"))):
         chosen = urlencode({"chosen": record["id"], "from": _address("object", record)})
         yield ObjectAction("Joiner, mover, leaver", f"{reverse('console:selection-recipes')}?{chosen}")
-    if visit.call.may(permission_for("delete", kind)):
+    if page.call.may(permission_for("delete", kind)):
         yield ObjectAction("Delete", _address("object-delete", record), dangerous=True)
 
 
-@page()
-def show(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page()
+def show(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """The overview: what people ask for first, by kind."""
     try:
-        record = find(visit, object_id, "thumbnailPhoto")
+        record = find(page, object_id, "thumbnailPhoto")
     except ObjectNotFound as refusal:
-        return _gone(visit, object_id, refusal)
+        return _gone(page, object_id, refusal)
     kind = record["kind"]
     sections = [(section.title, _filled(record, section.fields)) for section in SECTIONS[kind]]
     sections.append((_TITLES.get(record["kind"], "Written by others"), _filled(record, ONLY_SHOWN.get(kind, ()))))
     waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
-    return visit.render(
+    return page.render(
         "directory/objects/overview.html",
         {
-            **frame_of(visit, record),
-            "waiting": visit.perform("change-requests.search", query=waiting)["items"],
+            **frame_of(page, record),
+            "waiting": page.perform("change-requests.search", query=waiting)["items"],
             "sections": [(title, fields) for title, fields in sections if fields],
             "scope": SCOPES[record["group"]["scope"]] if record["group"] else None,
             "photo": photo_of(record),
@@ -239,23 +239,23 @@ def _filled(record: Record, fields: Sequence[Field]) -> list[tuple[Field, list[s
     return [(field, values) for field, values in found if values]
 
 
-def _gone(visit: Visit, object_id: UUID, refusal: ObjectNotFound) -> HttpResponse:
+def _gone(page: PageContext, object_id: UUID, refusal: ObjectNotFound) -> HttpResponse:
     """An object that is not there (any more): what the log knows of it; raises the refusal if that is nothing."""
     records = (
-        visit.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE})["items"]
-        if visit.may("objects.history")
+        page.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE})["items"]
+        if page.may("objects.history")
         else []
     )
     if not records:
         raise refusal
-    return visit.render("directory/objects/gone.html", {"records": records}, status=404)
+    return page.render("directory/objects/gone.html", {"records": records}, status=404)
 
 
-@page(get="objects.read-by-dn")
-def by_name(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.read-by-dn")
+def by_name(page: PageContext) -> HttpResponseBase:
     """The way from a distinguished name to its object's page."""
-    query = {"dn": visit.query.get("dn", ""), "attributes": "objectSid"}
-    return visit.redirect("object", object_id=visit.perform("objects.read-by-dn", query=query)["id"])
+    query = {"dn": page.query.get("dn", ""), "attributes": "objectSid"}
+    return page.redirect("object", object_id=page.perform("objects.read-by-dn", query=query)["id"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,19 +267,19 @@ class Shown:
     size: int = 0
 
 
-@page()
-def attributes(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page()
+def attributes(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Everything that can be read of an object, each value by what it stands for."""
-    record = visit.perform("objects.read", id=object_id, query={"attributes": "*"})
-    described = visit.perform("schema.list-attributes")["items"]
+    record = page.perform("objects.read", id=object_id, query={"attributes": "*"})
+    described = page.perform("schema.list-attributes")["items"]
     types = {item["name"]: item["type"] for item in described}
     rows = [
         (name, [_shown(name, value, types.get(name, "text")) for value in values])
         for name, values in sorted(record["attributes"].items(), key=lambda item: item[0].lower())
         if values
     ]
-    return visit.render(
-        "directory/objects/attributes.html", {**frame_of(visit, record, "object-attributes"), "rows": rows}
+    return page.render(
+        "directory/objects/attributes.html", {**frame_of(page, record, "object-attributes"), "rows": rows}
     )
 
 
@@ -294,12 +294,12 @@ def _shown(name: str, value: str, kind: str) -> Shown:
     return Shown(explained(name, value), kind)
 
 
-@page()
-def history(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page()
+def history(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """What was done with the object, newest first, each change to be reverted where that can be."""
-    record = find(visit, object_id)
-    found = visit.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE, **visit.query})
-    return visit.render("directory/objects/history.html", {**frame_of(visit, record, "object-history"), "found": found})
+    record = find(page, object_id)
+    found = page.perform("objects.history", id=object_id, query={"pageSize": _HISTORY_AT_ONCE, **page.query})
+    return page.render("directory/objects/history.html", {**frame_of(page, record, "object-history"), "found": found})
 
 
 urls = [

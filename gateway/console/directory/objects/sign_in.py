@@ -10,7 +10,7 @@ from django.urls import path, reverse
 from directory.queries.sign_in_shapes import WEEKDAYS
 from directory.shapes.kinds import permission_for
 from gateway.console.directory.objects.page import ObjectAction, Record, find, frame_of, may_change
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.names import common_name, parsed
 
 Report = Mapping[str, Any]
@@ -31,24 +31,24 @@ _WEEK: Final = (*WEEKDAYS[1:], WEEKDAYS[0])
 _SPANS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
 
 
-@page(get="users.read-sign-in-report")
-def sign_in(visit: Visit, object_id: UUID) -> HttpResponseBase:
+@console_page(get="users.read-sign-in-report")
+def sign_in(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """The card, as a page of its own or for the overview, which it follows: silent servers take a moment."""
-    report = visit.perform("users.read-sign-in-report", id=object_id)
-    record = find(visit, object_id)
+    report = page.perform("users.read-sign-in-report", id=object_id)
+    record = find(page, object_id)
     context = {
         "record": record,
         "report": report,
         "verdict": verdict_of(report),
-        "helps": list(_helps(visit, record, report)),
+        "helps": list(_helps(page, record, report)),
         "hours": hours_in_words(report["allowedHours"]),
         "policy": policy_in_words(report["password"]["policy"]),
         "wrong_passwords": _wrong_passwords(report),
         "primary": next((server["server"] for server in report["servers"] if server["isPrimary"]), None),
     }
-    if visit.is_partial and visit.request.headers.get("HX-Target") == "sign-in":
-        return visit.render("directory/objects/_sign_in.html", context)
-    return visit.render("directory/objects/sign_in.html", {**frame_of(visit, record, "object"), **context})
+    if page.is_partial and page.request.headers.get("HX-Target") == "sign-in":
+        return page.render("directory/objects/_sign_in.html", context)
+    return page.render("directory/objects/sign_in.html", {**frame_of(page, record, "object"), **context})
 
 
 def verdict_of(report: Report) -> tuple[str, str, str]:
@@ -67,22 +67,22 @@ def _listed(reasons: Sequence[str]) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _helps(visit: Visit, record: Record, report: Report) -> Iterator[ObjectAction]:
+def _helps(page: PageContext, record: Record, report: Report) -> Iterator[ObjectAction]:
     """What may be done about the obstacles, the likeliest first; a new password helps who has forgotten theirs."""
-    if not may_change(visit, record):
+    if not may_change(page, record):
         return
     codes = {item["code"] for item in report["obstacles"]}
 
     def to(view: str) -> str:
         return reverse(f"console:object-{view}", kwargs={"object_id": record["id"]})
 
-    if codes & {"lockedOut", "lockedOutElsewhere"} and visit.may("users.unlock"):
+    if codes & {"lockedOut", "lockedOutElsewhere"} and page.may("users.unlock"):
         yield ObjectAction("Unlock", to("unlock"))
-    if "disabled" in codes and visit.may("users.enable"):
+    if "disabled" in codes and page.may("users.enable"):
         yield ObjectAction("Enable", to("enable"))
-    if visit.may("users.reset-password"):
+    if page.may("users.reset-password"):
         yield ObjectAction("Reset password", to("reset-password"))
-    if "expired" in codes and visit.call.may(permission_for("update", record["kind"])):
+    if "expired" in codes and page.call.may(permission_for("update", record["kind"])):
         yield ObjectAction("Change the expiry", to("edit"))
 
 

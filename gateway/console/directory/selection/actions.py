@@ -8,7 +8,7 @@ from directory.ldap import Equals, Or
 from directory.shapes.kinds import Kind
 from gateway.console.directory.labels import label_of
 from gateway.console.directory.selection.tasks import Step, Task
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 from gateway.console.shared.names import common_name
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.shapes import parse_guid
@@ -52,9 +52,9 @@ ACTIONS: Final = {
 _DID: Final = {"enable": "enabled", "disable": "disabled", "unlock": "unlocked", "move": "moved", "set": "changed"}
 
 
-def actions_for(visit: Visit) -> list[Action]:
+def actions_for(page: PageContext) -> list[Action]:
     """What the person may do with objects that they choose."""
-    return [action for action in ACTIONS.values() if any(map(visit.may, action.operations))]
+    return [action for action in ACTIONS.values() if any(map(page.may, action.operations))]
 
 
 def condition_on(ids: Iterable[str]) -> str:
@@ -67,7 +67,7 @@ def condition_on(ids: Iterable[str]) -> str:
     return str(Or(*(Equals("objectGUID", guid.bytes_le) for guid in guids)))
 
 
-def find_chosen(visit: Visit, ids: Sequence[str]) -> list[Record]:
+def find_chosen(page: PageContext, ids: Sequence[str]) -> list[Record]:
     """The chosen objects as they are now, by name; those that are gone, or were never to be seen, are left out."""
     condition_on(ids)
     found: list[Record] = []
@@ -77,17 +77,17 @@ def find_chosen(visit: Visit, ids: Sequence[str]) -> list[Record]:
             "attributes": "objectSid,primaryGroupID",
             "pageSize": "100",
         }
-        found += visit.perform("objects.search", query=query)["items"]
+        found += page.perform("objects.search", query=query)["items"]
     return sorted(found, key=lambda record: str(record["name"]).casefold())
 
 
-def plan(visit: Visit, action: Action, records: Sequence[Record], given: Mapping[str, Any], *, then: str) -> Task:
+def plan(page: PageContext, action: Action, records: Sequence[Record], given: Mapping[str, Any], *, then: str) -> Task:
     """The task of doing it; `given` is what its form asked for. Raises GatewayError naming what is wrong with that."""
     if not records:
         raise InvalidRequest("None of the chosen objects is there any more.")
     steps, left_out = [], []
     if action.name == "join":
-        steps = list(_joining(visit, records, given["groups"]))
+        steps = list(_joining(page, records, given["groups"]))
     for record in records if action.name != "join" else ():
         document = _document_of(action, given)
         operation = _operation_of(action, record)
@@ -181,7 +181,7 @@ def _required(given: Mapping[str, Any], name: str) -> str:
     return text
 
 
-def _joining(visit: Visit, records: Sequence[Record], groups: Sequence[str]) -> Iterator[Step]:
+def _joining(page: PageContext, records: Sequence[Record], groups: Sequence[str]) -> Iterator[Step]:
     """One change for each group: all who are chosen become its members together."""
     named = [text.strip() for text in groups if text.strip()]
     if not named:
@@ -189,16 +189,16 @@ def _joining(visit: Visit, records: Sequence[Record], groups: Sequence[str]) -> 
     members = [str(record["id"]) for record in records]
     for text in dict.fromkeys(named):
         says = f"Add {records[0]['name']}" if len(records) == 1 else f"Add {len(records)} objects"
-        yield step_for("groups.change-members", _find_group(visit, text), {"add": members}, says=says)
+        yield step_for("groups.change-members", _find_group(page, text), {"add": members}, says=says)
 
 
-def _find_group(visit: Visit, text: str) -> Record:
+def _find_group(page: PageContext, text: str) -> Record:
     query = {"attributes": "objectSid"}
     try:
         if parse_guid(text) is not None:
-            found: Record = visit.perform("groups.read", id=text, query=query)
+            found: Record = page.perform("groups.read", id=text, query=query)
         else:
-            found = visit.perform("groups.read-by-dn", query={"dn": text, **query})
+            found = page.perform("groups.read-by-dn", query={"dn": text, **query})
     except GatewayError as refusal:
         detail = f"{text} is no group that you can see"
         raise InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer="#/group")]) from refusal

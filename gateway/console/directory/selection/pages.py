@@ -11,7 +11,7 @@ from gateway.console.directory.objects.fields import READ
 from gateway.console.directory.selection.actions import ACTIONS, actions_for, condition_on, find_chosen, plan
 from gateway.console.directory.selection.recipes import RECIPES, Choice, offered_blocks, plan_recipe, proposed, remember
 from gateway.console.directory.selection.tasks import Step, Task, advance, begin, find, keep, preview
-from gateway.console.page_context import Visit, page
+from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.downloads import download
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import Forbidden, GatewayError, InvalidRequest, NotFound
@@ -21,24 +21,24 @@ _PREVIEWED_AT_ONCE = 10
 """So few changes are previewed with the page; more follow it."""
 
 
-@page(post="objects.search")
-def selection(visit: Visit) -> HttpResponseBase:
+@console_page(post="objects.search")
+def selection(page: PageContext) -> HttpResponseBase:
     """What was chosen in a list (`chosen`), and what to do with it (`action`)."""
-    if visit.request.method != "POST":
-        return visit.redirect("tree")
-    form = visit.request.POST
+    if page.request.method != "POST":
+        return page.redirect("tree")
+    form = page.request.POST
     ids = list(dict.fromkeys((*form.getlist("chosen"), *form.getlist("remove"))))
     action = ACTIONS.get(form.get("action", ""))
-    if action is None or action not in actions_for(visit):
+    if action is None or action not in actions_for(page):
         raise Forbidden
-    back = own_path(visit.request, form.get("from", ""))
+    back = own_path(page.request, form.get("from", ""))
     then = back or reverse("console:tree")
     if action.name == "export":
-        return _export(visit, ids)
+        return _export(page, ids)
     if action.name in RECIPES:
         chosen = urlencode({"chosen": ids, "from": then}, doseq=True)
-        return visit.redirect_to(f"{reverse('console:selection-recipe', kwargs={'name': action.name})}?{chosen}")
-    records = find_chosen(visit, ids)
+        return page.redirect_to(f"{reverse('console:selection-recipe', kwargs={'name': action.name})}?{chosen}")
+    records = find_chosen(page, ids)
     given = {
         "parent": form.get("parent", ""),
         "groups": [*filter(None, form.getlist("group"))],
@@ -47,110 +47,110 @@ def selection(visit: Visit) -> HttpResponseBase:
     }
     context = {"action": action, "records": records, "given": given, "back": then}
     if action.asks and form.get("step") != "preview":
-        return visit.render("directory/selection/form.html", context)
+        return page.render("directory/selection/form.html", context)
     try:
-        task = plan(visit, action, records, given, then=then)
+        task = plan(page, action, records, given, then=then)
         task.reason = check_reason(form.get("reason")) or ""
     except GatewayError as refusal:
         if not action.asks:
             raise
-        return visit.render("directory/selection/form.html", {**context, "problem": refusal}, status=refusal.status)
-    return start(visit, task)
+        return page.render("directory/selection/form.html", {**context, "problem": refusal}, status=refusal.status)
+    return start(page, task)
 
 
-@page(get="objects.search")
-def recipes(visit: Visit) -> HttpResponseBase:
+@console_page(get="objects.search")
+def recipes(page: PageContext) -> HttpResponseBase:
     """Which of them it is: somebody joins, moves or leaves."""
-    back = own_path(visit.request, visit.query.get("from", "")) or reverse("console:tree")
-    records = find_chosen(visit, visit.request.GET.getlist("chosen"))
-    offered = [each for each in RECIPES.values() if offered_blocks(visit, each)]
-    return visit.render("directory/selection/recipes.html", {"recipes": offered, "records": records, "back": back})
+    back = own_path(page.request, page.query.get("from", "")) or reverse("console:tree")
+    records = find_chosen(page, page.request.GET.getlist("chosen"))
+    offered = [each for each in RECIPES.values() if offered_blocks(page, each)]
+    return page.render("directory/selection/recipes.html", {"recipes": offered, "records": records, "back": back})
 
 
-@page("GET", "POST", get="objects.search", post="objects.search")
-def recipe(visit: Visit, name: str) -> HttpResponseBase:
+@console_page("GET", "POST", get="objects.search", post="objects.search")
+def recipe(page: PageContext, name: str) -> HttpResponseBase:
     """What is done when the chosen people join, move or leave: asked for, then previewed as every task."""
     found = RECIPES.get(name)
     if found is None:
         raise NotFound
-    form = visit.request.POST if visit.request.method == "POST" else visit.request.GET
-    back = own_path(visit.request, form.get("from", "")) or reverse("console:tree")
-    records = find_chosen(visit, form.getlist("chosen"))
-    context = {"recipe": found, "records": records, "blocks": offered_blocks(visit, found), "back": back}
-    if visit.request.method != "POST":
-        return visit.render("directory/selection/recipe.html", {**context, "choice": proposed(visit, found)})
+    form = page.request.POST if page.request.method == "POST" else page.request.GET
+    back = own_path(page.request, form.get("from", "")) or reverse("console:tree")
+    records = find_chosen(page, form.getlist("chosen"))
+    context = {"recipe": found, "records": records, "blocks": offered_blocks(page, found), "back": back}
+    if page.request.method != "POST":
+        return page.render("directory/selection/recipe.html", {**context, "choice": proposed(page, found)})
     choice = Choice(frozenset(form.getlist("block")), form.get("colleague", "").strip(), form.get("place", ""))
     try:
-        task = plan_recipe(visit, found, records, choice, then=back)
+        task = plan_recipe(page, found, records, choice, then=back)
     except InvalidRequest as refusal:
         shown = {**context, "choice": choice, "problem": refusal}
-        return visit.render("directory/selection/recipe.html", shown, status=refusal.status)
-    remember(visit, found, choice)
-    return start(visit, task)
+        return page.render("directory/selection/recipe.html", shown, status=refusal.status)
+    remember(page, found, choice)
+    return start(page, task)
 
 
-def start(visit: Visit, task: Task) -> HttpResponse:
+def start(page: PageContext, task: Task) -> HttpResponse:
     """Go on to the page of a new task, which begins with its preview."""
-    return visit.redirect("selection-task", task_id=begin(visit, task).id)
+    return page.redirect("selection-task", task_id=begin(page, task).id)
 
 
-def _export(visit: Visit, ids: list[str]) -> HttpResponseBase:
+def _export(page: PageContext, ids: list[str]) -> HttpResponseBase:
     query = {"filter": condition_on(ids), "attributes": READ, "sort": "name"}
-    return download(visit, "objects.search", "csv", called="selection", query=query)
+    return download(page, "objects.search", "csv", called="selection", query=query)
 
 
-@page(get="objects.search")
-def task(visit: Visit, task_id: UUID) -> HttpResponseBase:
+@console_page(get="objects.search")
+def task(page: PageContext, task_id: UUID) -> HttpResponseBase:
     """A task as it stands. Its preview follows the page where it takes a while, and its progress goes on by itself."""
-    found = find(visit, task_id)
-    part = visit.request.headers.get("HX-Target") if visit.is_partial else None
-    wants_preview = part == "preview" or "now" in visit.query or len(found.steps) <= _PREVIEWED_AT_ONCE
+    found = find(page, task_id)
+    part = page.request.headers.get("HX-Target") if page.is_partial else None
+    wants_preview = part == "preview" or "now" in page.query or len(found.steps) <= _PREVIEWED_AT_ONCE
     if not found.is_started and not found.is_previewed and wants_preview:
-        preview(visit, found)
+        preview(page, found)
     if part == "preview":
-        return visit.render("directory/selection/_preview.html", _context(visit, found))
-    return visit.render("directory/selection/task.html", _context(visit, found))
+        return page.render("directory/selection/_preview.html", _context(page, found))
+    return page.render("directory/selection/task.html", _context(page, found))
 
 
-def _context(visit: Visit, task: Task) -> dict[str, Any]:
+def _context(page: PageContext, task: Task) -> dict[str, Any]:
     return {
         "task": task,
         "risks": sorted({step.risk for step in task.changing if step.risk}),
         "results": sorted(task.ended, key=lambda step: step.outcome != "failed"),
-        "may_undo": task.is_over and bool(task.done) and not task.is_undo and _may_undo(visit),
-        "may_see_log": visit.may("operations.search"),
+        "may_undo": task.is_over and bool(task.done) and not task.is_undo and _may_undo(page),
+        "may_see_log": page.may("operations.search"),
     }
 
 
-def _may_undo(visit: Visit) -> bool:
-    return visit.may("operations.revert") and visit.may("operations.search")
+def _may_undo(page: PageContext) -> bool:
+    return page.may("operations.revert") and page.may("operations.search")
 
 
-@page("POST", post="objects.update")
-def go(visit: Visit, task_id: UUID) -> HttpResponseBase:
+@console_page("POST", post="objects.update")
+def go(page: PageContext, task_id: UUID) -> HttpResponseBase:
     """Confirm a task that was previewed, then make its next changes each time, until there are none left."""
-    found = find(visit, task_id)
+    found = find(page, task_id)
     if not found.is_started:
         if not found.is_previewed:
             raise InvalidRequest("Look at what it would do first.")
         found.is_started = True
-        found.reason = check_reason(visit.form.get("reason")) or ""
+        found.reason = check_reason(page.form.get("reason")) or ""
         keep(found)
-        return visit.redirect("selection-task", task_id=task_id)
-    advance(visit, found)
-    if visit.is_partial:
-        return visit.render("directory/selection/_progress.html", _context(visit, find(visit, task_id)))
-    return visit.redirect("selection-task", task_id=task_id)
+        return page.redirect("selection-task", task_id=task_id)
+    advance(page, found)
+    if page.is_partial:
+        return page.render("directory/selection/_progress.html", _context(page, find(page, task_id)))
+    return page.redirect("selection-task", task_id=task_id)
 
 
-@page("POST", post="operations.revert")
-def undo(visit: Visit, task_id: UUID) -> HttpResponseBase:
+@console_page("POST", post="operations.revert")
+def undo(page: PageContext, task_id: UUID) -> HttpResponseBase:
     """A task that takes back what this one did, the last change first; it begins with its preview, as every other."""
-    done = find(visit, task_id)
-    if not _may_undo(visit):
+    done = find(page, task_id)
+    if not _may_undo(page):
         raise Forbidden
     query = {"requestId": done.id, "outcome": "succeeded", "onlyChanges": "true", "pageSize": "1000"}
-    records = visit.perform("operations.search", query=query)["items"]
+    records = page.perform("operations.search", query=query)["items"]
     steps = [
         Step(
             operation="operations.revert",
@@ -166,7 +166,7 @@ def undo(visit: Visit, task_id: UUID) -> HttpResponseBase:
     if not steps:
         raise InvalidRequest("Nothing that was done can be taken back.")
     return start(
-        visit,
+        page,
         Task(
             title=f"Undo {len(steps)} change{'' if len(steps) == 1 else 's'}?",
             confirm="Undo",

@@ -13,7 +13,7 @@ from gateway.console.directory.labels import label_of
 from gateway.console.directory.objects.memberships import direct_groups
 from gateway.console.directory.selection.actions import Record, step_for
 from gateway.console.directory.selection.tasks import Step, Task
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 from gateway.console.shared.names import common_name, parsed
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.shapes import parse_guid
@@ -99,27 +99,27 @@ class Choice:
     place: str = ""
 
 
-def offered_blocks(visit: Visit, recipe: Recipe) -> list[Block]:
+def offered_blocks(page: PageContext, recipe: Recipe) -> list[Block]:
     """The changes that the person may make at all."""
-    return [block for block in recipe.blocks if visit.may(block.operation)]
+    return [block for block in recipe.blocks if page.may(block.operation)]
 
 
-def proposed(visit: Visit, recipe: Recipe) -> Choice:
+def proposed(page: PageContext, recipe: Recipe) -> Choice:
     """What the person chose the last time, or what is usual."""
-    known = visit.request.session.get(_REMEMBERED, {}).get(recipe.name)
+    known = page.request.session.get(_REMEMBERED, {}).get(recipe.name)
     if known is not None:
         return Choice(frozenset(known["blocks"]), place=known["place"])
     return Choice(frozenset(block.name for block in recipe.blocks if block.is_usual))
 
 
-def remember(visit: Visit, recipe: Recipe, choice: Choice) -> None:
+def remember(page: PageContext, recipe: Recipe, choice: Choice) -> None:
     """Keep what was chosen for the next time; whom somebody follows is another one then."""
-    kept = dict(visit.request.session.get(_REMEMBERED, {}))
+    kept = dict(page.request.session.get(_REMEMBERED, {}))
     kept[recipe.name] = {"blocks": sorted(choice.blocks), "place": choice.place}
-    visit.request.session[_REMEMBERED] = kept
+    page.request.session[_REMEMBERED] = kept
 
 
-def plan_recipe(visit: Visit, recipe: Recipe, people: Sequence[Record], choice: Choice, *, then: str) -> Task:
+def plan_recipe(page: PageContext, recipe: Recipe, people: Sequence[Record], choice: Choice, *, then: str) -> Task:
     """The task of a recipe for these people. Raises InvalidRequest naming the field that is wrong."""
     users = [record for record in people if record["kind"] == "user"]
     names = ", ".join(str(record["name"]) for record in users[:3]) + (" and others" if len(users) > 3 else "")
@@ -128,21 +128,21 @@ def plan_recipe(visit: Visit, recipe: Recipe, people: Sequence[Record], choice: 
         confirm="Make the change",
         confirm_many="Make {} changes",
         did="changes made",
-        steps=list(_steps(visit, recipe, users, choice)),
+        steps=list(_steps(page, recipe, users, choice)),
         left_out=[(str(record["name"]), "it is no person") for record in people if record["kind"] != "user"],
         is_dangerous=recipe.is_dangerous,
         then=then,
     )
 
 
-def _steps(visit: Visit, recipe: Recipe, users: Sequence[Record], choice: Choice) -> Iterator[Step]:
+def _steps(page: PageContext, recipe: Recipe, users: Sequence[Record], choice: Choice) -> Iterator[Step]:
     """The changes in the order in which they do least harm if one fails: first the account, last the place."""
-    wanted = choice.blocks & {block.name for block in offered_blocks(visit, recipe)}
-    model = _find_colleague(visit, choice.colleague) if recipe.colleague and wanted - {"enable"} else None
+    wanted = choice.blocks & {block.name for block in offered_blocks(page, recipe)}
+    model = _find_colleague(page, choice.colleague) if recipe.colleague and wanted - {"enable"} else None
     if "disable" in wanted:
         yield from (step_for("users.disable", user, {}, says="Enabled → Disabled") for user in users)
     yield from _updates(users, wanted, model)
-    yield from _group_changes(visit, users, wanted, model)
+    yield from _group_changes(page, users, wanted, model)
     place = _place(choice, wanted, model)
     if place is not None:
         says = f"→ {common_name(place)}"
@@ -167,15 +167,15 @@ def _updates(users: Sequence[Record], wanted: frozenset[str], model: Record | No
 
 
 def _group_changes(
-    visit: Visit, users: Sequence[Record], wanted: frozenset[str], model: Record | None
+    page: PageContext, users: Sequence[Record], wanted: frozenset[str], model: Record | None
 ) -> Iterator[Step]:
     """One change for each group, whoever of them enters or leaves it."""
     groups: dict[str, Record] = {}
     add: dict[str, list[str]] = defaultdict(list)
     remove: dict[str, list[str]] = defaultdict(list)
-    models = {} if model is None else {str(group["id"]): group for group in direct_groups(visit, model)}
+    models = {} if model is None else {str(group["id"]): group for group in direct_groups(page, model)}
     for user in users if wanted & {"leave", "leave-others", "take-groups"} else ():
-        own = {str(group["id"]): group for group in direct_groups(visit, user)}
+        own = {str(group["id"]): group for group in direct_groups(page, user)}
         groups |= own
         if wanted & {"leave", "leave-others"}:
             for id in own.keys() - (models.keys() if "leave-others" in wanted else set()):
@@ -201,13 +201,13 @@ def _place(choice: Choice, wanted: frozenset[str], model: Record | None) -> str 
     return None
 
 
-def _find_colleague(visit: Visit, text: str) -> Record:
+def _find_colleague(page: PageContext, text: str) -> Record:
     query = {"attributes": ",".join((*_COPIED, "primaryGroupID"))}
     try:
         if parse_guid(text) is not None:
-            found: Record = visit.perform("users.read", id=text, query=query)
+            found: Record = page.perform("users.read", id=text, query=query)
         else:
-            found = visit.perform("users.read-by-dn", query={"dn": text, **query})
+            found = page.perform("users.read-by-dn", query={"dn": text, **query})
     except GatewayError as refusal:
         detail = f"{text} is no user that you can see" if text.strip() else "is needed"
         raise InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer="#/colleague")]) from refusal

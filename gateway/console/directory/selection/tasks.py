@@ -14,7 +14,7 @@ from uuid import UUID, uuid4
 from django.core.cache import cache
 from redis import RedisError
 
-from gateway.console.page_context import Visit
+from gateway.console.page_context import PageContext
 from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.errors import NotFound, ServiceUnavailable
 from gateway.core.operation import find_operation
@@ -136,10 +136,10 @@ class Task:
         return self.is_started and not any(step.is_due for step in self.steps)
 
 
-def begin(visit: Visit, task: Task) -> Task:
+def begin(page: PageContext, task: Task) -> Task:
     """Keep a new task for the person, so that its page can be opened."""
-    assert visit.call.directory is not None
-    begun = replace(task, id=str(uuid4()), person_id=visit.call.person.id, directory_id=str(visit.call.directory.id))
+    assert page.call.directory is not None
+    begun = replace(task, id=str(uuid4()), person_id=page.call.person.id, directory_id=str(page.call.directory.id))
     keep(begun)
     return begun
 
@@ -152,7 +152,7 @@ def keep(task: Task) -> None:
         raise ServiceUnavailable("The gateway's memory for unfinished tasks does not answer.") from error
 
 
-def find(visit: Visit, task_id: UUID) -> Task:
+def find(page: PageContext, task_id: UUID) -> Task:
     """The person's own task in this directory; raises NotFound for every other, and for one whose day is over."""
     try:
         kept = cache.get(_key(str(task_id)))
@@ -166,17 +166,17 @@ def find(visit: Visit, task_id: UUID) -> Task:
     steps = [Step(**step) for step in known.pop("steps")]
     left_out = [(name, why) for name, why in known.pop("left_out")]
     task = Task(steps=steps, left_out=left_out, **known)
-    here = visit.call.directory
-    if task.person_id != visit.call.person.id or here is None or task.directory_id != str(here.id):
+    here = page.call.directory
+    if task.person_id != page.call.person.id or here is None or task.directory_id != str(here.id):
         raise NotFound
     return task
 
 
-def preview(visit: Visit, task: Task) -> None:
+def preview(page: PageContext, task: Task) -> None:
     """Find out what each step would do now, by a dry run; a started task keeps what it was confirmed with."""
     if task.is_started:
         return
-    for step, result in _executed(visit, task, task.steps, dry_run=True):
+    for step, result in _executed(page, task, task.steps, dry_run=True):
         if isinstance(result, Exception):
             step.effect, step.problem = "refused", error_of(result).detail
             continue
@@ -205,7 +205,7 @@ def _rest(count: int) -> list[str]:
     return [f"and {count} more"] if count > 0 else []
 
 
-def advance(visit: Visit, task: Task) -> bool:
+def advance(page: PageContext, task: Task) -> bool:
     """Make the next changes that are due and note what came of each; False while another request is at it.
 
     What a request had done that was killed before it could note it, the operations log tells: it is not done again.
@@ -214,9 +214,9 @@ def advance(visit: Visit, task: Task) -> bool:
     if not cache.add(lock, holder, _LOCKED_FOR.total_seconds()):
         return False
     try:
-        task.steps = find(visit, UUID(task.id)).steps  # another request may have gone on since it was read
+        task.steps = find(page, UUID(task.id)).steps  # another request may have gone on since it was read
         due = [step for step in task.steps if step.is_due][:CHUNK]
-        for step, result in _executed(visit, task, due, dry_run=False):
+        for step, result in _executed(page, task, due, dry_run=False):
             if isinstance(result, Exception):
                 step.outcome, step.problem = "failed", error_of(result).detail
             else:
@@ -229,11 +229,11 @@ def advance(visit: Visit, task: Task) -> bool:
 
 
 def _executed(
-    visit: Visit, task: Task, steps: Sequence[Step], *, dry_run: bool
+    page: PageContext, task: Task, steps: Sequence[Step], *, dry_run: bool
 ) -> Iterable[tuple[Step, Answer | Exception | None]]:
     """The steps with what came of them. Those of one operation that stand together are one batch of the pipeline."""
     call = replace(
-        visit.call,
+        page.call,
         request_id=task.id,
         reason=check_reason(task.reason or None),
         dry_run=dry_run,

@@ -1,0 +1,140 @@
+"""What a typed text finds in the gateway itself: pages, keys, roles, people, requests, records. By operations alone."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from gateway.console.directory.account_states import STATES
+from gateway.console.directory.finding.objects import Found
+from gateway.console.directory.finding.typed import Typed
+from gateway.console.page_context import PageContext
+from gateway.console.shared.names import common_name
+from gateway.core.errors import Forbidden, NotFound
+
+_MOST: Final = "10"
+_ASKED_ABOUT: Final = 3
+"""So many of the objects found are looked for among the changes that wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something of the gateway: what it is called, where it is shown, what to know of it."""
+
+    label: str
+    address: str
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The things of one kind that were found."""
+
+    title: str
+    things: list[Thing]
+
+
+def find_things(page: PageContext, typed: Typed, objects: Found) -> tuple[list[Kind], list[str]]:
+    """What was found, by kind, and what was searched; `objects` are those of the directory that were found before."""
+    found: list[Kind] = [Kind("Pages", list(_pages(page, typed.text)))]
+    said = ["pages"]
+    if typed.guid is not None:
+        found.append(Kind("Requests", [*_request(page, typed), *_waiting_for(page, [str(typed.guid)])]))
+        found.append(Kind("Records of the log", list(_record(page, typed))))
+        said.append("requests and records with this id")
+    elif not typed.names_one:
+        for title, operation, view, argument in _NAMED:
+            if page.may(operation):
+                found.append(Kind(title, list(_named(page, typed.text, operation, view, argument))))
+                said.append(title.lower())
+        found.append(Kind("Requests", list(_requests(page, typed.text, objects))))
+        found.append(Kind("In the log", list(_log(page, typed.text))))
+        said.append("changes that wait for approval")
+    return [kind for kind in found if kind.things], said
+
+
+_NAMED: Final = (
+    ("API keys", "api-keys.search", "key", "key_id"),
+    ("Roles", "roles.search", "role", "role_id"),
+    ("People of the gateway", "people.search", "person", "person_id"),
+)
+"""What has a name of which a part is searched for: the operation that does it, and the page of one."""
+_FURTHER: Final = (
+    ("Your account: password, second factor, sessions", "account", ""),
+    ("New object: user, group, computer", "object-new", "objects.create"),
+    ("Build a filter", "filter-builder", "objects.search"),
+    ("Set up an integration", "key-new", "api-keys.create"),
+    ("New run over an organizational unit", "run-new", "organization-units.plan-accounts"),
+)
+"""Pages beside those of the menu, each with the operation that it is for."""
+
+
+def _pages(page: PageContext, text: str) -> Iterator[Thing]:
+    wanted = text.casefold()
+    for entry in page.menu:
+        if wanted in entry.label.casefold():
+            yield Thing(entry.label, reverse(entry.view), entry.group)
+    for label, view, operation in _FURTHER:
+        if wanted in label.casefold() and (not operation or page.may(operation)):
+            yield Thing(label, reverse(f"console:{view}"))
+    if page.may("accounts.search"):
+        for group, states in STATES.items():
+            for name, shown in states.items():
+                if wanted in shown.label.casefold():
+                    yield Thing(shown.label, reverse("console:account-state", args=[name.value]), f"Accounts · {group}")
+
+
+def _named(page: PageContext, text: str, operation: str, view: str, argument: str) -> Iterator[Thing]:
+    for item in page.perform(operation, query={"name": text, "pageSize": _MOST})["items"]:
+        name = item.get("name") or item["username"]
+        about = item.get("displayName") or item.get("roleName") or item.get("description") or ""
+        yield Thing(name, reverse(f"console:{view}", kwargs={argument: item["id"]}), about)
+
+
+def _request(page: PageContext, typed: Typed) -> Iterator[Thing]:
+    """The request with the id."""
+    assert typed.guid is not None
+    with suppress(NotFound, Forbidden):
+        yield _request_as_thing(page.perform("change-requests.read", id=typed.guid))
+
+
+def _requests(page: PageContext, text: str, objects: Found) -> Iterator[Thing]:
+    """What waits to change one of the first objects found, and what somebody of this user name has asked for."""
+    yield from _waiting_for(page, [str(record["id"]) for record in objects.first(_ASKED_ABOUT)])
+    if " " not in text:
+        query = {"owner": text, "status": "pending", "pageSize": _MOST}
+        yield from map(_request_as_thing, page.perform("change-requests.search", query=query)["items"])
+
+
+def _waiting_for(page: PageContext, targets: Iterable[str]) -> Iterator[Thing]:
+    for target in targets:
+        query = {"target": target, "status": "pending", "pageSize": _MOST}
+        yield from map(_request_as_thing, page.perform("change-requests.search", query=query)["items"])
+
+
+def _request_as_thing(request: Mapping[str, Any]) -> Thing:
+    name = common_name((request["target"] or {}).get("distinguishedName")) or request["operation"]
+    return Thing(name, reverse("console:change", args=[request["id"]]), f"{request['operation']}, {request['status']}")
+
+
+def _record(page: PageContext, typed: Typed) -> Iterator[Thing]:
+    if not page.may("operations.read"):
+        return
+    try:
+        record = page.perform("operations.read", id=typed.guid)
+    except (NotFound, Forbidden):
+        return
+    name = common_name((record["target"] or {}).get("distinguishedName")) or record["operation"]
+    yield Thing(name, reverse("console:log-record", args=[record["id"]]), f"{record['operation']}, {record['outcome']}")
+
+
+def _log(page: PageContext, text: str) -> Iterator[Thing]:
+    """Ways into the log by what the text may name there; nothing is searched before one is taken."""
+    if not page.may("operations.search") or " " in text:
+        return
+    log = reverse("console:log")
+    yield Thing(f"What {text} did", f"{log}?{urlencode({'owner': text})}")
+    yield Thing(f"The request with the id {text}", f"{log}?{urlencode({'requestId': text})}")

@@ -1,0 +1,27 @@
+"""What holds for every template: a person can read it, and no comment of ours is shown to anybody."""
+
+from collections.abc import Iterator
+
+from demo.services import PROJECT
+
+LONGEST = 120
+_ENDS = (("{#", "#}"), ("{%", "%}"), ("{{", "}}"))
+
+
+def lines() -> Iterator[tuple[str, str]]:
+    """Every line of every template, and where it is."""
+    for template in sorted((PROJECT / "templates").rglob("*.*")):
+        for number, line in enumerate(template.read_text("utf-8").splitlines(), 1):
+            yield f"{template.relative_to(PROJECT)}:{number}", line
+
+
+def test_a_person_can_read_them() -> None:
+    found = list(lines())
+    assert len(found) > 5000
+    assert [place for place, line in found if len(line) > LONGEST] == []
+
+
+def test_tags_and_comments_end_on_their_line() -> None:
+    """Django takes `{#` and `{%` whose ends are on another line for text, and shows them."""
+    unended = [place for place, line in lines() if any(line.count(begin) != line.count(end) for begin, end in _ENDS)]
+    assert unended == []

@@ -1,0 +1,313 @@
+"""What one request may cost a domain controller: bounds of filters, turns of searches, and time limits."""
+
+import threading
+import time
+from typing import Any
+from urllib.parse import urlencode
+from uuid import uuid4
+
+import ldap
+import pytest
+from redis import Redis
+
+from directory.ldap import Client, Scope, ServerSettings
+from directory.ldap import streaming as ldap_streaming
+from directory.queries.searches import concurrency
+from gateway.core.call import Surface
+from gateway.core.configuration import SearchesSection
+from gateway.core.operation import Operation, operations
+from tests.directory.ldap.test_windows import WindowsLink, client_of
+from tests.support.cast import Answer, Integration, make_integration
+from tests.support.configuration import Configure
+from tests.support.directory import Directory
+from tests.support.redis import RedisServer
+
+IN_CHAIN = "1.2.840.113556.1.4.1941"
+LIMITS = SearchesSection()
+EXTRA = {"accounts.search": {"state": "enabled"}}
+
+
+def any_of(*terms: str) -> str:
+    return f"(|{''.join(terms)})"
+
+
+def chains(count: int) -> str:
+    return any_of(*(f"(memberOf:{IN_CHAIN}:=CN={number},DC=corp)" for number in range(count)))
+
+
+TOO_COSTLY = {
+    "chains": chains(LIMITS.MaxInChainTerms + 1),
+    "60 chains": chains(60),
+    "chains beside others": f"(&(sAMAccountName=x)(!{chains(LIMITS.MaxInChainTerms + 1)}))",
+    "width": any_of(*(f"(sAMAccountName=u{number})" for number in range(LIMITS.MaxTerms + 1))),
+    "no index": any_of(*(f"(info=u{number})" for number in range(LIMITS.MaxComparisons + 1))),
+    "substrings": any_of(*(f"(displayName=*u{number}*)" for number in range(LIMITS.MaxComparisons // 2 + 1))),
+    "parts of a substring": f"(info=*{'*'.join(str(number) for number in range(LIMITS.MaxComparisons // 2 + 1))}*)",
+    "names": any_of(*(f"(manager=CN=u{number})" for number in range(LIMITS.MaxComparisons // 6 + 1))),
+    "negations": f"(&{''.join(f'(!(sAMAccountName=u{number}))' for number in range(LIMITS.MaxComparisons + 1))})",
+    "name resolution": any_of(*(f"(anr=u{number})" for number in range(LIMITS.MaxComparisons // 10 + 1))),
+    "bits": any_of(*(f"(userAccountControl:1.2.840.113556.1.4.803:={number})" for number in range(101))),
+}
+FILTERED = [
+    item
+    for item in operations(Surface.API)
+    if item.query is not None and "filter" in item.query.model_fields and item.path.startswith("ad/")
+]
+
+
+def called(operation: Operation) -> str:
+    return operation.name
+
+
+def ask(integration: Integration, resource: str = "users", **parameters: Any) -> Answer:
+    return integration.get(f"/api/ad/{resource}?{urlencode(parameters)}")
+
+
+@pytest.mark.parametrize("name", TOO_COSTLY)
+def test_too_much_is_refused_naming_the_term(integration: Integration, name: str) -> None:
+    answer = ask(integration, filter=TOO_COSTLY[name])
+    assert (answer.status, answer.code) == (400, "AD.Filter.TooCostly"), answer.body
+    assert answer.body["errors"][0]["parameter"] == "filter"
+    assert answer.body["term"].startswith("(")
+    assert answer.body["term"] in answer.body["detail"]
+
+
+def test_every_route_with_a_filter_is_found() -> None:
+    names = {item.name for item in FILTERED}
+    assert {"users.search", "objects.search", "accounts.search", "deleted-objects.search"} <= names
+    assert len(names) >= 9
+
+
+@pytest.mark.parametrize("operation", FILTERED, ids=called)
+def test_every_route_is_bounded(
+    integration: Integration, directory: Directory, organizational_unit: str, operation: Operation
+) -> None:
+    id = directory.add_group(parent=organizational_unit) if operation.resource == "groups" else uuid4()
+    if operation.resource in ("users", "computers") and "{id}" in operation.path:
+        account = directory.add_user if operation.resource == "users" else directory.add_computer
+        id = account(parent=organizational_unit)
+    path = operation.path.replace("{id}", str(id)).removeprefix("ad/")
+    answer = ask(integration, path, filter=chains(60), **EXTRA.get(operation.name, {}))
+    assert (answer.status, answer.code) == (400, "AD.Filter.TooCostly"), (operation.name, answer.body)
+    stream = integration.get(f"/api/ad/{path}?{urlencode({'filter': chains(60)} | EXTRA.get(operation.name, {}))}",
+                             Accept="application/x-ndjson")  # fmt: skip
+    assert stream.status == 400
+
+
+def test_saved_filters_are_bounded_when_saved_and_when_run(integration: Integration, configure: Configure) -> None:
+    body = {"name": "chain", "kind": "users", "filter": chains(60)}
+    answer = integration.post("/api/ad/saved-filters", body)
+    assert (answer.status, answer.code) == (400, "AD.Filter.TooCostly")
+    assert answer.body["errors"][0]["pointer"] == "#/filter"
+    saved = integration.post("/api/ad/saved-filters", {**body, "filter": chains(2)}).body
+    assert integration.patch(f"/api/ad/saved-filters/{saved['id']}", {"filter": chains(60)}).status == 400
+    configure("Searches", MaxInChainTerms=1)
+    assert integration.get(f"/api/ad/saved-filters/{saved['id']}/run").code == "AD.Filter.TooCostly"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        chains(LIMITS.MaxInChainTerms),
+        any_of(*(f"(sAMAccountName=u{number})" for number in range(200))),
+        any_of(*(f"(employeeID=u{number})" for number in range(LIMITS.MaxComparisons))),
+        any_of(*(f"(displayName=*u{number}*)" for number in range(LIMITS.MaxComparisons // 2))),
+    ],
+)
+def test_as_much_as_is_allowed_is_answered(
+    integration: Integration, organizational_unit: str, configure: Configure, text: str
+) -> None:
+    configure("Searches", ExpensiveSeconds=30)
+    assert ask(integration, base=organizational_unit, filter=text).status == 200
+
+
+# -- Turns
+
+
+def key_of(integration: Integration) -> str:
+    return f"gateway:search:turn:credential:{integration.key.id}"
+
+
+@pytest.fixture
+def redis(redis_server: RedisServer) -> Any:
+    with Redis.from_url(redis_server.url) as redis:
+        yield redis
+        for key in redis.scan_iter("gateway:search:turn:*"):
+            redis.delete(key)
+
+
+def test_a_second_search_of_the_same_key_waits(
+    integration: Integration, connection: Any, redis: Any, configure: Configure, organizational_unit: str
+) -> None:
+    configure("Searches", WaitSeconds=0.2)
+    redis.set(key_of(integration), "another process", px=60_000)
+    for parameters in ({"filter": chains(1)}, {"filter": "(info=*x*)"}, {"base": organizational_unit}, {"q": "x"}):
+        answer = ask(integration, **parameters)
+        assert (answer.status, answer.code) == (429, "RateLimit.Exceeded")
+        assert int(answer.headers["Retry-After"]) >= 1
+    # What an index leads to waits for nothing, and neither does another key.
+    assert ask(integration, filter="(sAMAccountName=nobody)").status == 200
+    assert ask(integration, base=organizational_unit, scope="base").status == 200
+    assert ask(make_integration(connection), filter="(info=*x*)", base=organizational_unit).status == 200
+    redis.delete(key_of(integration))
+    assert ask(integration, filter="(info=*x*)", base=organizational_unit).status == 200
+
+
+def test_it_goes_on_when_the_other_is_done(
+    integration: Integration, redis: Any, configure: Configure, organizational_unit: str
+) -> None:
+    configure("Searches", WaitSeconds=20)
+    redis.set(key_of(integration), "another process", px=60_000)
+    ending = threading.Timer(0.3, lambda: redis.delete(key_of(integration)))
+    began = time.monotonic()
+    ending.start()
+    assert ask(integration, base=organizational_unit).status == 200
+    assert time.monotonic() - began >= 0.3
+    ending.join()
+
+
+def test_the_lease_of_a_killed_process_ends(
+    integration: Integration, redis: Any, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    find = concurrency._running.acquire
+
+    def look(*given: Any, **named: Any) -> bool:
+        seen.append(redis.pttl(key_of(integration)))
+        return find(*given, **named)
+
+    monkeypatch.setattr(concurrency._running, "acquire", look)
+    assert ask(integration, filter="(info=*x*)").status == 200
+    (life,) = seen
+    assert 0 < life <= 120_000
+    time.sleep(0.01)  # a lease ends with a rest, of a millisecond at least
+    assert not redis.exists(key_of(integration))
+
+
+def test_expensive_searches_of_all_keys_take_turns_and_leave_the_directory_a_rest(
+    integration: Integration, connection: Any, redis: Any, configure: Configure, organizational_unit: str
+) -> None:
+    configure("Searches", WaitSeconds=0.2, ExpensiveSeconds=30)
+    key = f"gateway:search:turn:directory:{connection.id}"
+    redis.set(key, "another key's", px=60_000)
+    other = make_integration(connection)
+    for text in (chains(1), any_of(*(f"(manager=CN={number})" for number in range(3)))):
+        assert ask(other, filter=text, base=organizational_unit).status == 429
+    for text in ("(info=*x*)", "(manager=CN=x)"):
+        assert ask(other, filter=text, base=organizational_unit).status == 200
+    redis.delete(key)
+    assert ask(other, filter=chains(1), base=organizational_unit).status == 200
+
+
+def test_few_wait_in_one_process(integration: Integration, monkeypatch: pytest.MonkeyPatch) -> None:
+    credential = str(integration.key.id)
+    monkeypatch.setitem(concurrency._present, credential, concurrency._PLACES_OF_ONE)
+    began = time.monotonic()
+    assert ask(integration, filter="(info=*x*)").status == 429
+    monkeypatch.setitem(concurrency._present, credential, 0)
+    monkeypatch.setitem(concurrency._present, "others", concurrency._PLACES)
+    assert ask(integration, filter="(info=*x*)").status == 429
+    assert time.monotonic() - began < LIMITS.WaitSeconds  # at once: a thread that waited would be the others'
+
+
+def test_without_redis_searches_go_on(integration: Integration, settings: Any, organizational_unit: str) -> None:
+    settings.REDIS_URL = "unix:///nowhere/redis.sock"
+    assert ask(integration, filter="(info=*x*)", base=organizational_unit).status == 200
+
+
+# -- The time limit
+
+
+class RecordingLink(WindowsLink):
+    """Keeps the time limits of the searches it is sent."""
+
+    def __init__(self, members: int = 0) -> None:
+        super().__init__(3, members)
+        self.limits: list[int] = []
+
+    def search_ext(self, *given: Any, **named: Any) -> int:
+        self.limits.append(named.get("timeout", -1))
+        return super().search_ext(*given, **named)
+
+
+def test_every_search_tells_a_time_limit() -> None:
+    link = RecordingLink(members=4000)
+    client: Client = client_of(link)
+    client.read("CN=0,DC=corp", ["member"])
+    list(client.search("DC=corp", Scope.SUBTREE))
+    list(client.search("DC=corp", Scope.SUBTREE, seconds=3))
+    assert len(link.limits) >= 5  # with those for the rest of the members
+    patience = ServerSettings(("ldaps://dc.test",), "DC=corp", "CN=x", "x").operation_seconds
+    assert all(0 < limit < patience for limit in link.limits)
+    assert 4 in link.limits  # a second more: Samba counts up to one too few
+
+
+@pytest.mark.parametrize("patience", [0.5, 1, 1.4, 2])
+def test_a_short_patience_still_lets_a_quick_answer_through(patience: float) -> None:
+    """A limit of 1 is over at the turn of the second, so anything from nothing to a second later, on Samba."""
+    assert ldap_streaming.time_limit(patience) == 2
+
+
+def test_an_expensive_filter_gets_a_short_one(
+    integration: Integration, monkeypatch: pytest.MonkeyPatch, organizational_unit: str, configure: Configure
+) -> None:
+    configure("Searches", ExpensiveSeconds=7)
+    sent: list[tuple[str, int]] = []
+    send = ldap_streaming._send
+
+    def note(connection: Any, query: Any, deadline: float | None, *rest: Any) -> int:
+        sent.append((query.filter, 0 if query.seconds is None else query.seconds))
+        return send(connection, query, deadline, *rest)
+
+    monkeypatch.setattr(ldap_streaming, "_send", note)
+    assert ask(integration, base=organizational_unit, filter=chains(1)).status == 200
+    assert {seconds for text, seconds in sent if IN_CHAIN in text} == {7}
+    sent.clear()
+    assert ask(integration, base=organizational_unit, filter="(sn=x)").status == 200
+    assert {seconds for text, seconds in sent if "(sn=x)" in text} == {0}
+
+
+def test_an_expensive_search_has_a_connection_of_its_own(
+    integration: Integration, monkeypatch: pytest.MonkeyPatch, organizational_unit: str
+) -> None:
+    """What a domain controller's process is busy with, others wait for whose connections belong to it."""
+    used: dict[bool, list[Any]] = {True: [], False: []}
+    send = ldap_streaming._send
+
+    def note(connection: Any, query: Any, *rest: Any) -> int:
+        used[IN_CHAIN in query.filter].append(connection)
+        return send(connection, query, *rest)
+
+    monkeypatch.setattr(ldap_streaming, "_send", note)
+    for filter in ("(sn=x)", chains(1), "(sn=x)", chains(1), "(sn=x)"):
+        assert ask(integration, base=organizational_unit, filter=filter).status == 200
+    assert len(set(used[True])) == 1
+    assert not set(used[True]) & set(used[False])
+
+
+_SAMBA = "00002020: ldb_wait from ldap_backend.c:892 with LDB_WAIT_ALL: Operations error (1)"
+
+
+@pytest.mark.parametrize(
+    ("error", "result", "info"),
+    [
+        (ldap.TIMELIMIT_EXCEEDED, 3, "00002022: Indexed and full searches both failed!\n"),
+        (ldap.TIMELIMIT_EXCEEDED, 3, ""),
+        (ldap.OPERATIONS_ERROR, 1, _SAMBA),
+    ],
+)
+def test_a_time_limit_reached_is_told_as_that(
+    integration: Integration,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[ldap.LDAPError],
+    result: int,
+    info: str,
+    organizational_unit: str,
+) -> None:
+    def over(*_: Any, **__: Any) -> Any:
+        time.sleep(0.6)
+        raise error({"result": result, "desc": "", "info": info})
+
+    monkeypatch.setattr(ldap_streaming, "_next_message", over)
+    answer = ask(integration, base=organizational_unit, filter=chains(1))
+    assert (answer.status, answer.code) == (503, "AD.Directory.LimitExceeded")

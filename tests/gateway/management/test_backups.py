@@ -1,0 +1,78 @@
+"""What stops a restore before anything is touched. A backup that is restored is in the installation's test."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from gateway.core.own_secrets import new_encryption_key
+from gateway.management import backups
+from gateway.monitoring import heartbeats
+from tests.support.redis import RedisServer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A description without a dump: whoever got as far as loading it would fail in another way."""
+    monkeypatch.setattr(backups, "_dump", lambda file: file.touch())
+    return backups.make(tmp_path)
+
+
+def describe(backup: Path, **changed: Any) -> None:
+    beside = backup.with_suffix(".json")
+    beside.write_text(json.dumps({**json.loads(beside.read_text()), **changed}))
+
+
+def refusal(backup: Path, **options: Any) -> str:
+    with pytest.raises(CommandError) as refused:
+        call_command("restore", backup, **options)
+    return str(refused.value)
+
+
+def test_a_database_with_anything_in_it_is_left_alone(backup: Path, redis_server: RedisServer) -> None:
+    assert "not empty" in refusal(backup)
+    heartbeats.give_sign("celery@here")
+    try:
+        assert "celery@here gave a sign of life" in refusal(backup, replace=True)
+    finally:
+        heartbeats.take_sign_back("celery@here")
+
+
+def test_keys_that_are_gone_are_named(backup: Path, redis_server: RedisServer, settings: LazySettings) -> None:
+    settings.ENCRYPTION_KEYS = [new_encryption_key()]
+    settings.LOG_KEYS = ["k" * 40]
+    told = refusal(backup, replace=True)
+    assert "encryption key 1, log key 1" in told
+
+
+def test_what_is_no_backup_of_this_gateway(backup: Path, redis_server: RedisServer) -> None:
+    other = "sqlite" if connection.vendor == "postgresql" else "postgresql"
+    describe(backup, database=other)
+    assert f"is of {other}" in refusal(backup, replace=True)
+    backup.with_suffix(".json").write_text("{}")
+    assert "does not describe a backup" in refusal(backup, replace=True)
+    backup.with_suffix(".json").unlink()
+    assert "No such file" in refusal(backup, replace=True)
+
+
+def test_older_ones_are_removed(backup: Path) -> None:
+    for day in ("01", "02", "03"):
+        older = backup.with_name(f"gateway-202001{day}T000000Z{backup.suffix}")
+        older.touch()
+        older.with_suffix(".json").touch()
+    assert backups.expire(backup.parent, 2) == 2
+    left = sorted(file.name for file in backup.parent.iterdir())
+    assert left == sorted(
+        [
+            backup.name,
+            backup.with_suffix(".json").name,
+            f"gateway-20200103T000000Z{backup.suffix}",
+            "gateway-20200103T000000Z.json",
+        ]
+    )
