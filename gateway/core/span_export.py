@@ -18,10 +18,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from gateway.core.tracing import Kind, Value
-
 NAME: Final = "directory-management-gateway"
-_KINDS: Final[Mapping[Kind, SpanKind]] = {
+Value = str | int | float | bool
+_KINDS: Final[Mapping[str, SpanKind]] = {
     "server": SpanKind.SERVER,
     "client": SpanKind.CLIENT,
     "consumer": SpanKind.CONSUMER,
@@ -54,7 +53,7 @@ class Recorder:
 
     @contextmanager
     def span(
-        self, name: str, kind: Kind, carrier: Mapping[str, str] | None, attributes: Mapping[str, Value]
+        self, name: str, kind: str, carrier: Mapping[str, str] | None, attributes: Mapping[str, Value]
     ) -> Iterator[_Present]:
         # Threads are reused: what comes with a carrier begins anew, whatever was done before.
         parent = None if carrier is None else _PROPAGATOR.extract(carrier, context=Context())
