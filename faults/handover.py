@@ -78,12 +78,8 @@ class Handover:
         return self._expect(200, "PATCH", f"/api/ad/users/{self.objects[1]}", body, headers)
 
     def _page(self, cursor: str) -> Answer:
-        path = (
-            f"/api/ad/users?attributes=cn&pageSize=2&cursor={cursor}"
-            if cursor
-            else "/api/ad/users?attributes=cn&pageSize=2"
-        )
-        return self._expect(200, "GET", path, None, self._program())
+        path = "/api/ad/users?attributes=cn&pageSize=2"
+        return self._expect(200, "GET", f"{path}&cursor={cursor}" if cursor else path, None, self._program())
 
     def _program(self, *, careful: bool = False) -> dict[str, str]:
         return {"X-API-Key": self._careful_key if careful else self._key}
