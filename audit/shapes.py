@@ -1,13 +1,12 @@
 """How a record of the operations log is answered (docs/api.md#log-records)."""
 
-import re
 from typing import Annotated
-from uuid import UUID
 
 from typing_extensions import NotRequired, TypedDict
 
 from audit.models import OperationRecord, Outcome, Reversible
 from audit.redact import ChangeJson
+from audit.reverts import reverted_by
 from gateway.core.call import Surface
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 
@@ -59,16 +58,21 @@ class RecordJson(TypedDict):
     changeRequestStatus: NotRequired[str]
 
 
-class FoundRecordJson(RecordJson):
+class KnownRecordJson(RecordJson):
+    """`revertedBy` is the record of the change that took this one back."""
+
+    revertedBy: NotRequired[Id]
+
+
+class FoundRecordJson(KnownRecordJson):
     """`together` is there where runs and batches are folded, and the record stands for several."""
 
     together: NotRequired[FoldedJson]
 
 
-class OneRecordJson(RecordJson):
-    """`revertedBy` is the record of the change that took this one back. `doubt` says why it is not to be trusted."""
+class OneRecordJson(KnownRecordJson):
+    """`doubt` says why the record is not to be trusted."""
 
-    revertedBy: NotRequired[Id]
     doubt: NotRequired[str]
 
 
@@ -99,18 +103,9 @@ def record_as_json(record: OperationRecord) -> RecordJson:
     }
     if record.raised_access:
         answer["raisesAccess"] = record.raised_access
-    if (reverted := reverted_by(record)) is not None:
+    if (reverted := reverted_by(record.reason)) is not None:
         answer["reverts"] = str(reverted)
     return answer
-
-
-_REVERTS = re.compile(r"Reverts ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\b")
-
-
-def reverted_by(record: OperationRecord) -> UUID | None:
-    """The record that a change took back: a revert says so at the beginning of its reason."""
-    said = _REVERTS.match(record.reason or "")
-    return UUID(said[1]) if said else None
 
 
 def _target_as_json(record: OperationRecord) -> RecordTargetJson | None:

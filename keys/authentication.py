@@ -17,6 +17,7 @@ from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 
 from audit import security
+from audit.reverts import reverted_by
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized
 from keys.api_keys import secrets, usage
@@ -255,6 +256,8 @@ def check_reason(text: str | None) -> str | None:
         raise _bad_reason(f"is longer than {MAX_REASON} characters")
     if _CONTROL.search(text):
         raise _bad_reason("contains control characters")
+    if reverted_by(text) is not None:
+        raise _bad_reason("begins with what only a revert says of itself")
     return text or None
 
 

@@ -69,8 +69,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: at the end nobody would be left to share the wait."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """Begin with what takes longest: at the end nobody would be left to share the wait.
+
+    Then what needs a gateway in processes of its own, and a second domain, so that few test processes start them.
+    """
+
+    def place(item: pytest.Item) -> tuple[bool, ...]:
+        needs = getattr(item, "fixturenames", ())
+        is_last = not {"live_gateway", "live_web"} & {*needs}, "domain_without_recycle_bin" not in needs
+        return (item.get_closest_marker("long") is None, *is_last)
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -248,10 +257,14 @@ def through_proxy(db: None, domain: Domain, directory_proxy: FaultyProxy) -> Int
     return make_integration(make_connection(domain, url=directory_proxy.url))
 
 
+_with_worker: list[LiveGateway] = []
+
+
 @pytest.fixture(scope="session")
 def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[LiveGateway]:
     gateway = LiveGateway(RUNTIME / "gateway", database_url=live_database_url())
     gateway.start_web()
+    _with_worker.append(gateway)
     yield gateway
     gateway.stop()
 
@@ -262,16 +275,25 @@ def live_web(_web_server: LiveGateway) -> LiveGateway:
     return _web_server
 
 
-@pytest.fixture(scope="module")
-def live_gateway(_web_server: LiveGateway) -> Iterator[LiveGateway]:
+@pytest.fixture
+def live_gateway(_web_server: LiveGateway) -> LiveGateway:
     """Web server and worker in processes of their own, on the test database.
 
     They see what is committed, so a test that writes to the database itself asks for `transactional_db`. The worker
-    ends with the module: it would take the work of tests that do it themselves.
+    goes on until a test that uses the database without it: it would take the work of those that do it themselves.
     """
     _web_server.start_worker()
-    yield _web_server
-    _web_server.stop_worker()
+    return _web_server
+
+
+@pytest.fixture(autouse=True)
+def worker_ends_before_tests_without_it(request: pytest.FixtureRequest) -> None:
+    """See `live_gateway`."""
+    uses = {*request.fixturenames}
+    is_of_the_database = bool(uses & {"db", "transactional_db"}) or request.node.get_closest_marker("django_db")
+    if is_of_the_database and "live_gateway" not in uses:
+        for gateway in _with_worker:
+            gateway.stop_worker()
 
 
 @pytest.fixture(scope="session")

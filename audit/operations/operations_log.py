@@ -1,6 +1,6 @@
 """Reading the operations log, how much it holds, and how far it is sealed. Writing it is `audit.log`'s."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, cast
 from uuid import UUID
 
@@ -21,7 +21,8 @@ from audit.overview_shapes import (
     usage_as_json,
     verification_as_json,
 )
-from audit.shapes import FoldedJson, FoundRecordJson, OneRecordJson, RecordJson, record_as_json
+from audit.reverts import BEGINNING, reverted_by
+from audit.shapes import FoldedJson, FoundRecordJson, KnownRecordJson, OneRecordJson, RecordJson, record_as_json
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by, hidden_attributes
 from gateway.core.call import Call, Surface
@@ -138,6 +139,20 @@ def _with_request_status(records: QuerySet[OperationRecord]) -> QuerySet[Operati
     return records.annotate(request_status=Case(When(outcome=Outcome.QUEUED, then=Subquery(status))))
 
 
+def _note_reverts(items: Iterable[KnownRecordJson]) -> None:
+    """Add to the records of changes that were taken back which record that is: the first that succeeded."""
+    changed = [item for item in items if item["target"] and item["outcome"] == Outcome.SUCCEEDED]
+    if not changed:
+        return
+    reverts = OperationRecord.objects.filter(outcome=Outcome.SUCCEEDED, reason__startswith=BEGINNING)
+    of_them = reverts.filter(target_id__in={item["target"]["id"] for item in changed if item["target"]})
+    later = of_them.filter(id__gt=min(item["id"] for item in changed)).order_by("-id")
+    found = {reverted_by(reason): id for id, reason in later.values_list("id", "reason")}
+    for item in changed:
+        if (revert := found.get(UUID(item["id"]))) is not None:
+            item["revertedBy"] = str(revert)
+
+
 def _note_together(items: list[FoundRecordJson], records: QuerySet[OperationRecord]) -> None:
     """Add to the records that stand for their run or batch what is in it."""
     runs = {item["runId"] for item in items if item["runId"]}
@@ -197,8 +212,10 @@ def search_operations(call: Call, *, query: SearchOperations) -> Page[FoundRecor
 
     found = page_of(call, records, query=query, order=("-id",), render=render, counted=False)
     if call.stream_as is not None:
-        cast(RecordStream, found).absent |= {"together"}
-    elif query.fold:
+        cast(RecordStream, found).absent |= {"together", "revertedBy"}
+        return found
+    _note_reverts(found["items"])
+    if query.fold:
         _note_together(found["items"], matching)
     return found
 
@@ -276,16 +293,7 @@ def read_operation(call: Call, *, id: UUID) -> OneRecordJson:
     if record is None:
         raise NotFound
     answer = cast(OneRecordJson, renderer_for(call)(record))
-    if (revert := _find_revert(record)) is not None:
-        answer["revertedBy"] = str(revert)
+    _note_reverts([answer])
     if doubt := verification.why_doubted(record):
         answer["doubt"] = doubt
     return answer
-
-
-def _find_revert(record: OperationRecord) -> UUID | None:
-    """The record of the change that took this one back, if one did."""
-    if record.target_id is None:
-        return None
-    later = OperationRecord.objects.filter(target_id=record.target_id, id__gt=record.id, outcome=Outcome.SUCCEEDED)
-    return later.filter(reason__startswith=f"Reverts {record.id}").order_by("id").values_list("id", flat=True).first()

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from audit.deletions import last_deletion
 from audit.models import OperationRecord, Outcome
+from audit.reverts import reason_of_revert
 from directory import errors
 from directory.changes.accounts import propose_enabled
 from directory.changes.delete import propose_delete
@@ -106,7 +107,7 @@ def propose_revert(call: Call, record: OperationRecord) -> Proposal:
     return replace(
         proposal,
         operation=inverse.name,
-        reason=_reason(call, record),
+        reason=reason_of_revert(record.id, call.reason),
         risk=max(proposal.risk, inverse.risk, key=_ORDER.index),
         risk_reason=proposal.risk_reason or _means(inverse),
         answer=lambda: _answer(call, record, inverse, proposal),
@@ -134,14 +135,6 @@ def _inverse_of(record: OperationRecord) -> Operation:
     # A run is recorded account by account, a restore under the name of where it came from: their kind tells the path.
     resource = made.resource if made.creates or made.inverse == made.action else resource_of(record.target_kind)
     return find_operation(f"{resource}.{made.inverse}")
-
-
-def _reason(call: Call, record: OperationRecord) -> str:
-    """What the log says it was done for: the record it reverts, said once, and the caller's own reason."""
-    said = f"Reverts {record.id}"
-    if call.reason is None or call.reason.startswith(said):
-        return call.reason or said
-    return f"{said}: {call.reason}"
 
 
 def _means(inverse: Operation) -> str:

@@ -281,9 +281,11 @@ def _receive(
             under_way = kind != ldap.RES_SEARCH_RESULT
             for dn, values in rows:
                 if dn is not None:  # None is a referral to another naming context
-                    complete_ranges(link, dn, values, query.controls, query.operation_seconds)
+                    is_as_asked = values.keys() <= asked  # and so no attribute is there in part
+                    if not is_as_asked:
+                        complete_ranges(link, dn, values, query.controls, query.operation_seconds)
                     hide_deleted(values, query.links)
-                    yield Entry(dn, values, asked if values.keys() <= asked else frozenset())
+                    yield Entry(dn, values, asked if is_as_asked else frozenset())
         if page is not None:
             cookies = [control.cookie for control in answered if control.controlType == page.controlType]
             page.cookie = cookies[0] if cookies else ""

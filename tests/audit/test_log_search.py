@@ -133,6 +133,8 @@ def test_a_revert_and_what_it_reverted_know_each_other(console: Console) -> None
     assert "revertedBy" not in console.get(f"/rest/operations/{changed.id}").body
     revert = change(target=target, call=make_call(reason=f"Reverts {changed.id}: Ticket"))
     assert console.get(f"/rest/operations/{changed.id}").body["revertedBy"] == str(revert.id)
+    listed = {item["id"]: item.get("revertedBy") for item in console.get("/rest/operations").body["items"]}
+    assert listed == {str(changed.id): str(revert.id), str(failed.id): None, str(revert.id): None}
     for record in (failed, revert):
         assert console.get(f"/rest/operations/{record.id}").body["reverts"] == str(changed.id)
 

@@ -19,14 +19,6 @@ SignIn = Callable[..., Page]
 """Takes a person, or None for somebody unknown, and the page to begin with if it is not the console's first."""
 
 
-@pytest.fixture(scope="package")
-def live_gateway(_web_server: LiveGateway) -> Iterator[LiveGateway]:
-    """One worker for all of them: no test with a browser does its work itself."""
-    _web_server.start_worker()
-    yield _web_server
-    _web_server.stop_worker()
-
-
 @pytest.fixture
 def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None) -> Iterator[SignIn]:
     """A local account's browser, signed in.

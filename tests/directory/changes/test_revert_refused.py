@@ -177,3 +177,13 @@ def test_the_reason_is_said_once(integration: Integration, ada: UUID, directory:
     for given, told in ((None, said), ("Why", f"{said}: Why"), (f"{said}: Why", f"{said}: Why")):
         asked = make_call(directory=call.directory, permissions=frozenset({"directory.update_user"}), reason=given)
         assert propose_revert(asked, record).reason == told
+
+
+def test_no_other_change_says_that_it_reverts_one(integration: Integration, ada: UUID) -> None:
+    """The log would call a change reverted that stands, and no longer offer to revert it."""
+    succeeded(integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}))
+    made = latest(integration, target=ada)
+    forged = {"X-Change-Reason": f"Reverts {made['id']}: no, it does not"}
+    refused = integration.patch(f"/api/ad/users/{ada}", {"replace": {"department": "Sales"}}, **forged)
+    assert (refused.status, refused.body["errors"][0]["parameter"]) == (400, "X-Change-Reason"), refused.body
+    assert "revertedBy" not in integration.get(f"/api/operations/{made['id']}").body

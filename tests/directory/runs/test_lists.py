@@ -149,7 +149,7 @@ def test_counts_take_no_query_of_their_own(connection: DirectoryConnection, inte
     alone = count()
     for _ in range(3):
         add_results(make_run(connection), AccountStatus.UNCHANGED)
-    assert count() == alone
+    assert count() <= alone  # what is kept for a moment may be read for the first alone
     items = integration.get("/api/ad/runs").body["items"]
     assert [(item["succeeded"], item["unchanged"], item["failed"]) for item in items] == [(0, 1, 0)] * 3 + [(1, 0, 1)]
 
