@@ -10,8 +10,8 @@ from django.db import models
 from django.db.models import Q
 
 from audit.models import REASON_LENGTH, new_record_id
-from gateway.core.encryption import EncryptedTextField
 from gateway.core.operation import Risk
+from gateway.core.secrets.encryption import EncryptedTextField
 
 
 class Status(models.TextChoices):

@@ -33,9 +33,9 @@ from directory.models.runs import Run, RunState
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from gateway.core.broker import BrokerUnavailable, send_task
 from gateway.core.call import Call, CredentialKind, Surface
-from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
 from gateway.core.operation import Risk
+from gateway.core.secrets.encryption import UndecryptableSecret
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 from keys.models import ApiKey
 

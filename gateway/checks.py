@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core import checks
 
-from gateway.core.stored_secrets import find_secrets
+from gateway.core.secrets.stored import find_secrets
 
 _SHOWN = 10
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from gateway.core.configuration import BadConfiguration, load_configuration
 from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from
 from gateway.core.oauth import provider_settings
-from gateway.core.own_secrets import FILES, encryption_keys_from, log_keys_from, secret_key_from
-from gateway.core.private_files import (
+from gateway.core.secrets.files import with_secrets_from_files
+from gateway.core.secrets.own import FILES, encryption_keys_from, log_keys_from, secret_key_from
+from gateway.core.secrets.private_files import (
     database_files,
     make_private_by_default,
     require_private,
     require_private_directory,
     require_writable_directory,
 )
-from gateway.core.secret_files import with_secrets_from_files
 from gateway.core.tracing import require_usable
 
 make_private_by_default()

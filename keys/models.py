@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from gateway.core.call import SupervisionLevel
-from gateway.core.encryption import EncryptedTextField
+from gateway.core.secrets.encryption import EncryptedTextField
 from keys.api_keys.addresses import normalise_networks
 from keys.people.names import name_key, refuse_label, refuse_username
 from keys.permissions.assignable import is_grantable

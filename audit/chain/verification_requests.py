@@ -6,12 +6,11 @@ What a verification is and finds is `verification`'s.
 from typing import Final
 
 import structlog
-from celery import current_app
 from django.core.cache import cache
-from kombu.exceptions import OperationalError
 from redis.exceptions import RedisError
 
 from audit.chain.verification import Progress, find_tampering, keep_verification
+from gateway.core.broker import BrokerUnavailable, send_task
 from gateway.core.errors import ServiceUnavailable
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -28,11 +27,11 @@ def begin() -> bool:
         if not cache.add(_UNDER_WAY, True, _AT_MOST):
             return False
         try:
-            current_app.send_task(_TASK, ignore_result=True)
-        except OperationalError:
+            send_task(_TASK, ignore_result=True)
+        except BrokerUnavailable:
             cache.delete(_UNDER_WAY)
             raise
-    except (OperationalError, RedisError) as error:
+    except (BrokerUnavailable, RedisError) as error:
         raise ServiceUnavailable("No worker can be asked: the broker is away.") from error
     return True
 

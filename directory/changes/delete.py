@@ -22,7 +22,7 @@ from directory.ldap import (
 )
 from directory.lookup.access import client_of, find_object
 from directory.lookup.prefetch import prefetch_of
-from directory.lookup.visibility import sight_of
+from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, protected_among, require_may_write
 from directory.shapes.kinds import KINDS, RESOURCES, Kind, kind_of, permission_for
@@ -65,7 +65,7 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
         raise errors.NotEmpty(objectsBelow=len(below))
     for descendant in below:
         require_deletable(descendant)
-    require_nobodys_primary_group(client, (entry, *below), tell=lambda name: sight_of(call).tell(name))
+    require_nobodys_primary_group(client, (entry, *below), tell=lambda name: visibility_of(call).tell(name))
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
     return Proposal(
@@ -76,7 +76,7 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
         requires=frozenset(permission_for("delete", kind_of(each.object_classes)) for each in (entry, *below)),
         protected=protected,
         risk=Risk.DESTRUCTIVE,
-        warnings=_warnings(client, sight_of(call).confined(entry), below) if call.dry_run else (),
+        warnings=_warnings(client, visibility_of(call).confined(entry), below) if call.dry_run else (),
         evidence=evidence_of(write, entry=entry),
         identities={**entry.identities, **{each.dn: each.guid for each in (entry, *below)}},
     )

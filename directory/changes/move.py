@@ -15,7 +15,7 @@ from directory.changes.references import parent_of
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Rename, Scope, make_rdn
 from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
-from directory.lookup.visibility import sight_of
+from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import evidence_of
 from directory.policies.group_policy import inheritance_warnings
 from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
@@ -57,7 +57,10 @@ def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> P
     kind = kind_of(entry.object_classes)
     warnings: tuple[str, ...] = ()
     if call.dry_run and write is not None:
-        warnings = (*_below_warnings(client, entry), *inheritance_warnings(client, entry, container.dn, sight_of(call)))
+        warnings = (
+            *_below_warnings(client, entry),
+            *inheritance_warnings(client, entry, container.dn, visibility_of(call)),
+        )
     return _propose(
         call,
         entry,

@@ -1,4 +1,4 @@
-"""Proposals to restore a deleted object: one reanimating modify, refilled from the operations log where AD lost values.
+"""Proposals to restore a deleted object: one reanimating modify, with what AD lost from the operations log.
 
 What comes back depends on the recycle bin: an object in it has kept everything; a tombstone keeps its identity (GUID,
 SID, sAMAccountName, access control list) and loses most else, the password and all memberships included.
@@ -12,8 +12,8 @@ from audit.deletions import last_deletion
 from directory import errors
 from directory.changes.prechecks import require_possible_parent
 from directory.changes.references import parent_of
-from directory.changes.restore_from_log import Image, Refill, image_of, refill_from
-from directory.changes.restored_links import Returning, find_returning
+from directory.changes.restore_from_log import FromLog, Image, image_of, restored_from_log
+from directory.changes.restored_links import RestoredLinks, find_restored_links
 from directory.changes.update import TARGET_ATTRIBUTES
 from directory.ldap import (
     Client,
@@ -78,9 +78,9 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     is_whole = is_recyclable(entry, recycle_bin=is_recycle_bin_enabled(client))
     image = None if is_whole else _image(call, client, entry)
     _require_free(client, entry, new_dn, {} if image is None else image.values)
-    returning = find_returning(call, client, entry) if is_whole else Returning()
-    refill = Refill() if image is None else refill_from(call, image, entry, new_dn)
-    write = reanimate(entry.dn, new_dn, refill.steps)
+    links = find_restored_links(call, client, entry) if is_whole else RestoredLinks()
+    from_log = FromLog() if image is None else restored_from_log(call, image, entry, new_dn)
+    write = reanimate(entry.dn, new_dn, from_log.steps)
     kind = kind_of(entry.object_classes)
     account_name = entry.text("sAMAccountName")
     target = Target(entry.guid, kind, new_dn, version_of(entry), account_name)
@@ -88,7 +88,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
     warnings: tuple[str, ...] = ()
     if call.dry_run:
         warnings = (
-            *_what_comes_back(kind, refill, is_whole=is_whole, image=image),
+            *_what_comes_back(kind, from_log, is_whole=is_whole, image=image),
             *(() if password_kept is None else ("Its password counts as set at the moment of the restore.",)),
             *_left_below(client, entry),
         )
@@ -97,22 +97,22 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         changes=(
             AttributeChange("distinguishedName", (entry.dn,), (new_dn,)),
             AttributeChange("isDeleted", ("TRUE",), ()),
-            *refill.changes,
-            *returning.changes,
+            *from_log.changes,
+            *links.changes,
         ),
         write=write,
         # With the memberships: they come back one by one, and the answer shows which did.
         answer=lambda: read_record(
             call, entry.guid, kinds=frozenset(Kind), attributes=sorted(DEFAULT_ATTRIBUTES[kind] | {"memberOf"})
         ),
-        requires=returning.requires,
-        protected=protected or returning.joins_protected or refill.joins_protected,
+        requires=links.requires,
+        protected=protected or links.joins_protected or from_log.joins_protected,
         risk=Risk.SECURITY,
         warnings=warnings,
         evidence=evidence_of(write, entry=entry),
-        identities={**refill.identities, **returning.identities, parent_of(new_dn): container.guid},
+        identities={**from_log.identities, **links.identities, parent_of(new_dn): container.guid},
         explain=lambda refusal: _explained(client, entry, refusal),
-        dependent_changes=tuple(refill.dependent_changes) if password_kept is None else (password_kept,),
+        dependent_changes=tuple(from_log.dependent_changes) if password_kept is None else (password_kept,),
     )
 
 
@@ -180,17 +180,17 @@ def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str,
             raise errors.AlreadyExists(f"The {attribute} {text!r} is in use by another object.")
 
 
-def _what_comes_back(kind: Kind, refill: Refill, *, is_whole: bool, image: Image | None) -> Sequence[str]:
+def _what_comes_back(kind: Kind, from_log: FromLog, *, is_whole: bool, image: Image | None) -> Sequence[str]:
     if is_whole:
         return ("The recycle bin has kept the object's attributes and memberships: they come back with it.",)
     warnings = ["It is a tombstone: the directory has lost most of its attributes and all memberships."]
     if image is None:
         warnings.append("The operations log holds no record of this deletion: they stay lost.")
-    elif refill.steps or refill.dependent_changes:
+    elif from_log.steps or from_log.dependent_changes:
         warnings.append("What the operations log holds of them is given back, as the changes show.")
     if kind in ACCOUNT_KINDS:
         warnings.append("The password is lost: nobody can sign in with the account before it has a new one.")
-    return (*warnings, *refill.warnings)
+    return (*warnings, *from_log.warnings)
 
 
 def _left_below(client: Client, entry: Entry) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ _SHOWN = 20
 
 
 @dataclass(slots=True)
-class Refill:
+class FromLog:
     """`steps` belong into the restoring modify, `dependent_changes` come after it.
 
     `warnings` say what is left out and why. `joins_protected` is whether one of the groups that the object joins again
@@ -103,11 +103,11 @@ def image_of(client: Client, deletion: OperationRecord) -> Image:
     )
 
 
-def refill_from(call: Call, image: Image, entry: Entry, new_dn: str) -> Refill:
+def restored_from_log(call: Call, image: Image, entry: Entry, new_dn: str) -> FromLog:
     """What an image from the log gives back to a tombstone that is to live again as `new_dn`."""
     client = client_of(call)
-    refill = Refill()
-    refill.identities.update((found.dn, found.guid) for found in image.present.values())
+    from_log = FromLog()
+    from_log.identities.update((found.dn, found.guid) for found in image.present.values())
     left_out = []
     named_by = DistinguishedName.parse(new_dn).rdn_attribute.lower()
     for name, texts in sorted(image.values.items()):
@@ -117,12 +117,12 @@ def refill_from(call: Call, image: Image, entry: Entry, new_dn: str) -> Refill:
         if _is_left_out(name, texts):
             left_out.append(attribute.name)
         elif _is_refilled(attribute):
-            _refill_attribute(call, refill, attribute, texts, image)
+            _restore_attribute(call, from_log, attribute, texts, image)
     if left_out:
-        refill.warnings.append(f"Not given back, to be given anew where it is wanted: {', '.join(left_out)}.")
+        from_log.warnings.append(f"Not given back, to be given anew where it is wanted: {', '.join(left_out)}.")
     if "memberOf" in image.values:
-        _refill_memberships(call, refill, image, entry.guid, new_dn)
-    return refill
+        _restore_memberships(call, from_log, image, entry.guid, new_dn)
+    return from_log
 
 
 def _is_left_out(name: str, texts: Sequence[str]) -> bool:
@@ -136,20 +136,22 @@ def _is_refilled(attribute: AttributeType) -> bool:
     return not (maintained or is_credential(attribute.name) or attribute.name.lower() in _NOT_REFILLED)
 
 
-def _refill_attribute(call: Call, refill: Refill, attribute: AttributeType, texts: Sequence[str], image: Image) -> None:
+def _restore_attribute(
+    call: Call, from_log: FromLog, attribute: AttributeType, texts: Sequence[str], image: Image
+) -> None:
     try:
         values = encode(attribute, _renamed(attribute, texts, image.present))
     except InvalidValue:  # the log shows what it cannot store, such as NUL, by a sign for it
-        refill.warnings.append(f"{attribute.name} cannot be given back: the log does not hold it as it was.")
+        from_log.warnings.append(f"{attribute.name} cannot be given back: the log does not hold it as it was.")
         return
     kept = _usable(call, client_of(call), attribute, values)
     if len(kept) < len(texts):
-        refill.warnings.append(
+        from_log.warnings.append(
             f"{attribute.name}: {len(texts) - len(kept)} of {len(texts)} values cannot be given back: {_REASONS}."
         )
     if kept:
-        refill.steps.append(Modification("replace", attribute.name, tuple(kept)))
-        refill.changes.append(AttributeChange(attribute.name, (), shown_values(attribute, decode(attribute, kept))))
+        from_log.steps.append(Modification("replace", attribute.name, tuple(kept)))
+        from_log.changes.append(AttributeChange(attribute.name, (), shown_values(attribute, decode(attribute, kept))))
 
 
 _REASONS = "what they name is gone or in use elsewhere, or the caller may not do it"
@@ -184,11 +186,11 @@ def _is_in_use(client: Client, name: str, value: bytes) -> bool:
     return any(True for _ in rows)
 
 
-def _refill_memberships(call: Call, refill: Refill, image: Image, guid: UUID, new_dn: str) -> None:
+def _restore_memberships(call: Call, from_log: FromLog, image: Image, guid: UUID, new_dn: str) -> None:
     """One change of each group the object was a member of, as far as the caller may make it."""
     client, names = client_of(call), image.values["memberOf"]
     if not call.may("directory.manage_membership"):
-        refill.warnings.append(f"Its memberships stay lost, the caller may not change members: {_shown(names)}.")
+        from_log.warnings.append(f"Its memberships stay lost, the caller may not change members: {_shown(names)}.")
         return
     bases = scope_bases(call)
     groups = {name: image.present[name] for name in names if name in image.present and is_group(image.present[name])}
@@ -200,14 +202,14 @@ def _refill_memberships(call: Call, refill: Refill, image: Image, guid: UUID, ne
         if group.guid not in protected or call.may("directory.manage_protected")
     }
     for group in may_join.values():
-        refill.dependent_changes.append(_membership(client, group, guid, new_dn))
-        refill.joins_protected |= group.guid in protected
+        from_log.dependent_changes.append(_membership(client, group, guid, new_dn))
+        from_log.joins_protected |= group.guid in protected
     refused = [name for name in names if name not in may_join]
     if refused:
-        refill.warnings.append(f"Memberships that stay lost, as {_GROUP_REASONS}: {_shown(refused)}.")
-    if refill.dependent_changes:
-        joined = tuple(dependent.target.distinguished_name for dependent in refill.dependent_changes)
-        refill.changes.append(AttributeChange("memberOf", (), joined))
+        from_log.warnings.append(f"Memberships that stay lost, as {_GROUP_REASONS}: {_shown(refused)}.")
+    if from_log.dependent_changes:
+        joined = tuple(dependent.target.distinguished_name for dependent in from_log.dependent_changes)
+        from_log.changes.append(AttributeChange("memberOf", (), joined))
 
 
 _GROUP_REASONS = "the group is gone or the caller may not change it"

@@ -26,7 +26,7 @@ _PRIMARY_BY_DEFAULT: Final = frozenset({513, 514, 515, 516, 521})
 
 
 @dataclass(frozen=True, slots=True)
-class Returning:
+class RestoredLinks:
     """The links that come back, as changes, and what whoever restores the object needs for them."""
 
     changes: tuple[AttributeChange, ...] = ()
@@ -35,7 +35,7 @@ class Returning:
     identities: dict[str, UUID] = field(default_factory=dict)
 
 
-def find_returning(call: Call, client: Client, entry: Entry) -> Returning:
+def find_restored_links(call: Call, client: Client, entry: Entry) -> RestoredLinks:
     """What a deleted object, read with its links and their identities, is linked to again when it lives.
 
     Raises Forbidden when a group that it joins, or a member that it has, is outside the caller's scopes.
@@ -48,7 +48,7 @@ def find_returning(call: Call, client: Client, entry: Entry) -> Returning:
         identities.update((group.dn, group.guid) for group in joined)
     memberships = [name for attribute in MEMBERSHIPS for name in links.get(attribute, ())]
     require_inside_scopes(call, *memberships)
-    return Returning(
+    return RestoredLinks(
         changes=tuple(AttributeChange(name, (), tuple(values)) for name, values in sorted(links.items())),
         requires=frozenset({"directory.manage_membership"}) if memberships else frozenset(),
         joins_protected=bool(protected_among(client, joined)),

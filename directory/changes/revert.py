@@ -37,7 +37,7 @@ from directory.ldap import (
     with_names,
 )
 from directory.lookup.access import client_of, find_object
-from directory.lookup.visibility import sight_of
+from directory.lookup.visibility import visibility_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.queries.deleted_objects import deleted_at, find_deleted
 from directory.queries.reading import read_changed
@@ -394,13 +394,13 @@ def _difference_of_links(call: Call, record: OperationRecord, change: AttributeC
 
 def _drifted(call: Call, differences: list[Difference]) -> NotRevertible:
     """The refusal, with those values that the caller may see."""
-    sight = sight_of(call)
+    visibility = visibility_of(call)
     named = ", ".join(difference["attribute"] for difference in differences)
     seen: list[Difference] = [
         {
             "attribute": (name := difference["attribute"]),
-            "expected": sight.texts(name, difference["expected"]),
-            "current": sight.texts(name, difference["current"]),
+            "expected": visibility.texts(name, difference["expected"]),
+            "current": visibility.texts(name, difference["current"]),
         }
         for difference in differences
     ]

@@ -24,7 +24,7 @@ from directory.ldap import (
 )
 from directory.lookup.access import client_of, find_object
 from directory.lookup.prefetch import prefetch_of
-from directory.lookup.visibility import Sight, hidden_links, sight_of
+from directory.lookup.visibility import Visibility, hidden_links, visibility_of
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.policies.password_policy import RESULTANT_POLICY, policy_of
 from directory.protection.rules import holds_protected, is_protected, require_may_write
@@ -121,7 +121,7 @@ def propose_update(
     if group is not None:
         _require_part(kind is Kind.GROUP, "group")
         why_risky = _change_group(delta, schema, entry, group)
-    require_type_fits(client, entry, delta, tell=lambda name: sight_of(call).tell(name))
+    require_type_fits(client, entry, delta, tell=lambda name: visibility_of(call).tell(name))
 
     written = {change.attribute for change in delta.changes}
     # What a part writes counts as if an update had named it. But of userAccountControl it changes only whether the
@@ -157,25 +157,25 @@ def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:
     removing = [step for step in delta.modifications if step.op == "delete"]
     if not call.scopes or not removing:
         return
-    sight = sight_of(call)
+    visibility = visibility_of(call)
     for step in removing:
         attribute = schema.attribute(step.attribute)
-        if attribute is None or not sight.refers(attribute.name):
+        if attribute is None or not visibility.refers(attribute.name):
             continue
-        kept = {link for other in delta.modifications if other.op == "add" for link in _links_in(sight, other)}
+        kept = {link for other in delta.modifications if other.op == "add" for link in _links_in(visibility, other)}
         if attribute.name.lower() == "gplink":
-            if _links_in(sight, step) - kept:
+            if _links_in(visibility, step) - kept:
                 raise Forbidden
         elif not attribute.single_valued and not all(
-            sight.sees(attribute.name, value.decode("utf-8", "replace")) for value in step.values
+            visibility.sees(attribute.name, value.decode("utf-8", "replace")) for value in step.values
         ):
             raise Forbidden
 
 
-def _links_in(sight: Sight, step: Modification) -> set[str]:
+def _links_in(visibility: Visibility, step: Modification) -> set[str]:
     if step.attribute.lower() != "gplink":
         return set()
-    return {link for value in step.values for link in hidden_links(sight, value)}
+    return {link for value in step.values for link in hidden_links(visibility, value)}
 
 
 def _require_part(fits: bool, member: str) -> None:

@@ -74,7 +74,7 @@ class _Confines:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Visibility:
     """What one caller may see. `bases` are what the caller is confined to, None for everything."""
 
     schema: Schema
@@ -161,14 +161,14 @@ class Sight:
         return [write(text) for text in texts if text.strip()]
 
 
-def sight_of(call: Call) -> Sight:
+def visibility_of(call: Call) -> Visibility:
     """What a caller may see of their directory."""
-    return Sight(client_of(call).schema, may_see_confidential(call), scope_bases(call))
+    return Visibility(client_of(call).schema, may_see_confidential(call), scope_bases(call))
 
 
-def hidden_links(sight: Sight, before: bytes) -> set[str]:
+def hidden_links(visibility: Visibility, before: bytes) -> set[str]:
     """The links to group policies in a value that the caller may not see."""
-    return {link[0] for link in _LINK.finditer(before.decode("utf-8", "replace")) if not sight.holds(link[1])}
+    return {link[0] for link in _LINK.finditer(before.decode("utf-8", "replace")) if not visibility.holds(link[1])}
 
 
 def _references(schema: Schema) -> frozenset[str]:
@@ -193,15 +193,15 @@ def changes_seen_by(call: Call) -> Changes:
     """
     if may_see_confidential(call) and not call.scopes:
         return lambda _, changes: changes
-    known: dict[UUID, Sight | None] = {}
+    known: dict[UUID, Visibility | None] = {}
 
     def seen(directory: UUID | None, changes: list[ChangeJson]) -> list[ChangeJson]:
         if not changes or directory is None:
             return changes
         if directory not in known:
-            known[directory] = _sight_in(call, directory)
-        sight = known[directory]
-        return changes if sight is None else sight.changes(changes)
+            known[directory] = _visibility_in(call, directory)
+        visibility = known[directory]
+        return changes if visibility is None else visibility.changes(changes)
 
     return seen
 
@@ -224,7 +224,7 @@ def hidden_attributes(call: Call) -> tuple[set[str], set[UUID]]:
     return hidden, unreadable
 
 
-class _Nothing(Sight):
+class _Nothing(Visibility):
     """Of a directory whose schema cannot be read, or to which the caller's scopes do not belong."""
 
     def texts(self, attribute: str, values: Sequence[str]) -> list[str]:
@@ -234,13 +234,13 @@ class _Nothing(Sight):
 _NOTHING: Final = _Nothing(Schema({}, {}), confidential=False, bases=())
 
 
-def _sight_in(call: Call, directory: UUID) -> Sight | None:
+def _visibility_in(call: Call, directory: UUID) -> Visibility | None:
     own = call.directory is not None and call.directory.id == directory
     if call.scopes and not own:
         return _NOTHING
     try:
         schema = get_client(directory).schema
-        return Sight(schema, may_see_confidential(call), scope_bases(call) if own else None)
+        return Visibility(schema, may_see_confidential(call), scope_bases(call) if own else None)
     except DirectoryConnection.DoesNotExist:
         return None
     except LdapError:

@@ -17,7 +17,7 @@ from django.db.models import F
 
 from directory.ldap import DistinguishedName, InvalidValue
 from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
-from gateway.core.encryption import EncryptedTextField
+from gateway.core.secrets.encryption import EncryptedTextField
 
 
 def _client_id() -> str:

@@ -6,7 +6,7 @@ from annotated_types import MinLen
 from pydantic import Field
 
 from directory.lookup.access import client_of
-from directory.lookup.visibility import sight_of
+from directory.lookup.visibility import visibility_of
 from directory.queries.searches.search import SearchQuery, run_search
 from directory.queries.service_accounts import search_for
 from directory.shapes.service_account import ServiceAccount, ServiceAccountType
@@ -38,5 +38,5 @@ class ServiceAccountQuery(SearchQuery):
 )
 def search_service_accounts(call: Call, *, query: ServiceAccountQuery) -> Page[ServiceAccount]:
     """List managed service accounts and the users that services run under."""
-    search = search_for(client_of(call), query.types, sight=sight_of(call))
+    search = search_for(client_of(call), query.types, visibility=visibility_of(call))
     return cast(Page[ServiceAccount], run_search(call, search, query))

@@ -22,7 +22,7 @@ from directory.outcomes.attribution import await_recorded_outcomes
 from gateway.core.errors import GatewayError, ServiceUnavailable
 
 
-class HeldUp(ServiceUnavailable):
+class NotSentInTime(ServiceUnavailable):
     """So much time has passed since the intent that a settler may have closed its record: the write was not sent."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ _RecordedWrite = TypeVar("_RecordedWrite", bound=RecordedWrite)
 def write(client: Client, recorded: RecordedWrite) -> Result:
     """Send one write. For the truth about a lost answer it waits some seconds; it never raises for the directory."""
     if not recorded.record.may_be_written():
-        return Result(record=recorded.record, refusal=HeldUp(), was_sent=False)
+        return Result(record=recorded.record, refusal=NotSentInTime(), was_sent=False)
     try:
         with errors.translated():
             server = client.write(recorded.write)
@@ -106,7 +106,7 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
             each = under_way.pop(position)
             yield each, Result(record=each.record, refusal=refusal, server=None if refusal else server)
     for each in held_up:
-        yield each, Result(record=each.record, refusal=HeldUp(), was_sent=False)
+        yield each, Result(record=each.record, refusal=NotSentInTime(), was_sent=False)
 
 
 def await_results(client: Client, lost: Sequence[RecordedWrite]) -> list[Result]:

@@ -6,7 +6,7 @@ Whether a policy then applies (security filtering, WMI filters) is the clients' 
 import re
 
 from directory.ldap import Client, DistinguishedName, Entry, LdapError
-from directory.lookup.visibility import Sight
+from directory.lookup.visibility import Visibility
 
 _LINK = re.compile(r"\[LDAP://([^;\]]+);(\d+)\]", re.IGNORECASE)  # [MS-GPOL] 2.2.2
 _DISABLED, _ENFORCED = 1, 2
@@ -14,7 +14,7 @@ _BLOCKS_INHERITANCE = 1
 _SHOWN = 10
 
 
-def inheritance_warnings(client: Client, entry: Entry, new_parent: str, sight: Sight) -> tuple[str, ...]:
+def inheritance_warnings(client: Client, entry: Entry, new_parent: str, visibility: Visibility) -> tuple[str, ...]:
     """What a move below another parent does to the policies inherited; `entry` was read with gPOptions."""
     blocks = entry.integer("gPOptions") == _BLOCKS_INHERITANCE
     before = _inherited(client, str(DistinguishedName.parse(entry.dn).parent), blocks)
@@ -23,9 +23,9 @@ def inheritance_warnings(client: Client, entry: Entry, new_parent: str, sight: S
     gained = {key: dn for key, dn in after.items() if key not in before}
     warnings = []
     if lost:
-        warnings.append(f"Group policies no longer inherited: {_names(client, lost, sight)}.")
+        warnings.append(f"Group policies no longer inherited: {_names(client, lost, visibility)}.")
     if gained:
-        warnings.append(f"Group policies newly inherited: {_names(client, gained, sight)}.")
+        warnings.append(f"Group policies newly inherited: {_names(client, gained, visibility)}.")
     return tuple(warnings)
 
 
@@ -45,9 +45,9 @@ def _inherited(client: Client, parent: str, blocked: bool) -> dict[Distinguished
     return found
 
 
-def _names(client: Client, policies: dict[DistinguishedName, str], sight: Sight) -> str:
+def _names(client: Client, policies: dict[DistinguishedName, str], visibility: Visibility) -> str:
     """The policies' names, sorted; of those that the caller may not know of only how many they are."""
-    named = [dn for dn in policies.values() if sight.holds(dn)]
+    named = [dn for dn in policies.values() if visibility.holds(dn)]
     shown = sorted(_name(client, dn) for dn in named[:_SHOWN])
     if len(named) > _SHOWN:
         shown.append(f"and {len(named) - _SHOWN} more")

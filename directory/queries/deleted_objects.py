@@ -24,7 +24,7 @@ from directory.ldap import (
     make_rdn,
 )
 from directory.lookup.access import client_of, is_within_any, require_inside_scopes
-from directory.lookup.visibility import may_see_confidential, sight_of
+from directory.lookup.visibility import may_see_confidential, visibility_of
 from directory.protection.rules import is_protected
 from directory.protection.state import SHOWN_AGE
 from directory.queries.original_locations import LAST_KNOWN_PARENT, above_by_reading, former_place
@@ -107,7 +107,7 @@ def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) ->
     renderer = renderer_for(schema, attributes, frozenset(Kind), confidential=may_see_confidential(call))
     entry = find_deleted(call, id, renderer.selection.to_read)
     protected = is_protected(client, entry, max_age=SHOWN_AGE)
-    record = renderer.render_whole(sight_of(call).confined(entry) if call.scopes else entry, protected=protected)
+    record = renderer.render_whole(visibility_of(call).confined(entry) if call.scopes else entry, protected=protected)
     recycle_bin = is_recycle_bin_enabled(client)
     return {**record, **_deletion(entry, schema, recycle_bin=recycle_bin)}
 

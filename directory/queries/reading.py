@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from directory import errors
 from directory.ldap import DistinguishedName, Entry
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
-from directory.lookup.visibility import may_see_confidential, sight_of
+from directory.lookup.visibility import may_see_confidential, visibility_of
 from directory.outcomes.evidence import SECONDS_TO_COME_BACK
 from directory.policies.known_policies import computed_control, policies_lately_known
 from directory.protection.rules import is_protected
@@ -62,7 +62,7 @@ def read_record(
     if policies is not None:
         control = computed_control(client, entry) if policies.leave_in_doubt(entry) else 0
     protected = is_protected(client, entry, max_age=SHOWN_AGE)
-    seen = sight_of(call).confined(entry) if call.scopes else entry
+    seen = visibility_of(call).confined(entry) if call.scopes else entry
     return renderer.render_whole(seen, protected=protected, computed_control=control)
 
 

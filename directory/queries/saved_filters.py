@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 
 from directory.ldap import Entry
 from directory.lookup.access import client_of, find_base, parse_reference
-from directory.lookup.visibility import may_see_confidential, sight_of
+from directory.lookup.visibility import may_see_confidential, visibility_of
 from directory.models.saved_filters import SavedFilter
 from directory.queries.searches.definitions import SEARCHES, Search
 from directory.queries.searches.filter_input import read_filter
@@ -61,9 +61,9 @@ def require_filter(call: Call, text: str) -> None:
     Raises FilterMalformed, FilterUnsupported, FilterTooCostly or AttributeNotReadable.
     """
     with _naming("filter"):
-        sight = sight_of(call)
-        condition, _ = read_filter(text, sight.schema, confidential=sight.confidential)
-        scope_filter(condition, sight)
+        visibility = visibility_of(call)
+        condition, _ = read_filter(text, visibility.schema, confidential=visibility.confidential)
+        scope_filter(condition, visibility)
 
 
 def require_attributes(call: Call, names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from directory.ldap import (
     Present,
     parse_descriptor,
 )
-from directory.lookup.visibility import Sight
+from directory.lookup.visibility import Visibility
 from directory.queries.account_filters import DELEGATED_MANAGED, GROUP_MANAGED, MANAGED, user_accounts
 from directory.queries.searches.definitions import Search
 from directory.security.principals import find_principals
@@ -35,9 +35,11 @@ _CLASS_OF_TYPE: dict[ServiceAccountType, str] = {
 }
 
 
-def search_for(client: Client, types: Collection[ServiceAccountType], *, sight: Sight | None = None) -> Search:
+def search_for(
+    client: Client, types: Collection[ServiceAccountType], *, visibility: Visibility | None = None
+) -> Search:
     """The search for service accounts of these types, whose records carry `serviceAccount`; of whom they name, as much
-    as is in a caller's sight.
+    as a caller may see.
     """
     filters: dict[ServiceAccountType, Filter] = {
         "managed": MANAGED,
@@ -51,14 +53,14 @@ def search_for(client: Client, types: Collection[ServiceAccountType], *, sight: 
         condition=Or(*(filters[name] for name in dict.fromkeys(types))),
         needs=(_SPN, _HOSTS, _READERS, _INTERVAL),
         extend=lambda _, seen: {"serviceAccount": _part(seen)},
-        complete=partial(_name_readers, client, sight),
+        complete=partial(_name_readers, client, visibility),
     )
 
 
-def _name_readers(client: Client, sight: Sight | None, records: Sequence[ServiceAccount]) -> None:
+def _name_readers(client: Client, visibility: Visibility | None, records: Sequence[ServiceAccount]) -> None:
     """Name those who may fetch the passwords of these accounts, all of them at once."""
     readers = [reader for record in records for reader in record["serviceAccount"]["passwordReaders"]]
-    principals = find_principals(client, (reader["sid"] for reader in readers), sight=sight)
+    principals = find_principals(client, (reader["sid"] for reader in readers), visibility=visibility)
     for reader in readers:
         reader.update(principals[reader["sid"]])
 

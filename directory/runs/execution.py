@@ -42,7 +42,7 @@ INTENT_LIFE = timedelta(days=1)
 record of an account that is still to be done."""
 
 
-_STAYS_OPEN = (errors.Unavailable, errors.OutcomeUnknown, writer.HeldUp)
+_STAYS_OPEN = (errors.Unavailable, errors.OutcomeUnknown, writer.NotSentInTime)
 """Refusals after which the next round finds out what became of the write, or makes it."""
 
 

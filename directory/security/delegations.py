@@ -28,7 +28,7 @@ from directory.ldap import (
     parse_sddl,
 )
 from directory.lookup.access import client_of, find_object
-from directory.lookup.visibility import Sight, sight_of
+from directory.lookup.visibility import Visibility, visibility_of
 from directory.security.access_control import Names, descriptor_of
 from directory.security.delegation_tasks import Grant, name_tasks
 from directory.security.principals import domain_sid
@@ -61,10 +61,11 @@ def find_delegations(call: Call, id: UUID, *, inherited: bool) -> Delegations:
     for item in granted:
         if item.grant.rights and item.grant.ace.sid is not None:
             by_principal[item.grant.ace.sid].append(item)
-    sight = sight_of(call)
+    visibility = visibility_of(call)
     names = Names.of(client, by_principal)
     items: list[Delegation] = [
-        {"principal": names.principals[sid], "tasks": _tasks(some, names, sight)} for sid, some in by_principal.items()
+        {"principal": names.principals[sid], "tasks": _tasks(some, names, visibility)}
+        for sid, some in by_principal.items()
     ]
     return {"items": items}
 
@@ -161,11 +162,11 @@ def _ancestors(client: Client, unit: _Place) -> Iterator[_Place]:
         name = name.parent
 
 
-def _source(place: _Place | None, sight: Sight) -> Source | None:
-    return place.source if place is not None and sight.holds(place.entry.dn) else None
+def _source(place: _Place | None, visibility: Visibility) -> Source | None:
+    return place.source if place is not None and visibility.holds(place.entry.dn) else None
 
 
-def _tasks(granted: Sequence[_Granted], names: Names, sight: Sight) -> list[DelegatedTask]:
+def _tasks(granted: Sequence[_Granted], names: Names, visibility: Visibility) -> list[DelegatedTask]:
     """One principal's tasks: what was granted and what denied, by the object it was done on."""
     groups: dict[object, list[_Granted]] = defaultdict(list)
     for item in granted:
@@ -174,7 +175,7 @@ def _tasks(granted: Sequence[_Granted], names: Names, sight: Sight) -> list[Dele
         {
             "name": name,
             "type": "deny" if some[0].grant.ace.denies else "allow",
-            "source": _source(some[0].place, sight),
+            "source": _source(some[0].place, visibility),
             "entries": [names.entry(ace) for ace in aces],
         }
         for some in groups.values()

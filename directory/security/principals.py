@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from weakref import WeakKeyDictionary
 
 from directory.ldap import WELL_KNOWN_SIDS, Client, Entry, Equals, Or, ProtocolError, Scope, sid_to_text, text_to_sid
-from directory.lookup.visibility import Sight
+from directory.lookup.visibility import Visibility
 from directory.shapes.access_control import Principal
 
 _SIDS_IN_ONE_FILTER = 50
@@ -15,12 +15,14 @@ _domain_sids: WeakKeyDictionary[Client, str] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def find_principals(client: Client, sids: Iterable[str], *, sight: Sight | None = None) -> Mapping[str, Principal]:
+def find_principals(
+    client: Client, sids: Iterable[str], *, visibility: Visibility | None = None
+) -> Mapping[str, Principal]:
     """Name and objectGUID of each, by SID.
 
     The accounts that every Windows system knows have a name and no object. The name is None for what the domain does
-    not know: an account of another domain, or one that was deleted; and, given a caller's sight, for what lies outside
-    of it. Who may read access control is told by whom it is held, wherever they are.
+    not know: an account of another domain, or one that was deleted; and, given a caller's `visibility`, for what lies
+    outside of it. Who may read access control is told by whom it is held, wherever they are.
     """
     found: dict[str, Principal] = {}
     wanted = []
@@ -34,7 +36,7 @@ def find_principals(client: Client, sids: Iterable[str], *, sight: Sight | None 
         for entry in client.search(
             client.default_naming_context, Scope.SUBTREE, condition, ("objectSid", "objectGUID", "objectClass", "name")
         ):
-            if sight is not None and not sight.holds(entry.dn):
+            if visibility is not None and not visibility.holds(entry.dn):
                 continue
             sid = sid_to_text(entry.values("objectSid")[0])
             found[sid] = {"sid": sid, "name": _name(entry), "id": str(entry.guid)}

@@ -18,8 +18,8 @@ from pydantic import Field as Limits
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call
-from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.errors import FieldError, GatewayError
+from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.shapes import WHOLE_NUMBER, Query, without_default
 from gateway.core.streams import RecordStream, StreamFormat
 

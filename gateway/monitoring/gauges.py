@@ -20,7 +20,7 @@ from approvals.statistics import find_waiting
 from audit.chain.sealing import find_unsealed
 from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
 from audit.webhooks.models import WebhookDelivery
-from gateway.core.encryption import UndecryptableSecret
+from gateway.core.secrets.encryption import UndecryptableSecret
 from gateway.monitoring.certificates import certificates
 from gateway.monitoring.heartbeats import find_workers
 from keys.models import ApiKey

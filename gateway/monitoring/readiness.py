@@ -23,8 +23,8 @@ from redis.retry import Retry
 from directory import errors as directory_errors
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from gateway.core.encryption import UndecryptableSecret
 from gateway.core.errors import GatewayError
+from gateway.core.secrets.encryption import UndecryptableSecret
 
 logger = structlog.get_logger(__name__)
 

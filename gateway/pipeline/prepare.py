@@ -16,7 +16,7 @@ from directory import errors as directory_errors
 from directory.changes.identities import described
 from directory.changes.input_references import resolve_input
 from directory.lookup.access import client_of
-from directory.lookup.visibility import sight_of
+from directory.lookup.visibility import visibility_of
 from directory.protection.reasons import why_protected
 from directory.shapes.proposal import Proposal
 from gateway.core import tracing
@@ -142,7 +142,7 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
         "dryRun": True,
         "wouldQueue": held,
         "risk": assessment.risk.value,
-        "changes": sight_of(call).changes(changes) if call.scopes else changes,
+        "changes": visibility_of(call).changes(changes) if call.scopes else changes,
         "warnings": [*(assessment.reasons if proposal.changes else ()), *proposal.warnings],
     }
 

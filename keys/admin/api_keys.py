@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.cache import never_cache
 
 from audit.administration.recorded_admin import RecordedAdmin
-from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
+from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.shapes import parse_guid
 from keys.admin.fields import LinesField, full_name, is_superuser, without_delete
 from keys.api_keys import lifecycle

@@ -22,7 +22,7 @@ from audit.migrations._codes import mac_of
 from audit.models import new_record_id
 from directory.migrations._bind_password_seal import encrypted_seal
 from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
-from gateway.core.encryption import EncryptedTextField, decrypt, encrypt
+from gateway.core.secrets.encryption import EncryptedTextField, decrypt, encrypt
 from gateway.management.autodetector import OWN_PACKAGES, without_own_code
 from gateway.management.upgrades import Judged, judge_pending
 from keys.migrations import _name_keys

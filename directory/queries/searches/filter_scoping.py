@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from directory import errors
 from directory.ldap import ANYTHING, And, Entry, Equals, Extensible, Filter, Not, Or, Present
-from directory.lookup.visibility import Sight
+from directory.lookup.visibility import Visibility
 
 _NOTHING = Not(ANYTHING)
 
@@ -22,33 +22,33 @@ class ScopedFilter:
     condition: Filter
     present: Mapping[str, bool] = field(default_factory=dict)
 
-    def acceptor(self, sight: Sight) -> Callable[[Entry], bool] | None:
+    def acceptor(self, visibility: Visibility) -> Callable[[Entry], bool] | None:
         """What tells the matches, read with the attributes of `present`, among those found; None when all are."""
         if not self.present:
             return None
         wanted = self.present.items()
-        return lambda entry: all((name in sight.confined(entry)) is is_wanted for name, is_wanted in wanted)
+        return lambda entry: all((name in visibility.confined(entry)) is is_wanted for name, is_wanted in wanted)
 
 
-def scope_filter(condition: Filter, sight: Sight) -> ScopedFilter:
+def scope_filter(condition: Filter, visibility: Visibility) -> ScopedFilter:
     """The filter as it may be asked; raises FilterUnsupported for a presence that is not one of the conditions all of
     which have to hold.
     """
-    if not sight.is_confined:
+    if not visibility.is_confined:
         return ScopedFilter(condition)
     kept: list[Filter] = []
     present: dict[str, bool] = {}
     for part in _conjuncts(condition):
         is_wanted = not isinstance(part, Not)
         asked = part.filter if isinstance(part, Not) else part
-        if isinstance(asked, Present) and sight.refers(asked.attribute):
+        if isinstance(asked, Present) and visibility.refers(asked.attribute):
             name = asked.attribute.lower()
             if present.setdefault(name, is_wanted) is not is_wanted:
                 kept.append(_NOTHING)
             if is_wanted:
                 kept.append(asked)  # who has no value at all has none that may be seen
         else:
-            kept.append(_rewritten(part, sight, is_negated=False))
+            kept.append(_rewritten(part, visibility, is_negated=False))
     return ScopedFilter(And(*kept) if kept else ANYTHING, present)
 
 
@@ -58,16 +58,16 @@ def _conjuncts(condition: Filter) -> list[Filter]:
     return [condition]
 
 
-def _rewritten(condition: Filter, sight: Sight, *, is_negated: bool) -> Filter:
+def _rewritten(condition: Filter, visibility: Visibility, *, is_negated: bool) -> Filter:
     match condition:
         case And():
-            return And(*(_rewritten(inner, sight, is_negated=is_negated) for inner in condition.filters))
+            return And(*(_rewritten(inner, visibility, is_negated=is_negated) for inner in condition.filters))
         case Or():
-            return Or(*(_rewritten(inner, sight, is_negated=is_negated) for inner in condition.filters))
+            return Or(*(_rewritten(inner, visibility, is_negated=is_negated) for inner in condition.filters))
         case Not():
-            return Not(_rewritten(condition.filter, sight, is_negated=not is_negated))
+            return Not(_rewritten(condition.filter, visibility, is_negated=not is_negated))
         case _:
-            if not any(map(sight.refers, condition.attributes())):
+            if not any(map(visibility.refers, condition.attributes())):
                 return condition
     if isinstance(condition, Present):
         detail = (
@@ -75,12 +75,12 @@ def _rewritten(condition: Filter, sight: Sight, *, is_negated: bool) -> Filter:
             " whether there is any value"
         )
         raise errors.FilterUnsupported.naming(detail, parameter="filter")
-    if isinstance(condition, Equals | Extensible) and _is_seen(condition, sight):
+    if isinstance(condition, Equals | Extensible) and _is_seen(condition, visibility):
         return condition
     return ANYTHING if is_negated else _NOTHING
 
 
-def _is_seen(condition: Equals | Extensible, sight: Sight) -> bool:
+def _is_seen(condition: Equals | Extensible, visibility: Visibility) -> bool:
     name, value = condition.attribute or "", condition.value
     # Group policies are linked in one text, which names others besides those compared with.
-    return isinstance(value, str) and name.lower() != "gplink" and sight.sees(name, value)
+    return isinstance(value, str) and name.lower() != "gplink" and visibility.sees(name, value)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from directory.ldap import Client, Entry, guid_to_text
-from directory.lookup.visibility import Sight, parent_of
+from directory.lookup.visibility import Visibility, parent_of
 from directory.policies.known_policies import current_policies, doubtful_since, policies_lately_known
 from directory.protection.state import SHOWN_AGE, protection_state
 from directory.queries.searches.definitions import Search
@@ -39,13 +39,13 @@ class RecordMaker:
         client: Client,
         search: Search,
         selection: Selection,
-        sight: Sight,
+        visibility: Visibility,
         *,
         needs: Iterable[str] = (),
         octets: bool = False,
     ) -> None:
         self._client = client
-        self._sight = sight
+        self._visibility = visibility
         self._search = search
         self._renderer = Renderer(client.schema, selection, octets=octets)
         shown = {*(selection.shown or ()), *search.needs}
@@ -57,7 +57,7 @@ class RecordMaker:
     def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
         """The records of entries, in their order. Asks the directory itself only when the last entry was taken."""
         state = protection_state(self._client, max_age=SHOWN_AGE)
-        render, extend, confined = self._renderer.render, self._search.extend, self._sight.confined
+        render, extend, confined = self._renderer.render, self._search.extend, self._visibility.confined
         was_computed = COMPUTED_CONTROL in self.to_read
         records: list[DirectoryObject] = []
         doubts: list[_Doubt] = []
@@ -96,7 +96,7 @@ class RecordMaker:
             there = self._client.find(parent, ("objectGUID",), deleted=deleted)
             self._parents[parent] = None if there is None or "objectGUID" not in there else str(there.guid)
         for parent, record in zip(parents, records, strict=True):
-            record["parentId"] = self._parents[parent] if self._sight.holds(parent) else None
+            record["parentId"] = self._parents[parent] if self._visibility.holds(parent) else None
         for doubt in doubts:
             asked_about, account = found.get(UUID(doubt.record["id"])), doubt.record["account"]
             if asked_about is not None and account is not None:

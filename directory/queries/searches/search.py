@@ -18,7 +18,7 @@ from pydantic import Field
 from directory.errors import AttributeNotReadable, translated
 from directory.ldap import ANYTHING, And, Client, Entry, Filter
 from directory.lookup.access import client_of
-from directory.lookup.visibility import Sight, may_see_confidential
+from directory.lookup.visibility import Visibility, may_see_confidential
 from directory.queries.searches import snapshots
 from directory.queries.searches.area import Area, area_of
 from directory.queries.searches.concurrency import turn
@@ -214,7 +214,7 @@ class _Running:
     order: Order
     selection: Selection
     area: Area
-    sight: Sight
+    visibility: Visibility
     maker: RecordMaker
     is_narrow: bool
     seconds: int | None
@@ -239,9 +239,9 @@ class _Running:
         order = Order.of(query.sort, schema, confidential=confidential)
         _require_of_many([order.attribute.name] if order.attribute else [], parameter="sort")
         area = area_of(call, query.base, SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
-        sight = Sight(schema, confidential, area.confined_to)
-        scoped = scope_filter(asked, sight)
-        accepts = [accept for accept in (search.accept, scoped.acceptor(sight)) if accept is not None]
+        visibility = Visibility(schema, confidential, area.confined_to)
+        scoped = scope_filter(asked, visibility)
+        accepts = [accept for accept in (search.accept, scoped.acceptor(visibility)) if accept is not None]
         condition = And(*conditions, scoped.condition) if query.filter is not None else And(*conditions)
         needs = (*order.needs, *area.needs)
         return cls(
@@ -253,8 +253,8 @@ class _Running:
             order=order,
             selection=selection,
             area=area,
-            sight=sight,
-            maker=RecordMaker(client, search, selection, sight, needs=needs, octets=call.takes_octets),
+            visibility=visibility,
+            maker=RecordMaker(client, search, selection, visibility, needs=needs, octets=call.takes_octets),
             is_narrow=query.scope == "base" or is_narrow(condition),
             seconds=settings.CONFIGURATION.Searches.ExpensiveSeconds if cost.is_expensive else None,
             accept=(lambda entry: all(accept(entry) for accept in accepts)) if accepts else None,
@@ -325,8 +325,8 @@ class _Running:
     def _match(self, entry: Entry) -> Match:
         """The entry's place, which what the caller may not see does not decide."""
         sorted_by = self.order.attribute
-        is_whole = sorted_by is None or not self.sight.is_confined or not self.sight.refers(sorted_by.name)
-        return self.order.match(entry if is_whole else self.sight.confined(entry))
+        is_whole = sorted_by is None or not self.visibility.is_confined or not self.visibility.refers(sorted_by.name)
+        return self.order.match(entry if is_whole else self.visibility.confined(entry))
 
     def read(self, guids: Sequence[bytes]) -> list[DirectoryObject]:
         """The records of matches, in their order, without those deleted or moved out of sight meanwhile."""

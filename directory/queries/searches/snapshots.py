@@ -20,8 +20,8 @@ from redis.commands.core import Script
 from redis.retry import Retry
 
 from directory.queries.searches.order import Match, Value
-from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.paging import CURSOR_LIFE
+from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 
 logger = structlog.get_logger(__name__)
 

@@ -33,7 +33,7 @@ _SEAL = TimestampSigner(salt="gateway.console.connect_agent")
 
 
 @dataclass(frozen=True, slots=True)
-class _Offer:
+class _ScopeChoice:
     """A scope that was asked for, as the page shows it. One that the person cannot lend is shown, not offered."""
 
     name: str
@@ -63,7 +63,7 @@ def _decide(page: PageContext, asked: authorization.Asked) -> HttpResponseBase:
     if not _was_shown(page, asked):
         return _page(page, asked, refusal="This page was open for too long, or the agent has changed. Read it again.")
     wanted = set(page.request.POST.getlist("scope"))
-    chosen = tuple(offer.name for offer in _offers(page, asked) if offer.is_usable and offer.name in wanted)
+    chosen = tuple(choice.name for choice in _choices(page, asked) if choice.is_usable and choice.name in wanted)
     directory = _chosen_directory(page)
     if not chosen or directory is None:
         missing = "Choose the directory." if directory is None else "Leave the agent at least one thing, or refuse."
@@ -83,7 +83,7 @@ def _decide(page: PageContext, asked: authorization.Asked) -> HttpResponseBase:
 def _page(
     page: PageContext, asked: authorization.Asked, *, refusal: str = "", chosen: tuple[str, ...] | None = None
 ) -> HttpResponseBase:
-    offers = _offers(page, asked, chosen)
+    choices = _choices(page, asked, chosen)
     response = page.render(
         "account/agent_connect.html",
         {
@@ -91,8 +91,8 @@ def _page(
             "registered_by_itself": asked.client.registration_source != AgentClient.RegistrationSource.MANUAL,
             "target": asked.redirect_uri,
             "is_loopback": redirects.is_loopback(asked.redirect_uri),
-            "offers": offers,
-            "may_anything": any(offer.is_usable for offer in offers),
+            "choices": choices,
+            "may_anything": any(choice.is_usable for choice in choices),
             "directories": page.directories,
             "directory": page.form.get("directory", page.directories[0].client_id if page.directories else ""),
             "seal": _SEAL.sign(_what_is_shown(page, asked)),
@@ -106,10 +106,12 @@ def _page(
     return response
 
 
-def _offers(page: PageContext, asked: authorization.Asked, chosen: tuple[str, ...] | None = None) -> list[_Offer]:
+def _choices(
+    page: PageContext, asked: authorization.Asked, chosen: tuple[str, ...] | None = None
+) -> list[_ScopeChoice]:
     lendable = usable(page.call.permissions)
     return [
-        _Offer(name, SCOPES[name], name in lendable, name in lendable and (chosen is None or name in chosen))
+        _ScopeChoice(name, SCOPES[name], name in lendable, name in lendable and (chosen is None or name in chosen))
         for name in asked.scopes
     ]
 

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from audit.chain.seals import name_of_key
 from audit.chain.verification import find_missing_keys, find_seals_by_key
-from gateway.core.stored_secrets import find_secrets
+from gateway.core.secrets.stored import find_secrets
 
 
 class Command(BaseCommand):

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from audit.webhooks.models import WebhookEndpoint
 from directory.models import DirectoryConnection
-from gateway.core.encryption import EncryptedTextField
-from gateway.core.stored_secrets import find_secrets, put_under_first_key
+from gateway.core.secrets.encryption import EncryptedTextField
+from gateway.core.secrets.stored import find_secrets, put_under_first_key
 from keys.models import SecondFactor
 from tests.support.cast import make_person
 

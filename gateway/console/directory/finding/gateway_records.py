@@ -21,7 +21,7 @@ _ASKED_ABOUT: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class Hit:
     """Something of the gateway: what it is called, where it is shown, what to know of it."""
 
     label: str
@@ -31,13 +31,13 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The things of one kind that were found."""
+    """The hits of one kind that were found."""
 
     title: str
-    things: list[Thing]
+    hits: list[Hit]
 
 
-def find_things(page: PageContext, typed: Typed, objects: Found) -> tuple[list[Kind], list[str]]:
+def find_gateway_records(page: PageContext, typed: Typed, objects: Found) -> tuple[list[Kind], list[str]]:
     """What was found, by kind, and what was searched; `objects` are those of the directory that were found before."""
     found: list[Kind] = [Kind("Pages", list(_pages(page, typed.text)))]
     said = ["pages"]
@@ -53,7 +53,7 @@ def find_things(page: PageContext, typed: Typed, objects: Found) -> tuple[list[K
         found.append(Kind("Requests", list(_requests(page, typed.text, objects))))
         found.append(Kind("In the log", list(_log(page, typed.text))))
         said.append("changes that wait for approval")
-    return [kind for kind in found if kind.things], said
+    return [kind for kind in found if kind.hits], said
 
 
 _NAMED: Final = (
@@ -72,55 +72,55 @@ _FURTHER: Final = (
 """Pages beside those of the menu, each with the operation that it is for."""
 
 
-def _pages(page: PageContext, text: str) -> Iterator[Thing]:
+def _pages(page: PageContext, text: str) -> Iterator[Hit]:
     wanted = text.casefold()
     for entry in page.menu:
         if wanted in entry.label.casefold():
-            yield Thing(entry.label, reverse(entry.view), entry.group)
+            yield Hit(entry.label, reverse(entry.view), entry.group)
     for label, view, operation in _FURTHER:
         if wanted in label.casefold() and (not operation or page.may(operation)):
-            yield Thing(label, reverse(f"console:{view}"))
+            yield Hit(label, reverse(f"console:{view}"))
     if page.may("accounts.search"):
         for group, states in STATES.items():
             for name, shown in states.items():
                 if wanted in shown.label.casefold():
-                    yield Thing(shown.label, reverse("console:account-state", args=[name.value]), f"Accounts · {group}")
+                    yield Hit(shown.label, reverse("console:account-state", args=[name.value]), f"Accounts · {group}")
 
 
-def _named(page: PageContext, text: str, operation: str, view: str, argument: str) -> Iterator[Thing]:
+def _named(page: PageContext, text: str, operation: str, view: str, argument: str) -> Iterator[Hit]:
     for item in page.perform(operation, query={"name": text, "pageSize": _MOST})["items"]:
         name = item.get("name") or item["username"]
         about = item.get("displayName") or item.get("roleName") or item.get("description") or ""
-        yield Thing(name, reverse(f"console:{view}", kwargs={argument: item["id"]}), about)
+        yield Hit(name, reverse(f"console:{view}", kwargs={argument: item["id"]}), about)
 
 
-def _request(page: PageContext, typed: Typed) -> Iterator[Thing]:
+def _request(page: PageContext, typed: Typed) -> Iterator[Hit]:
     """The request with the id."""
     assert typed.guid is not None
     with suppress(NotFound, Forbidden):
-        yield _request_as_thing(page.perform("change-requests.read", id=typed.guid))
+        yield _request_as_hit(page.perform("change-requests.read", id=typed.guid))
 
 
-def _requests(page: PageContext, text: str, objects: Found) -> Iterator[Thing]:
+def _requests(page: PageContext, text: str, objects: Found) -> Iterator[Hit]:
     """What waits to change one of the first objects found, and what somebody of this user name has asked for."""
     yield from _waiting_for(page, [str(record["id"]) for record in objects.first(_ASKED_ABOUT)])
     if " " not in text:
         query = {"owner": text, "status": "pending", "pageSize": _MOST}
-        yield from map(_request_as_thing, page.perform("change-requests.search", query=query)["items"])
+        yield from map(_request_as_hit, page.perform("change-requests.search", query=query)["items"])
 
 
-def _waiting_for(page: PageContext, targets: Iterable[str]) -> Iterator[Thing]:
+def _waiting_for(page: PageContext, targets: Iterable[str]) -> Iterator[Hit]:
     for target in targets:
         query = {"target": target, "status": "pending", "pageSize": _MOST}
-        yield from map(_request_as_thing, page.perform("change-requests.search", query=query)["items"])
+        yield from map(_request_as_hit, page.perform("change-requests.search", query=query)["items"])
 
 
-def _request_as_thing(request: Mapping[str, Any]) -> Thing:
+def _request_as_hit(request: Mapping[str, Any]) -> Hit:
     name = common_name((request["target"] or {}).get("distinguishedName")) or request["operation"]
-    return Thing(name, reverse("console:change", args=[request["id"]]), f"{request['operation']}, {request['status']}")
+    return Hit(name, reverse("console:change", args=[request["id"]]), f"{request['operation']}, {request['status']}")
 
 
-def _record(page: PageContext, typed: Typed) -> Iterator[Thing]:
+def _record(page: PageContext, typed: Typed) -> Iterator[Hit]:
     if not page.may("operations.read"):
         return
     try:
@@ -128,13 +128,13 @@ def _record(page: PageContext, typed: Typed) -> Iterator[Thing]:
     except (NotFound, Forbidden):
         return
     name = common_name((record["target"] or {}).get("distinguishedName")) or record["operation"]
-    yield Thing(name, reverse("console:log-record", args=[record["id"]]), f"{record['operation']}, {record['outcome']}")
+    yield Hit(name, reverse("console:log-record", args=[record["id"]]), f"{record['operation']}, {record['outcome']}")
 
 
-def _log(page: PageContext, text: str) -> Iterator[Thing]:
+def _log(page: PageContext, text: str) -> Iterator[Hit]:
     """Ways into the log by what the text may name there; nothing is searched before one is taken."""
     if not page.may("operations.search") or " " in text:
         return
     log = reverse("console:log")
-    yield Thing(f"What {text} did", f"{log}?{urlencode({'owner': text})}")
-    yield Thing(f"The request with the id {text}", f"{log}?{urlencode({'requestId': text})}")
+    yield Hit(f"What {text} did", f"{log}?{urlencode({'owner': text})}")
+    yield Hit(f"The request with the id {text}", f"{log}?{urlencode({'requestId': text})}")

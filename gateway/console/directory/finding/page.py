@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import path
 
-from gateway.console.directory.finding.gateway_records import find_things
+from gateway.console.directory.finding.gateway_records import find_gateway_records
 from gateway.console.directory.finding.objects import COLUMNS, find_objects, look_through, wants_more
 from gateway.console.directory.finding.typed import Typed
 from gateway.console.page_context import PageContext, console_page
@@ -28,15 +28,15 @@ def find(page: PageContext) -> HttpResponseBase:
     if not typed.text or not (is_now or typed.names_one):
         return page.render("directory/find.html", context)
     found = find_objects(page, typed)
-    things, said = find_things(page, typed, found)
-    if typed.names_one and not things and (only := found.only) is not None:
+    gateway_records, said = find_gateway_records(page, typed, found)
+    if typed.names_one and not gateway_records and (only := found.only) is not None:
         return page.redirect("object", object_id=only["id"])
     shown = {
         **context,
         "found": found,
-        "things": things,
+        "gateway_records": gateway_records,
         "said": [*found.said, *said],
-        "known": bool(found.count or things),
+        "known": bool(found.count or gateway_records),
         "wants_more": wants_more(found, typed),
         "more": look_through(page, typed, found.ids) if "all" in page.query else None,
     }

@@ -20,8 +20,8 @@ from gateway.console.directory.objects.edit import form_context
 from gateway.console.directory.objects.form import Draft, Filled
 from gateway.console.directory.objects.page import require
 from gateway.console.page_context import PageContext, console_page
-from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.errors import GatewayError
+from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.shapes import parse_guid
 
 KINDS: Final[Mapping[Kind, tuple[str, str]]] = {

@@ -15,9 +15,9 @@ from django.core.cache import cache
 from redis import RedisError
 
 from gateway.console.page_context import PageContext
-from gateway.core.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.core.errors import NotFound, ServiceUnavailable
 from gateway.core.operation import find_operation
+from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.pipeline import Answer
 from gateway.pipeline.batches import execute_batch
 from gateway.surfaces.problems import error_of

@@ -22,7 +22,7 @@ from directory.queries.searches import snapshots
 from directory.queries.searches.order import Match, Order
 from directory.queries.searches.snapshots import Snapshot
 from gateway.core import paging
-from gateway.core.encryption import UndecryptableSecret, decrypt
+from gateway.core.secrets.encryption import UndecryptableSecret, decrypt
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain

@@ -9,7 +9,7 @@ from django.db import connection
 from django.db.models import F, Model, TextField
 from django.db.models.functions import Cast
 
-from gateway.core.encryption import EncryptedTextField, decrypt, number_of_key
+from gateway.core.secrets.encryption import EncryptedTextField, decrypt, number_of_key
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 from demo.services import PROJECT, manage_command
 from gateway.core.configuration import BadConfiguration
-from gateway.core.own_secrets import FILES, encryption_keys_from, log_keys_from, secret_key_from
+from gateway.core.secrets.own import FILES, encryption_keys_from, log_keys_from, secret_key_from
 
 KEY = "bm8tc2VjcmV0LWJ1dC1hLWtleS1vZi10aGUtdGVzdHM="
 LONG = "a-log-key-that-is-long-enough-for-it"

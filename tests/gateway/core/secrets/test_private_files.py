@@ -11,7 +11,7 @@ import pytest
 
 from demo.services import PROJECT, manage_command
 from gateway.core.configuration import BadConfiguration
-from gateway.core.private_files import database_files, require_private, require_private_directory
+from gateway.core.secrets.private_files import database_files, require_private, require_private_directory
 
 
 def manage(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

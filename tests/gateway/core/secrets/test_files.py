@@ -9,8 +9,8 @@ import pytest
 from demo.services import PROJECT
 from gateway.core.configuration import SECRET_VARIABLES, BadConfiguration, load_configuration
 from gateway.core.deployment import database_from, redis_from
-from gateway.core.own_secrets import encryption_keys_from, log_keys_from, new_encryption_key
-from gateway.core.secret_files import with_secrets_from_files
+from gateway.core.secrets.files import with_secrets_from_files
+from gateway.core.secrets.own import encryption_keys_from, log_keys_from, new_encryption_key
 
 
 @pytest.mark.parametrize("name", SECRET_VARIABLES)
