@@ -7,6 +7,7 @@ from keys.migrations._access_state import watch
 
 
 class Migration(migrations.Migration):
+    rolling = "The triggers are made again as they were, and nobody is confined yet."
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
