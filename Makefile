@@ -21,10 +21,10 @@ UV ?= uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint style types imports format check documents docs fuzz bench faults cluster screenshots clients release reset lock install install-test
+.PHONY: help run manage test test-clocks lint style types imports format check documents docs fuzz bench faults cluster upgrade-test screenshots clients release reset lock install install-test
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: install ## Start the gateway over a real domain on this machine (PORT=8000)
 	@exec $(PYTHON) -m demo.run
@@ -80,6 +80,9 @@ faults: install-test ## Kill processes and servers under load, then compare clie
 cluster: install-test ## The same with many hosts, in network namespaces: needs root (ARGS="--faults 100")
 	$(PYTHON) -m faults.cluster $(ARGS)
 
+upgrade-test: install-test ## Upgrade the last release under load and go back, then compare all stories (ARGS="--rounds 9")
+	$(PYTHON) -m faults.upgrade $(ARGS)
+
 screenshots: install-test ## Take the documentation's pictures of the demonstration
 	@$(PYTHON) -m demo.screenshots
 
@@ -87,12 +90,8 @@ clients: install-test ## Generate the typed clients under clients/ from docs/ope
 	scripts/make-clients python clients/python
 	scripts/make-clients typescript clients/typescript
 
-release: install-test ## Build wheel, source archive, lock, list of parts and checksums into var/release
-	rm -rf var/release && mkdir -p var/release
-	$(PYTHON) -m build --no-isolation --outdir var/release
-	cp requirements.txt var/release/
-	$(PYTHON) scripts/make_sbom.py requirements.txt >var/release/sbom.cdx.json
-	cd var/release && sha256sum * >SHA256SUMS
+release: install-test ## Make the files of a release in var/release from what is committed
+	@scripts/make-release
 
 reset: ## Clear the demonstration's data
 	@[ ! -e var/demo ] || flock --nonblock var/demo/lock rm -rf var/demo || \
@@ -102,7 +101,11 @@ lock: install-test ## Write the requirements*.txt anew from pyproject.toml
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.txt
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --custom-compile-command "make lock" --group dev -c requirements.txt -o requirements-dev.txt
+		--python-version 3.11 --custom-compile-command "make lock" --extra tracing -c requirements.txt \
+		-o requirements-tracing.txt
+	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" --extra tracing --group dev \
+		-c requirements-tracing.txt -o requirements-dev.txt
 	$(UV) pip compile -q --group node --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements-node.txt
 	$(UV) pip compile -q --group docs --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -15,6 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from approvals.models import ChangeRequest
+from approvals.reach import reaches
 from audit.administration.descriptions import find_own_table
 from audit.identifiers import identifier_bounds
 from audit.models import OperationRecord, Outcome
@@ -88,7 +89,9 @@ def find_deciders(request: ChangeRequest, *, among: str | None = None) -> list[s
     others = _active_deciders().exclude(pk=request.requester_id)
     if among is not None:
         others = others.filter(username=among)
-    return [person.username for person in others[:50] if why_barred(person.pk, request) is None]
+    return [
+        person.username for person in others[:50] if why_barred(person.pk, request) is None and reaches(person, request)
+    ]
 
 
 def find_people_who_decide(*, besides: int) -> list[str]:

@@ -17,6 +17,7 @@ from django.template.loader import render_to_string
 from approvals.messages import headline_of, in_one_line, link_to
 from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.notifications import EXPIRY_LEAD, people_who_decide, wait_for_decision
+from approvals.reach import reaches
 from gateway.core import leases, shared_clock
 from keys.models import Person
 
@@ -61,7 +62,7 @@ class _Claim:
         requests = ChangeRequest.objects.defer("input", "secret").filter(id__in=told).order_by("id")
         if self.audience in _TO_DECIDE:
             requests = wait_for_decision(requests, self.person.pk)
-        return list(requests)
+        return [request for request in requests if reaches(self.person, request)]
 
 
 def send_due() -> int:

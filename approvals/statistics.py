@@ -30,9 +30,9 @@ class Waiting:
         return None if self.oldest is None else timezone.now() - self.oldest
 
 
-def find_waiting() -> Waiting:
+def find_waiting(requests: QuerySet[ChangeRequest]) -> Waiting:
     """What waits for a decision. Overdue requests do not, although the sweep has not marked them yet."""
-    waiting = ChangeRequest.objects.order_by().filter(status=Status.PENDING, expires_at__gt=timezone.now())
+    waiting = requests.order_by().filter(status=Status.PENDING, expires_at__gt=timezone.now())
     rows = {row["risk"]: row for row in waiting.values("risk").annotate(count=Count("id"), oldest=Min("created_at"))}
     return Waiting(
         by_risk={risk: rows[risk]["count"] if risk in rows else 0 for risk in Risk},
@@ -40,16 +40,16 @@ def find_waiting() -> Waiting:
     )
 
 
-def count_ended(since: datetime) -> dict[Status, int]:
+def count_ended(requests: QuerySet[ChangeRequest], since: datetime) -> dict[Status, int]:
     """The requests that were decided since, by their state of now, and those that expired undecided."""
     ended = Q(status__in=_DECIDED, decided_at__gte=since) | Q(status=Status.EXPIRED, expires_at__gte=since)
-    rows = ChangeRequest.objects.order_by().filter(ended).values_list("status").annotate(count=Count("id"))
+    rows = requests.order_by().filter(ended).values_list("status").annotate(count=Count("id"))
     return dict.fromkeys((*_DECIDED, Status.EXPIRED), 0) | {Status(status): count for status, count in rows}
 
 
-def median_time_to_decide(since: datetime) -> timedelta | None:
+def median_time_to_decide(requests: QuerySet[ChangeRequest], since: datetime) -> timedelta | None:
     """Half of the decisions since then took at most so long; None without any."""
-    decided: QuerySet = ChangeRequest.objects.filter(status__in=_DECIDED, decided_at__gte=since)
+    decided: QuerySet = requests.filter(status__in=_DECIDED, decided_at__gte=since)
     count = decided.count()
     if not count:
         return None

@@ -19,7 +19,7 @@ from audit.late_outcomes import LateOutcomes
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
 from audit.read_buffer import reads
 from audit.redact import redacted
-from gateway.core import leases, shared_clock
+from gateway.core import leases, shared_clock, tracing
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
 from gateway.core.prepared import PreparedInsert, execute_each
@@ -134,6 +134,7 @@ def _insert(facts: Iterable[dict[str, Any]]) -> list[OperationRecord]:
     return [OperationRecord(**record) for record in records]
 
 
+@tracing.traced("record intents")
 def record_intents(
     call: Call, intents: Iterable[Intent], *, seconds_until_write: float = SECONDS_UNTIL_WRITE
 ) -> list[OperationRecord]:
@@ -293,6 +294,7 @@ def complete(
     return complete_many([done]) == 1
 
 
+@tracing.traced("record outcomes")
 def complete_many(completions: Iterable[Completion]) -> int:
     """Close open records in one transaction; how many were closed.
 

@@ -1,29 +1,25 @@
 """One campaign from the first server to the last finding. What is printed of it is `report`'s."""
 
-import json
 import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-from uuid import UUID
 
 from faults.checks import CHECKS, Story
+from faults.client import Http
 from faults.kinds import KINDS, Kind, Striker, Struck, plan
-from faults.load import Approver, LoadedClient
-from faults.observed import Database, Seen, calibrate, look, look_for_deleted
+from faults.observed import Database, Seen
+from faults.scene import Scene, make_people
 from faults.servers import running_servers
-from faults.world import make_places
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 
 WARM_UP = 2.0
-UNDER_WAY = ("approved", "applying", "unknown")
-"""States of change requests with which something is still to happen."""
 
 
 @dataclass(frozen=True)
@@ -128,81 +124,43 @@ class _Campaign:
         self._kinds = kinds
         self._directory = directory
         self._say = say
-        self._database = Database(servers.database_url)
-        self._base = directory.add_unit(f"Campaign {wanted.seed}")
-        self._places = make_places(directory, self._base, wanted.clients)
-        self._calibration = calibrate(directory, self._base)
-        servers.wait_until_even(directory)
-        self._before = look(directory, self._base, (), self._calibration)
-        self._deleted_before = look_for_deleted(directory, self._base)
-        self._clients: list[LoadedClient] = []
+        self._scene = Scene(
+            directory,
+            Database(servers.database_url),
+            seed=wanted.seed,
+            clients=wanted.clients,
+            wait_until_even=servers.wait_until_even,
+        )
         self._findings: dict[str, list[str]] = {}
         self._settled_after = 0.0
-        self._named: set[str] = set()
 
     def run(self) -> None:
         """Load, faults, the end, the checks."""
-        people = self._prepare()
-        self._servers.start()
+        servers = self._servers
+        people = make_people(
+            lambda command, given: servers.run(command, given=given),
+            [sys.executable, "-m", "faults.prepare"],
+            servers.domain,
+            urls=servers.directory_urls,
+            clients=self._wanted.clients,
+        )
+        servers.start()
         self._say("the load begins")
-        with self._load(people) as approver:
+        with self._scene.load(people, lambda: Http(servers.base_url)) as approver:
             struck = self._strike()
             self._let_finish()
-        story = self._story(approver)
+        story = self._scene.story(approver)
         self._say(f"checking {len(story.records)} records and {len(story.after)} objects")
         self._findings |= {name: list(check(story)) for name, check in CHECKS.items()}
-        self._findings |= self._servers.differences(self._look)
+        self._findings |= servers.differences(self._scene.look)
         for target in sorted({kind.target for kind in self._kinds}, reverse=True):
             self._findings[target] = [
                 each.complaint for each in struck if each.complaint and each.fault.kind.target == target
             ]
-        verified = self._servers.manage("verify_operations_log")
+        verified = servers.manage("verify_operations_log")
         self._findings["operations log found tampered with"] = [verified.stderr] if verified.returncode else []
-        self.result = Result(
-            self._wanted, self._findings, struck, story, self._settled_after, self._database.changes_by_server()
-        )
-
-    def _prepare(self) -> dict[str, Any]:
-        domain = self._servers.domain
-        asked = {
-            "urls": self._servers.directory_urls,
-            "baseDn": domain.base_dn,
-            "bindDn": domain.bind_dn,
-            "bindPassword": domain.bind_password,
-            "caCertificate": domain.ca_pem,
-            "clients": self._wanted.clients,
-        }
-        made = self._servers.run([sys.executable, "-m", "faults.prepare"], given=json.dumps(asked))
-        if made.returncode != 0:
-            raise RuntimeError(f"the campaign's keys could not be made:\n{made.stderr}")
-        people: dict[str, Any] = json.loads(made.stdout)
-        return people
-
-    @contextmanager
-    def _load(self, people: dict[str, Any]) -> Iterator[Approver]:
-        url, seed = self._servers.base_url, self._wanted.seed
-        self._clients = [
-            LoadedClient(
-                f"client{number}",
-                place,
-                base_url=url,
-                key=people["keys"][number],
-                careful_key=people["careful"][number],
-                choices=random.Random(f"{seed}-{number}"),
-            )
-            for number, place in enumerate(self._places)
-        ]
-        approver = Approver(url, **people["approver"], choices=random.Random(f"{seed}-approver"))
-        threads: list[LoadedClient | Approver] = [*self._clients, approver]
-        for thread in threads:
-            thread.start()
-        try:
-            yield approver
-        finally:
-            for thread in threads:
-                thread.end()
-            for thread in threads:
-                thread.join(60)
+        by_server = self._scene.database.changes_by_server()
+        self.result = Result(self._wanted, self._findings, struck, story, self._settled_after, by_server)
 
     def _strike(self) -> list[Struck]:
         wanted = self._wanted
@@ -218,86 +176,38 @@ class _Campaign:
         striker.start()
         while striker.is_alive():
             striker.join(10)
-            self._require_working()
-            requests = sum(len(each.diary.requests) for each in self._clients)
+            self._scene.require_working()
+            requests = sum(len(each.diary.requests) for each in self._scene.clients)
             self._say(f"{len(striker.struck)} faults, {requests} requests")
         return striker.struck
-
-    def _require_working(self) -> None:
-        for each in self._clients:
-            if each.failure is not None:
-                raise RuntimeError(f"{each.name} is at fault itself") from each.failure
 
     def _let_finish(self) -> None:
         """Let everything come to its end; what is open after the time for settling is a finding."""
         begun = time.monotonic()
-        for each in self._clients:
+        for each in self._scene.clients:
             each.finish()
         self._servers.wait_until_ready()
         self._directory.reconnect()  # a domain controller closes a connection that said nothing for 15 minutes
-        old, old_requests = set(self._database.open_records()), set(self._requests_under_way())
+        old, old_requests = set(self._scene.database.open_records()), set(self._scene.requests_under_way())
         promised = self._wanted.settled_within
         late = f"records not settled within {promised:g} s"
         waiting_requests = f"approved changes not applied within {promised:g} s"
         told = 0.0
         while (passed := time.monotonic() - begun) < max(self._wanted.patience, promised):
-            self._require_working()
-            left = sorted(old_requests & set(self._requests_under_way()))
-            is_settled = not old & set(self._database.open_records()) and not left
+            self._scene.require_working()
+            left = sorted(old_requests & set(self._scene.requests_under_way()))
+            is_settled = not old & set(self._scene.database.open_records()) and not left
             if late not in self._findings and (is_settled or passed > promised):
                 self._settled_after = passed
-                self._findings[late] = list(self._knowable(old))
+                self._findings[late] = list(self._scene.knowable(old))
                 self._findings[waiting_requests] = [f"change request {each}" for each in left]
-            waiting = [each.name for each in self._clients if not each.is_finished]
-            is_patient = passed < self._wanted.patience or not all(each.has_done_everything for each in self._clients)
-            if late in self._findings and not (waiting and is_patient) and not self._is_anything_open():
+            waiting = [each.name for each in self._scene.clients if not each.is_finished]
+            is_patient = passed < self._wanted.patience or not all(
+                each.has_done_everything for each in self._scene.clients
+            )
+            if late in self._findings and not (waiting and is_patient) and not self._scene.is_anything_open():
                 return
             if passed - told > 10:
                 told = passed
                 self._say(f"{len(waiting)} clients still wait for an answer")
             time.sleep(0.5)
-
-    def _is_anything_open(self) -> bool:
-        return (
-            bool(self._database.open_records())
-            or any(state != "completed" for _, state, _, _ in self._database.runs())
-            or bool(self._requests_under_way())
-        )
-
-    def _requests_under_way(self) -> list[str]:
-        return [each for each, (status, _) in self._database.change_requests().items() if status in UNDER_WAY]
-
-    def _knowable(self, old: set[str]) -> Iterator[str]:
-        """The open ones of these records whose object is there: nothing stands in the way of looking."""
-        for record, target in self._database.open_records().items():
-            if record in old and (target is None or self._directory.exists(UUID(target))):
-                yield f"record {record} about {target}"
-
-    def _story(self, approver: Approver) -> Story:
-        self._servers.wait_until_even(self._directory)
-        records = self._database.changes()
-        deleted = look_for_deleted(self._directory, self._base) - self._deleted_before
-        self._named = {record.target for record in records if record.target is not None} | set(self._before) | deleted
-        return Story(
-            diaries=[each.diary for each in self._clients],
-            records=records,
-            before=self._before,
-            after=self._look(self._directory),
-            calibration=self._calibration,
-            decisions=approver.decisions,
-            change_requests=self._database.change_requests(),
-            runs=self._database.runs(),
-            can_sign_in=frozenset(self._passwords_that_work()),
-        )
-
-    def _look(self, directory: Directory) -> Mapping[str, Seen]:
-        return look(directory, self._base, self._named, self._calibration)
-
-    def _passwords_that_work(self) -> Iterator[tuple[str, str]]:
-        for each in self._clients:
-            diary = each.diary
-            candidates = [(key, value) for key, value in diary.facts.items()]
-            candidates += [(key, value) for key, values in diary.open_values().items() for value in values]
-            for key, password in candidates:
-                if key[0] == "password" and self._directory.can_sign_in(UUID(key[1]), password):
-                    yield key[1], password

@@ -9,7 +9,7 @@ import random
 import time
 from dataclasses import dataclass, field
 from http.cookies import SimpleCookie
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from faults.diary import Attempt, Diary, Effect, Outcome, Request
@@ -41,6 +41,13 @@ class Answer:
     @property
     def code(self) -> str | None:
         return self.body.get("code") if isinstance(self.body, dict) else None
+
+
+class Transport(Protocol):
+    """How a client's requests get to the gateway."""
+
+    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+        """One exchange; never raises for a server that went away."""
 
 
 class Http:
@@ -78,10 +85,10 @@ def _cookies(response: http.client.HTTPResponse) -> str:
 class Client:
     """Sends a diary's requests and notes what it is told."""
 
-    def __init__(self, diary: Diary, base_url: str, choices: random.Random) -> None:
+    def __init__(self, diary: Diary, http: Transport, choices: random.Random) -> None:
         self.diary = diary
         self.choices = choices
-        self._http = Http(base_url)
+        self._http = http
         self._unfinished: list[Request] = []
 
     @property

@@ -6,10 +6,10 @@ Every value written is unique, so that the checker can tell each change from eve
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from faults.client import Client, Http, effect
+from faults.client import Client, Transport, effect
 from faults.diary import ABSENT, NO, YES, Diary, Effect, Request
 from faults.world import ATTRIBUTES, Place
 
@@ -24,7 +24,7 @@ class LoadedClient(threading.Thread):
     """One client with an API key, at work until it is told to finish."""
 
     def __init__(
-        self, name: str, place: Place, *, base_url: str, key: str, careful_key: str, choices: random.Random
+        self, name: str, place: Place, http: Transport, *, key: str, careful_key: str, choices: random.Random
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.diary = Diary(name, initial=dict(place.facts), facts=dict(place.facts))
@@ -33,7 +33,7 @@ class LoadedClient(threading.Thread):
         self._key = key
         self._careful_key = careful_key
         self._choices = choices
-        self._client = Client(self.diary, base_url, choices)
+        self._client = Client(self.diary, http, choices)
         self._finishing = threading.Event()
         self._ended = threading.Event()
         self._numbers = 0
@@ -43,7 +43,12 @@ class LoadedClient(threading.Thread):
             self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 4, self._update_many: 6,
             self._create_many: 2, self._update_supervised: 8, self._switch_supervised: 3, self._update_shared: 6,
         }  # fmt: skip
-        self._undone = choices.sample(list(self._deeds), len(self._deeds))
+        self._undone: list[Callable[[], Request | None]] = []
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Ask for everything once more, whatever was asked for so far."""
+        self._undone = self._choices.sample(list(self._deeds), len(self._deeds))
 
     @property
     def has_done_everything(self) -> bool:
@@ -241,12 +246,24 @@ class LoadedClient(threading.Thread):
 
 
 class Approver(threading.Thread):
-    """A person at the console: approves what waits, rejects one in ten. `decisions` are those that were confirmed."""
+    """A person at the console: approves what waits, rejects one in ten. `decisions` are those that were confirmed.
 
-    def __init__(self, base_url: str, *, username: str, password: str, choices: random.Random) -> None:
+    What concerns the objects to `leave` somebody else decides.
+    """
+
+    def __init__(
+        self,
+        http: Transport,
+        *,
+        username: str,
+        password: str,
+        choices: random.Random,
+        leave: Collection[str] = (),
+    ) -> None:
         super().__init__(name="approver", daemon=True)
         self.decisions: dict[str, str] = {}
-        self._http = Http(base_url)
+        self._http = http
+        self._leave = leave
         self._login = {"username": username, "password": password}
         self._choices = choices
         self._headers: dict[str, str] = {}
@@ -265,7 +282,8 @@ class Approver(threading.Thread):
             if waiting.status in (401, 403):
                 self._headers = {}
             for request in waiting.body["items"] if waiting.status == 200 else ():
-                self._decide(request)
+                if request["target"]["id"] not in self._leave:
+                    self._decide(request)
 
     def _sign_in(self) -> None:
         answer = self._http.send("POST", "/rest/session", self._login)

@@ -44,8 +44,10 @@ class Service:
         environment: dict[str, str],
         log_file: Path,
         is_ready: Callable[[], bool],
+        directory: Path = PROJECT,
     ) -> None:
         self.name = name
+        self._directory = directory
         self._command = command
         self._environment = environment
         self.log_file = log_file
@@ -72,7 +74,9 @@ class Service:
         with self._changed, self.log_file.open("ab") as log:
             self._restart_at = None
             self._started_at = time.monotonic()
-            self._process = start_process(self._command, environment=self._environment, directory=PROJECT, output=log)
+            self._process = start_process(
+                self._command, environment=self._environment, directory=self._directory, output=log
+            )
 
     def wait_until_ready(self, seconds: float = 300) -> None:
         """Raises RuntimeError with the end of its log."""
@@ -157,13 +161,11 @@ class Servers(Commands):
         port = free_port()
         self.base_url = f"http://127.0.0.1:{port}"
         self.redis_socket = directory / "redis.sock"
-        self.environment = gateway_environment(
-            database_url=self.database_url, redis_url=f"unix://{self.redis_socket}", data=directory / "data"
-        )
+        self.environment = environment_of(directory, database_url=self.database_url, redis_socket=self.redis_socket)
         self.redis = self._service(
             "redis", by_the_machines_clock(redis_command(self.redis_socket)), lambda: redis_answers(self.redis_socket)
         )
-        self.web = self._service("web", web_command(host="127.0.0.1", port=port), self._is_healthy)
+        self.web = self._service("web", web_command(host="127.0.0.1", port=port), lambda: is_healthy(self.base_url))
         self.worker = self._service("worker", worker_command(), lambda: len(self.worker.children) == WORKER_PROCESSES)
         self.services = (self.redis, self.web, self.worker)
         self._ended = threading.Event()
@@ -203,13 +205,6 @@ class Servers(Commands):
             for service in self.services:
                 service.look_after()
 
-    def _is_healthy(self) -> bool:
-        try:
-            urllib.request.urlopen(f"{self.base_url}/health", timeout=2).close()  # noqa: S310 - our own, on loopback
-        except OSError:
-            return False
-        return True
-
     def _service(self, name: str, command: Sequence[str], is_ready: Callable[[], bool]) -> Service:
         return Service(
             name,
@@ -220,15 +215,15 @@ class Servers(Commands):
         )
 
 
-def gateway_environment(*, database_url: str, redis_url: str, data: Path) -> dict[str, str]:
-    """The settings of the gateway under a campaign, with keys of its own."""
+def environment_of(directory: Path, *, database_url: str, redis_socket: Path) -> dict[str, str]:
+    """The settings of one gateway, with secrets of its own; what its processes keep is below the directory."""
     plenty = '{"Requests": 100000000, "WindowSeconds": 60}'
     return {
         **{name: value for name, value in os.environ.items() if "__" not in name and name != "GATEWAY_CONFIG"},
         "DJANGO_SETTINGS_MODULE": "gateway.settings",
         "DATABASE_URL": database_url,
-        "REDIS_URL": redis_url,
-        "GATEWAY_DATA_DIR": str(data),
+        "REDIS_URL": f"unix://{redis_socket}",
+        "GATEWAY_DATA_DIR": str(directory / "data"),
         "GATEWAY_ENVIRONMENT": "Development",
         "GATEWAY_LOG_LEVEL": "INFO",
         "GATEWAY_SECRET_KEY": secrets.token_urlsafe(32),
@@ -265,6 +260,15 @@ def running_servers(directory: Path, *, database: str) -> Iterator[Servers]:
         yield servers
 
 
+def is_healthy(base_url: str) -> bool:
+    """Whether a web server answers there."""
+    try:
+        urllib.request.urlopen(f"{base_url}/health", timeout=2).close()  # noqa: S310 - our own, on loopback
+    except OSError:
+        return False
+    return True
+
+
 def _children_of(parent: int) -> set[int]:
     found = set()
     for status in Path("/proc").glob("[0-9]*/stat"):
@@ -284,6 +288,7 @@ def _is_tracker(pid: int) -> bool:
 
 
 def free_port() -> int:
+    """A port of loopback that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

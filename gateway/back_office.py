@@ -13,6 +13,7 @@ from audit.administration.recording import only_recorded_writes
 from gateway.core.errors import GatewayError
 from keys.authentication import identify_session
 from keys.models import Person
+from keys.permissions.confinement import is_confined
 from keys.sign_in import second_factor
 
 _READING = ("GET", "HEAD", "OPTIONS")
@@ -31,8 +32,14 @@ class BackOffice(AdminSite):
         super().register(model_or_iterable, admin_class, **options)
 
     def has_permission(self, request: HttpRequest) -> bool:
+        """Whoever is confined stays out: these pages show the tables whole, and what the log keeps of objects."""
         person = request.user
-        return super().has_permission(request) and isinstance(person, Person) and not second_factor.is_missing(person)
+        return (
+            super().has_permission(request)
+            and isinstance(person, Person)
+            and not second_factor.is_missing(person)
+            and not is_confined(person)
+        )
 
     def admin_view(self, view: Callable[..., Any], cacheable: bool = False) -> Any:
         """A view for whoever may enter. One that changes something gets who it is, as `/rest` does."""

@@ -2,19 +2,35 @@
 
 import os
 import sys
+from importlib import import_module
 
 from celery import Celery
+from celery.signals import worker_init, worker_ready
 
+from gateway.monitoring import metrics_folder
 from gateway.monitoring.heartbeats import Heartbeats
+from gateway.monitoring.measured_tasks import MeasuredTask
 from gateway.monitoring.schedule import SweepStep
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 
 # Celery puts the folder that it is started in before all others. Who can write there would decide what `keys` is.
 _path = sys.path.copy()
-app = Celery("gateway")
+app = Celery("gateway", task_cls=MeasuredTask)
 sys.path[:] = _path
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["gateway", "directory"])
 app.steps["consumer"].add(SweepStep)
 app.steps["consumer"].add(Heartbeats)
+
+
+@worker_init.connect
+def _measure(**_: object) -> None:
+    """Before the worker's processes are forked, so that all of them count in its folder."""
+    metrics_folder.use_for_worker()
+    import_module("gateway.monitoring.metrics")
+
+
+@worker_ready.connect
+def _answer_prometheus(**_: object) -> None:
+    import_module("gateway.monitoring.worker_endpoint").serve()

@@ -16,6 +16,7 @@ from gateway.core.secrets.private_files import (
     require_private_directory,
     require_writable_directory,
 )
+from gateway.core.tracing import require_usable
 
 make_private_by_default()
 
@@ -55,6 +56,7 @@ try:
     )
     ALLOWED_HOSTS = hosts_from(_environment, development=DEVELOPMENT)
     _mail = mail_from(_environment, development=DEVELOPMENT)
+    require_usable(_environment)
 except BadConfiguration as error:
     sys.exit(f"The gateway cannot start: {error}")
 

@@ -182,13 +182,15 @@ def _call_of_person(
     client_id: str | None = None,
 ) -> Call:
     directory, refusal = effective.choose_directory(own, named=client_id or request.META.get("HTTP_X_CLIENT_ID"))
+    held = effective.held_by_person(
+        person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
+    )
     return Call(
         surface=surface,
         person=effective.reference_to(person),
         credential=credential,
-        permissions=effective.permissions_of_person(
-            person.pk, is_active=person.is_active, is_superuser=person.is_superuser
-        ),
+        permissions=held.permissions,
+        scopes=held.scopes,
         directory=directory,
         directory_refusal=refusal,
         **_request_facts(request),

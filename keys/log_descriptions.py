@@ -12,7 +12,9 @@ from audit.administration.descriptions import Facts, Secret, own_table
 from gateway.core.call import SupervisionLevel
 from gateway.core.shapes import render_timestamp
 from keys.models import ApiKey, Person, Role, SecondFactor
+from keys.people.groups import DirectoryGroup, kept_scopes
 from keys.permissions.assignable import named
+from keys.permissions.confinement import ScopesAsKept, kept_of_person, reaches_no_further
 from keys.permissions.effective import permissions_of_person
 
 _LEVELS = tuple(level.value for level in SupervisionLevel)
@@ -44,18 +46,21 @@ class RoleAccess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonAccess:
-    """What a person may do; `permissions` are those given directly and by groups."""
+    """What a person may do; `permissions` are those given directly and by groups. Each of `scopes` confines them."""
 
     active: bool
     superuser: bool
     back_office: bool
     permissions: tuple[str, ...]
     groups: tuple[str, ...]
+    scopes: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAccess:
     permissions: tuple[str, ...]
+    scopes: tuple[str, ...]
+    directory_groups: tuple[str, ...]
 
 
 def key_raises(before: KeyAccess | None, after: KeyAccess) -> list[str]:
@@ -89,7 +94,8 @@ def role_raises(before: RoleAccess | None, after: RoleAccess) -> list[str]:
 
 def person_raises(before: PersonAccess | None, after: PersonAccess) -> list[str]:
     """The same of a person. Somebody inactive may do nothing: being activated, they get all they hold."""
-    known = before or PersonAccess(active=True, superuser=False, back_office=False, permissions=(), groups=())
+    nobody = PersonAccess(active=True, superuser=False, back_office=False, permissions=(), groups=(), scopes=())
+    known = before or nobody
     reasons = []
     if after.superuser and not known.superuser:
         reasons.append("the person becomes a superuser")
@@ -99,15 +105,22 @@ def person_raises(before: PersonAccess | None, after: PersonAccess) -> list[str]
         reasons.append("the person joins a group")
     if more := sorted(set(after.permissions) - set(known.permissions)):
         reasons.append(f"the person may do more: {', '.join(more)}")
+    if not after.superuser and not reaches_no_further(after.scopes, known.scopes):
+        reasons.append("the person is confined less")
     if after.active and not known.active:
         reasons.append("the person is activated")
     return reasons
 
 
 def group_raises(before: GroupAccess | None, after: GroupAccess) -> list[str]:
-    """The same of a group of people. A new one has no members yet."""
-    more = sorted(set(after.permissions) - set(before.permissions)) if before else []
-    return [f"its members may do more: {', '.join(more)}"] if more else []
+    """The same of a group of people. A new one has no members yet, but those that a directory puts into it."""
+    if before is None:
+        return ["members of a group of a directory are in it"] if after.directory_groups else []
+    more = sorted(set(after.permissions) - set(before.permissions))
+    reasons = [f"its members may do more: {', '.join(more)}"] if more else []
+    if set(after.directory_groups) - set(before.directory_groups):
+        reasons.append("members of a further group of a directory are in it")
+    return reasons + _scope_reasons("the group", (), (), before.scopes, after.scopes)
 
 
 def _scope_reasons(
@@ -143,8 +156,15 @@ def _names(permissions: QuerySet[Permission]) -> tuple[str, ...]:
     return tuple(sorted(named(permissions).values_list("full_name", flat=True)))
 
 
-def _guids(role: Role) -> tuple[str, ...]:
-    return tuple(sorted(scope["guid"] for scope in role.scopes))
+def _guids(scopes: ScopesAsKept) -> tuple[str, ...]:
+    return tuple(sorted(scope["guid"] for scope in scopes))
+
+
+def _shown_scopes(scopes: ScopesAsKept) -> dict[str, tuple[str, ...]]:
+    return {
+        "scopes": tuple(scope["distinguishedName"] for scope in scopes),
+        "scopeObjects": tuple(scope["guid"] for scope in scopes),
+    }
 
 
 def _moment(at: datetime | None) -> tuple[str, ...]:
@@ -188,7 +208,7 @@ def describe_key(key: ApiKey) -> Facts:
             held_by_owner=tuple(sorted(held)),
             role=str(key.role_id),
             permissions=_names(role.permissions.all()),
-            scopes=_guids(role),
+            scopes=_guids(role.scopes),
             addresses=tuple(key.allowed_addresses),
             expires_at=key.expires_at,
             level=key.supervision_level,
@@ -208,10 +228,9 @@ def describe_role(role: Role) -> Facts:
             "name": _text(role.name),
             "description": _text(role.description),
             "permissions": permissions,
-            "scopes": tuple(scope["distinguishedName"] for scope in role.scopes),
-            "scopeObjects": tuple(scope["guid"] for scope in role.scopes),
+            **_shown_scopes(role.scopes),
         },
-        access=RoleAccess(permissions=permissions, scopes=_guids(role)),
+        access=RoleAccess(permissions=permissions, scopes=_guids(role.scopes)),
     )
 
 
@@ -235,6 +254,7 @@ def describe_person(person: Person) -> Facts:
             "staff": _flag(person.is_staff),
             "permissions": direct,
             "groups": tuple(group.name for group in groups),
+            **_shown_scopes(person.scopes),
             "secondFactor": _flag(factor is not None),
             "sessionsEnded": (str(person.session_epoch),) if person.session_epoch else (),
             "recoveryCodes": Secret(" ".join(codes)),
@@ -245,6 +265,8 @@ def describe_person(person: Person) -> Facts:
             back_office=person.is_staff,
             permissions=tuple(sorted({*direct, *by_groups})),
             groups=tuple(sorted(str(group.pk) for group in groups)),
+            # What a superuser is confined to counts from when they are none any more.
+            scopes=tuple(sorted(map(_guids, kept_of_person(person)))),
         ),
     )
 
@@ -252,9 +274,21 @@ def describe_person(person: Person) -> Facts:
 @own_table("permission-groups", Group, raises=group_raises)
 def describe_group(group: Group) -> Facts:
     permissions = _names(group.permissions.all())
+    mapped = list(DirectoryGroup.objects.filter(group=group))
     members = Person.objects.filter(groups=group).order_by("username").values_list("username", flat=True)
     return Facts(
         name=group.name,
-        shown={"name": _text(group.name), "permissions": permissions, "members": tuple(members)},
-        access=GroupAccess(permissions=permissions),
+        shown={
+            "name": _text(group.name),
+            "permissions": permissions,
+            "members": tuple(members),
+            **_shown_scopes(kept_scopes(group)),
+            "directoryGroups": tuple(item.distinguished_name for item in mapped),
+            "directoryGroupObjects": tuple(str(item.object_guid) for item in mapped),
+        },
+        access=GroupAccess(
+            permissions=permissions,
+            scopes=_guids(kept_scopes(group)),
+            directory_groups=tuple(sorted(f"{item.connection_id}/{item.object_guid}" for item in mapped)),
+        ),
     )

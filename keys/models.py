@@ -36,8 +36,10 @@ class Person(AbstractUser):
     A person of a directory is a connection and an objectGUID; the user name `CONNECTION\\name` only shows them. A local
     account cannot have a backslash in its name, so neither can ever be taken for the other.
 
-    `directory_checked_at` is when their account was last found to be there, `password_set` when its password was set as
-    the directory has it (pwdLastSet), `left_directory_at` when the gateway deactivated them because they had left it.
+    `scopes` are what the person is confined to whichever way they work, as a role's are (`Role`); groups of permissions
+    may confine them besides (`keys.people.groups`). `directory_checked_at` is when their account was last found to be
+    there, `password_set` when its password was set as the directory has it (pwdLastSet), `left_directory_at` when the
+    gateway deactivated them because they had left it.
     Sessions of an earlier `session_epoch` are over for good.
     """
 
@@ -70,6 +72,7 @@ class Person(AbstractUser):
         help_text="The directory the person signs in with; empty for a local account.",
     )
     object_guid = models.UUIDField("objectGUID", null=True, blank=True, editable=False, db_index=True)
+    scopes = models.JSONField(default=list, db_default=models.Value([], models.JSONField()), blank=True, editable=False)
     directory_checked_at = models.DateTimeField(default=timezone.now, db_default=Now(), editable=False)
     password_set = models.BigIntegerField(null=True, editable=False)
     session_epoch = models.PositiveIntegerField(default=0, db_default=0, editable=False)
@@ -407,3 +410,4 @@ from keys.agents.models import (  # noqa: E402
     AgentGrant,  # noqa: F401
     AgentRefreshToken,  # noqa: F401
 )
+from keys.people.groups import DirectoryGroup, DirectoryMembership, GroupScopes  # noqa: E402, F401

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from approvals import decisions, secrets, statistics
 from approvals.deciders import find_deciders, why_barred
 from approvals.models import ChangeRequest, Status
+from approvals.reach import HIDDEN, hides_something, require_in_hand, within_reach
 from approvals.shapes import (
     ChangeRequestJson,
     GivenSecret,
@@ -21,7 +22,6 @@ from approvals.shapes import (
     change_request_as_json,
     line_as_json,
 )
-from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Forbidden, NotFound
@@ -74,13 +74,11 @@ class RejectChangeRequest(Body):
 def visible_requests(call: Call) -> QuerySet[ChangeRequest]:
     """One's own requests; in the console all of them for who may decide. The input is the worker's alone.
 
-    Under a role with scopes those whose target lies inside them.
+    To whoever is confined only those whose target lies inside.
     """
     requests = ChangeRequest.objects.defer("input", "secret")
     if call.scopes:
-        if call.directory is None:
-            return requests.none()
-        requests = requests.filter(named_inside_scopes(call, "target_dn"), directory_id=call.directory.id)
+        requests = requests.filter(within_reach(call))
     if call.surface is Surface.REST and call.may(DECIDE):
         return requests
     return requests.filter(requester_id=call.person.id)
@@ -137,11 +135,12 @@ def search_change_requests(call: Call, *, query: SearchChangeRequests) -> Page[C
     output=StatisticsJson,
     surfaces=REST_ONLY,
 )
-def read_statistics(call: Call) -> StatisticsJson:  # noqa: ARG001 - every operation takes its call
+def read_statistics(call: Call) -> StatisticsJson:
     """Read what waits for a decision and since when, and how the changes of the last 30 days were decided."""
     since = timezone.now() - statistics.PERIOD
-    waiting = statistics.find_waiting()
-    ended = statistics.count_ended(since)
+    seen = visible_requests(call)
+    waiting = statistics.find_waiting(seen)
+    ended = statistics.count_ended(seen, since)
     return {
         "waiting": {
             "ordinary": waiting.by_risk[Risk.ORDINARY],
@@ -160,7 +159,7 @@ def read_statistics(call: Call) -> StatisticsJson:  # noqa: ARG001 - every opera
             "rejected": ended[Status.REJECTED],
             "expired": ended[Status.EXPIRED],
         },
-        "medianSecondsToDecide": _seconds(statistics.median_time_to_decide(since)),
+        "medianSecondsToDecide": _seconds(statistics.median_time_to_decide(seen, since)),
     }
 
 
@@ -182,6 +181,15 @@ def find_visible(call: Call, request_id: UUID) -> ChangeRequest:
     return change_request
 
 
+def require_decidable(call: Call, request_id: UUID) -> None:
+    """Refuse a decision to who is confined and does not see the request, or not all of it. Others may decide any.
+
+    Raises NotFound or Forbidden.
+    """
+    if call.scopes:
+        require_in_hand(call, find_visible(call, request_id))
+
+
 @operation(
     "change-requests.read-review",
     "GET change-requests/{id}/review",
@@ -194,7 +202,9 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     change_request = find_visible(call, id)
     own = change_request.requester_id == call.person.id
     is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
-    barred = why_barred(call.person.id, change_request) if is_open and not own and call.may(DECIDE) else None
+    barred = None
+    if is_open and not own and call.may(DECIDE):
+        barred = why_barred(call.person.id, change_request) or why_hidden(call, change_request)
     may_decide = is_open and not own and call.may(DECIDE) and barred is None
     approved_first = change_request.first_approved_by_id
     two = decisions.needs_two(change_request)
@@ -217,6 +227,11 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
         "secretUntil": render_timestamp(secret_until),
         "secretForRequester": change_request.secret_for_requester,
     }
+
+
+def why_hidden(call: Call, change_request: ChangeRequest) -> str | None:
+    """In a sentence, why a confined caller may not decide a request that they see; None when they may."""
+    return HIDDEN if hides_something(call, change_request) else None
 
 
 def _summary(operation: str) -> str:
@@ -255,6 +270,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
     Where the configuration asks for two approvals of changes of protected objects (`Approvals:ProtectedNeedsTwo`), the
     first one is kept as `firstApproval` and the request stays pending until a second person approves it too.
     """
+    require_decidable(call, id)
     return change_request_as_json(decisions.approve(call.person, id, digest=body.digest, comment=body.comment))
 
 
@@ -269,6 +285,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
 )
 def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) -> ChangeRequestJson:
     """Reject somebody else's change request, saying why."""
+    require_decidable(call, id)
     return change_request_as_json(decisions.reject(call.person, id, comment=body.comment))
 
 
@@ -288,4 +305,5 @@ def reveal_secret(call: Call, *, id: UUID) -> GivenSecret:
     """
     if not call.may(DECIDE) and not visible_requests(call).filter(id=id, secret_for_requester=True).exists():
         raise Forbidden
+    require_decidable(call, id)
     return {"generatedPassword": secrets.take(call.person, id)}

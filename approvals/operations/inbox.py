@@ -12,7 +12,14 @@ from approvals import inbox
 from approvals.deciders import Bars
 from approvals.models import ChangeRequest, Status
 from approvals.notifications import wait_for_decision
-from approvals.operations.change_requests import DECIDE, REST_ONLY, find_visible, renderer_for, visible_requests
+from approvals.operations.change_requests import (
+    DECIDE,
+    REST_ONLY,
+    find_visible,
+    renderer_for,
+    visible_requests,
+    why_hidden,
+)
 from approvals.shapes import RequestLineJson, line_as_json
 from gateway.core.call import Call
 from gateway.core.operation import SIGNED_IN, Risk, operation
@@ -161,7 +168,11 @@ def find_next(call: Call, *, query: FindNext) -> NextJson:
     found = inbox.next_of(narrowed, query.sort, after=after, leave_out=left_out, backwards=query.backwards)
     bars = Bars(call.person.id)
     requests = waiting.in_bulk(found)
-    may = (id for id in found if id in requests and bars.why(requests[id]) is None)
+    may = (
+        id
+        for id in found
+        if id in requests and bars.why(requests[id]) is None and why_hidden(call, requests[id]) is None
+    )
     next_id = next(may, None)
     return {"id": str(next_id) if next_id else None, "waiting": waiting.count()}
 

@@ -17,7 +17,9 @@ from approvals.operations.change_requests import (
     Comment,
     find_visible,
     renderer_for,
+    require_decidable,
     visible_requests,
+    why_hidden,
 )
 from approvals.shapes import ChangeRequestJson, TogetherItemJson, line_as_json
 from approvals.together import Member, exceptions_of, union_of
@@ -159,7 +161,7 @@ def _item(
         hindrance = "It is your own request."
     elif not call.may(DECIDE):
         hindrance = "You do not decide changes."
-    elif why := bars.why(row):
+    elif why := bars.why(row) or why_hidden(call, row):
         hindrance = why
     else:
         may_reject = True
@@ -257,6 +259,7 @@ def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecisio
     name, table = f"change-requests.{decision}", find_own_table("change-requests")
     try:
         find_visible(call, item.id)
+        require_decidable(call, item.id)
         with recorded(call, operation=name) as administration:
             administration.watch(table, item.id)
             if decision == "approve":

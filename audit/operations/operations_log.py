@@ -95,7 +95,7 @@ _COLUMNS = {
 
 
 def visible_records(call: Call) -> QuerySet[OperationRecord]:
-    """What the caller may see of the log: all of it, or under a role with scopes the records of targets inside them."""
+    """What the caller may see of the log: all of it, or inside scopes the records of targets inside them."""
     records = OperationRecord.objects.all()
     if not call.scopes:
         return records
@@ -126,7 +126,7 @@ def _of_values(call: Call, records: QuerySet[OperationRecord], query: SearchOper
     if query.value is None:
         return log_search.of_values(records, attribute=query.attribute, value=None)
     if call.scopes:  # which values of others they may see is decided value by value
-        detail = "cannot be searched for under a role with scopes"
+        detail = "cannot be searched for inside scopes"
         raise InvalidRequest.naming(detail, parameter="value")
     hidden, unreadable = hidden_attributes(call)
     if unreadable:
@@ -201,7 +201,7 @@ def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> Qu
 def search_operations(call: Call, *, query: SearchOperations) -> Page[FoundRecordJson]:
     """List the operations log, newest first.
 
-    Under a role with scopes only records whose target lies inside them are found. The records are not counted.
+    Inside scopes only records whose target lies inside them are found. The records are not counted.
     """
     matching = _of_values(call, _filtered(visible_records(call), query), query)
     records = _with_request_status(log_search.folded(matching) if query.fold else matching)

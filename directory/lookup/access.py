@@ -3,7 +3,7 @@
 Absent, forbidden and unreachable are three different answers: ObjectNotFound, Forbidden, Unavailable.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
 from django.db.models import Q
@@ -136,16 +136,29 @@ def _find_base(call: Call, reference: Reference) -> Entry:
 def scope_bases(call: Call) -> tuple[str, ...] | None:
     """The present names of the objects the caller is confined to; None when the caller is not confined.
 
+    Confined twice, by a role and as a person, the caller is to be inside both: what lies in one base of each is left.
     A base that no longer exists holds nothing; without any left the caller is inside nothing at all.
     """
     if not call.scopes:
         return None
 
     def read() -> tuple[str, ...]:
-        return tuple(entry.dn for entry in client_of(call).read_many(call.scopes, ("objectGUID",)).values())
+        wanted = {guid for bases in call.scopes for guid in bases}
+        found = client_of(call).read_many(wanted, ("objectGUID",))
+        return bases_inside_all([found[guid].dn for guid in bases if guid in found] for bases in call.scopes)
 
     prefetch = prefetch_of(call)
     return read() if prefetch is None else prefetch.keep(("scopes", call.scopes), read)
+
+
+def bases_inside_all(confinements: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """The bases of what lies in each of some parts of the directory: of two that overlap it is the inner one."""
+    first, *others = confinements
+    left = tuple(first)
+    for bases in others:
+        inner = [name for name in left if is_within_any(name, bases)]
+        left = (*inner, *(name for name in bases if name not in inner and is_within_any(name, left)))
+    return left
 
 
 def require_inside_scopes(call: Call, *names: str) -> None:

@@ -95,7 +95,7 @@ class Visibility:
 
     def tell(self, name: str) -> str:
         """How to speak of an object of this name in a sentence."""
-        return name if self.holds(name) else "an object outside the scopes of the role"
+        return name if self.holds(name) else "an object outside the scopes"
 
     def refers(self, attribute: str) -> bool:
         """Whether values of the attribute tell of other objects, so that a confined caller may not see them all."""

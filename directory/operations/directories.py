@@ -210,7 +210,7 @@ def delete_directory(_: Call, *, id: UUID) -> None:
     try:
         _find(id).delete()
     except (ProtectedError, RestrictedError):
-        raise Conflict("The directory connection is in use: API keys, roles or people belong to it.") from None
+        raise Conflict("The directory connection is in use: API keys, roles, people or groups belong to it.") from None
 
 
 @operation(

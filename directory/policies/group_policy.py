@@ -52,7 +52,7 @@ def _names(client: Client, policies: dict[DistinguishedName, str], visibility: V
     if len(named) > _SHOWN:
         shown.append(f"and {len(named) - _SHOWN} more")
     if others := len(policies) - len(named):
-        shown.append(f"{others} outside the scopes of the role")
+        shown.append(f"{others} outside the scopes")
     return ", ".join(shown)
 
 

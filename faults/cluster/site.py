@@ -20,7 +20,7 @@ from faults.cluster.controllers import ReplicatingController, kerberos_configura
 from faults.cluster.database import Pair, Server
 from faults.cluster.network import Host, environment_at, make_bridge, put_over, small_disk
 from faults.observed import Seen
-from faults.servers import Commands, Service, gateway_environment
+from faults.servers import Commands, Service, environment_of
 from faults.world import ATTRIBUTES
 from gateway.server.commands import web_command, worker_command
 from tests.support.directory import Directory, random_name
@@ -65,11 +65,8 @@ class Cluster(Commands):
             name: stack.enter_context(small_disk(folder / f"disk-{name}", _DISK))
             for name in ("redis", "web1", "web2", "worker1", "worker2", "balancer")
         }
-        self.environment = gateway_environment(
-            database_url=self.database_url,
-            redis_url=f"redis://{self._hosts['redis'].address}:{_REDIS_PORT}/0",
-            data=folder / "data",
-        )
+        self.environment = environment_of(folder, database_url=self.database_url, redis_socket=folder / "unused")
+        self.environment["REDIS_URL"] = f"redis://{self._hosts['redis'].address}:{_REDIS_PORT}/0"
         self.environment["Directory__StickySeconds"] = str(STICKY_SECONDS)
         self.environment["ForwardedHeaders__KnownProxies"] = f'["{self._hosts["balancer"].address}"]'
         self.redis = self._machine("redis", _redis_command(disks["redis"]), disks, self._redis_answers)

@@ -69,7 +69,7 @@ class PageContext:
     @property
     def menu(self) -> list[Entry]:
         """The parts of the console that the person may see."""
-        return entries_for(self.call.permissions, is_staff=self.request.user.is_staff)
+        return entries_for(self.call.permissions, is_staff=self.request.user.is_staff and not self.call.scopes)
 
     @property
     def waiting(self) -> Mapping[str, int]:

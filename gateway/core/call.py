@@ -21,6 +21,13 @@ class Surface(StrEnum):
     WORKER = "worker"
 
 
+Scopes = tuple[tuple[UUID, ...], ...]
+"""Where a caller may work: objectGUIDs of base objects, of each tuple one of which has to hold whatever is touched.
+
+The role of a key is one tuple, what confines its owner another; without any tuple the caller is not confined.
+"""
+
+
 class CredentialKind(StrEnum):
     API_KEY = "apiKey"
     PLATFORM_TOKEN = "platformToken"  # noqa: S105 - a kind's name
@@ -84,8 +91,9 @@ class DirectoryRef:
 class Call:
     """One call of one operation.
 
-    `permissions` are the effective ones (`app.codename`), read for this call. `scopes` are objectGUIDs of the bases
-    that the role is confined to; empty means unrestricted. `supervision` is None for a person, who is never held.
+    `permissions` are the effective ones (`app.codename`), read for this call. `scopes` say where they count: what the
+    role and the person behind the call are confined to; empty means unrestricted. `supervision` is None for a person,
+    who is never held.
     `directory` is None when none could be chosen; then `directory_refusal` says what to answer to an operation that
     needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header;
     `if_none_match` those of a read's If-None-Match: of an object in one of them nothing but the version is wanted.
@@ -101,7 +109,7 @@ class Call:
     person: PersonRef
     credential: CredentialRef
     permissions: frozenset[str]
-    scopes: tuple[UUID, ...] = ()
+    scopes: Scopes = ()
     supervision: SupervisionLevel | None = None
     directory: DirectoryRef | None = None
     directory_refusal: GatewayError | None = field(default=None, compare=False)

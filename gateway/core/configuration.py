@@ -13,7 +13,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 SECRET_VARIABLES = (
     *("GATEWAY_SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_LOG_KEYS"),
@@ -232,6 +232,11 @@ class WebhooksSection(Section):
 class MetricsSection(Section):
     AllowedAddresses: tuple[Network, ...] = Field(
         ("127.0.0.0/8", "::1/128"), description="Who may read `/metrics` and the details of `/health/ready`."
+    )
+    WorkerAddress: Annotated[str, StringConstraints(pattern=r"^(\S+:[1-9][0-9]{0,4})?$")] = Field(
+        "",
+        description="`address:port` where each worker answers `/metrics` itself. For workers on hosts without a web "
+        "server: one tells of the workers of its own host.",
     )
 
 

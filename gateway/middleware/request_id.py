@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
+from gateway.core import tracing
 from gateway.monitoring import metrics
 from gateway.monitoring.access_lines import access_lines
 from gateway.monitoring.logs import request_id
@@ -15,6 +16,9 @@ from gateway.surfaces.routes import measured_as
 
 ARRIVED_AT: Final = "gateway.arrived_at"
 """The variable of the environment with the `perf_counter` at which the headers had arrived, where it is known."""
+
+_OF_SUPERVISORS: Final = frozenset({"/health", "/health/ready", "/metrics"})
+"""Come all the time, and nobody wants to trace them."""
 
 _ACCEPTED = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
@@ -31,7 +35,7 @@ class RequestIdMiddleware:
         id = given if _ACCEPTED.fullmatch(given) else str(uuid4())
         request.request_id = id  # type: ignore[attr-defined]
         request_id.set(id)  # threads are reused: it takes the place of the last request's
-        response = self.get_response(request)
+        response = self._traced(request, id) if tracing.IS_ON else self.get_response(request)
         response["X-Request-Id"] = id
         if isinstance(response, HttpResponse) and response.status_code not in (204, 304):
             response.headers.setdefault("Content-Length", str(len(response.content)))  # else it would go out chunked
@@ -45,5 +49,25 @@ class RequestIdMiddleware:
             "client": getattr(request, "client_address", request.META.get("REMOTE_ADDR")),
             "request_id": id,
         }
+        if trace := getattr(request, "trace_id", None):
+            line["trace_id"] = trace
         access_lines.add(line, is_unimportant=request.path == "/health")
         return response
+
+    def _traced(self, request: HttpRequest, id: str) -> HttpResponseBase:
+        """Answer it in a span of its own, in the client's trace if it names one."""
+        if request.path in _OF_SUPERVISORS:
+            return self.get_response(request)
+        operation, method = measured_as(request), request.method or ""
+        with tracing.span(
+            f"{method} {operation}",
+            kind="server",
+            carrier={name: request.headers[name] for name in ("traceparent", "tracestate") if name in request.headers},
+            **{"http.request.method": method, "gateway.operation": operation, "gateway.request_id": id},
+        ) as span:
+            request.trace_id = tracing.trace_id()  # type: ignore[attr-defined]
+            response = self.get_response(request)
+            span.set_attribute("http.response.status_code", response.status_code)
+            if response.status_code >= 500:
+                span.fail(str(response.status_code))
+            return response

@@ -8,29 +8,32 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from cryptography import x509
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Count, Min, Q
 from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from redis import Redis, RedisError
 
+from approvals.models import ChangeRequest
 from approvals.statistics import find_waiting
 from audit.chain.sealing import find_unsealed
 from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
 from audit.webhooks.models import WebhookDelivery
-from directory.models import DirectoryConnection
 from gateway.core.secrets.encryption import UndecryptableSecret
+from gateway.monitoring.certificates import certificates
 from gateway.monitoring.heartbeats import find_workers
 from keys.models import ApiKey
 
 _SOON: Final = {"7d": timedelta(days=7), "30d": timedelta(days=30)}
+_PATIENCE: Final = 3.0
+"""Seconds for which domain controllers are waited for whose certificates were not seen yet: once in a process."""
 _QUEUE: Final = "celery"
 """Celery's own name for the one queue there is."""
 
 
-class Gauges:
+class Gauges(Collector):
     """A collector of prometheus_client's."""
 
     def collect(self) -> Iterable[Metric]:
@@ -55,7 +58,7 @@ def _change_requests() -> Iterator[Metric]:
     waiting = GaugeMetricFamily(
         "gateway_change_requests_waiting", "Change requests that wait for a decision.", labels=["risk"]
     )
-    found = find_waiting()
+    found = find_waiting(ChangeRequest.objects.all())
     for risk, count in found.by_risk.items():
         waiting.add_metric([risk.value], count)
     yield waiting
@@ -105,17 +108,25 @@ def _keys() -> Iterator[Metric]:
 
 
 def _certificates() -> Iterator[Metric]:
-    """Of the authorities that connections trust; a connection without one trusts the system's."""
-    ends = GaugeMetricFamily(
+    """A connection that names no authority trusts the system's, which are not told of."""
+    authorities = GaugeMetricFamily(
         "gateway_directory_ca_expiry_timestamp_seconds",
         "When the certificate authority of a connection ends, the earliest of several.",
         labels=["directory"],
     )
-    for name, text in DirectoryConnection.objects.filter(enabled=True).values_list("name", "ca_certificate"):
-        if text:
-            found = x509.load_pem_x509_certificates(text.encode())
-            ends.add_metric([name], min(each.not_valid_after_utc for each in found).timestamp())
-    yield ends
+    servers = GaugeMetricFamily(
+        "gateway_directory_certificate_expiry_timestamp_seconds",
+        "When the certificate ends that a domain controller shows.",
+        labels=["directory", "server"],
+    )
+    told = set()
+    for end in certificates.ends(patience=_PATIENCE):  # the earliest comes first
+        if end.kind == "server":
+            servers.add_metric([end.directory, end.name], end.at.timestamp())
+        elif end.directory not in told:
+            told.add(end.directory)
+            authorities.add_metric([end.directory], end.at.timestamp())
+    yield from (authorities, servers)
 
 
 def _workers() -> Iterator[Metric]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import structlog
 
 from directory.ldap import is_credential
+from gateway.core import tracing
 from gateway.core.configuration import BadConfiguration
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -52,6 +53,8 @@ def held_back() -> Iterator[None]:
 def _add_request_id(_logger: Any, _method: str, event: Event) -> Event:
     if (current := request_id.get()) is not None:
         event.setdefault("request_id", current)
+    if tracing.IS_ON and (trace := tracing.trace_id()) is not None:
+        event.setdefault("trace_id", trace)
     return event
 
 

@@ -5,44 +5,31 @@ Each process writes files of its own and the one that is asked adds them all up 
 """
 
 import os
-import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-
-from django.conf import settings
+from typing import Final
 
 from audit.security import tell_of_refusals
 from directory.ldap import listen
+from gateway.core import tracing
+from gateway.monitoring import metrics_folder
 
+if not metrics_folder.is_chosen():
+    metrics_folder.use_for_web()
 
-def _directory_of_this_server() -> Path:
-    """The directory that the processes of one server share, named for their parent. Those of ended servers are removed.
-
-    Process numbers are given out again: old files would be taken for those of a new process.
-    """
-    root: Path = settings.DATA_DIR / "metrics"
-    mine = root / str(os.getppid())
-    mine.mkdir(parents=True, exist_ok=True)
-    for other in root.iterdir():
-        if other.name.isdigit() and not Path("/proc", other.name).exists():
-            shutil.rmtree(other, ignore_errors=True)
-    return mine
-
-
-os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(_directory_of_this_server())  # read when prometheus_client is imported
-
-from prometheus_client import (  # noqa: E402 - see above
+from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
     Histogram,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric  # noqa: E402
-from prometheus_client.multiprocess import MultiProcessCollector  # noqa: E402
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
 
-from gateway.monitoring.gauges import Gauges  # noqa: E402 - it imports prometheus_client too
+from gateway.monitoring.gauges import Gauges
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 """Of the answer. From here, so that nobody else imports prometheus_client before its environment is set."""
@@ -97,21 +84,63 @@ def count_refusal(policy: str) -> None:
     _refusals.labels(policy).inc()
 
 
-class _Processes:
-    """Memory and processor time of each living process of this server."""
+_tasks = Counter("gateway_tasks", "Tasks that workers did, by name and how they ended.", ["task", "outcome"])
+_task_seconds = Histogram(
+    "gateway_task_seconds",
+    "Time that a task took.",
+    ["task"],
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800),
+)
+
+
+def count_task(name: str, outcome: str, seconds: float) -> None:
+    """Count one task that a worker did; the outcome is `done` or `failed`."""
+    _tasks.labels(name, outcome).inc()
+    _task_seconds.labels(name).observe(seconds)
+
+
+_Labels = dict[str, str]
+_OF_WORKER: Final[_Labels] = {"process": "worker"}
+
+
+class _Counted(Collector):
+    """What the processes of some folders have counted, those of each folder with labels of their own.
+
+    A worker is restarted without its web server: added up without a label, the sum would seem to begin anew.
+    """
+
+    def __init__(self, places: Sequence[tuple[Path, _Labels]]) -> None:
+        self._places = places
 
     def collect(self) -> Iterable[Metric]:
-        memory = GaugeMetricFamily("gateway_process_resident_bytes", "Resident memory.", labels=["pid"])
-        time = GaugeMetricFamily("gateway_process_cpu_seconds", "Processor time used.", labels=["pid"])
+        families: dict[str, Metric] = {}
+        for folder, labels in self._places:
+            files = [str(file) for file in folder.glob("*.db")]
+            for found in MultiProcessCollector.merge(files, accumulate=True):  # type: ignore[no-untyped-call]
+                family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
+                family.samples += [each._replace(labels={**each.labels, **labels}) for each in found.samples]
+        return families.values()
+
+
+class _Processes(Collector):
+    """Memory and processor time of each living process of these folders."""
+
+    def __init__(self, places: Sequence[tuple[Path, _Labels]]) -> None:
+        self._places = places
+
+    def collect(self) -> Iterable[Metric]:
+        memory = GaugeMetricFamily("gateway_process_resident_bytes", "Resident memory.", labels=["pid", "process"])
+        time = GaugeMetricFamily("gateway_process_cpu_seconds", "Processor time used.", labels=["pid", "process"])
         page, ticks = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
-        files = Path(os.environ["PROMETHEUS_MULTIPROC_DIR"]).glob("counter_*.db")
-        for pid in sorted({file.stem.partition("_")[2] for file in files}):
-            try:
-                statistics = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has ended; what it counted stays
-            memory.add_metric([pid], int(statistics[21]) * page)
-            time.add_metric([pid], (int(statistics[11]) + int(statistics[12])) / ticks)
+        for folder, labels in self._places:
+            for pid in sorted({file.stem.partition("_")[2] for file in folder.glob("counter_*.db")}):
+                try:
+                    statistics = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
+                except OSError:
+                    continue  # it has ended; what it counted stays
+                named = [pid, labels.get("process", "web")]
+                memory.add_metric(named, int(statistics[21]) * page)
+                time.add_metric(named, (int(statistics[11]) + int(statistics[12])) / ticks)
         return [memory, time]
 
 
@@ -120,9 +149,11 @@ class _Directories:
 
     def used(self, server: str, kind: str, seconds: float) -> None:
         _directory_children(server, kind).observe(seconds)
+        tracing.past(f"LDAP {kind}", seconds, **{"server.address": server})
 
     def failed(self, server: str, kind: str, error: str) -> None:
         _directory_failures.labels(server, kind, error).inc()
+        tracing.event(f"LDAP {kind} failed", **{"server.address": server, "error.type": error})
 
     def waited(self, seconds: float) -> None:
         _directory_waits.observe(seconds)
@@ -138,9 +169,19 @@ tell_of_refusals(lambda kind: _credentials_refused.labels(kind.value).inc())
 
 
 def exposition() -> bytes:
-    """All of it, in Prometheus' text format."""
+    """What a web server tells, in Prometheus' text format: of its processes, of this host's workers, of what waits."""
+    workers = [(folder, _OF_WORKER) for folder in metrics_folder.of_workers()]
+    return _rendered([(metrics_folder.of_this_process(), {}), *workers], Gauges())
+
+
+def exposition_of_worker() -> bytes:
+    """What a worker tells of its own processes."""
+    return _rendered([(metrics_folder.of_this_process(), _OF_WORKER)])
+
+
+def _rendered(places: Sequence[tuple[Path, _Labels]], *others: Gauges) -> bytes:
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-    registry.register(_Processes())
-    registry.register(Gauges())
+    collectors: tuple[Collector, ...] = (_Counted(places), _Processes(places), *others)
+    for each in collectors:
+        registry.register(each)
     return generate_latest(registry)

@@ -3,7 +3,7 @@ will do, what of it is missing, and what is too much.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
@@ -25,13 +25,14 @@ from directory.security.grants import Grants, grants
 from directory.security.needed_rights import NEEDED, Access, Right, account_name
 from directory.security.object_types import object_types
 from directory.security.principals import find_principals
-from gateway.core.call import Call, Surface
+from gateway.core.call import Call, Scopes, Surface
 from gateway.core.errors import NotFound as NoSuchConnection
 from gateway.core.operation import RateCategory, operation
 from gateway.core.shapes import Query
 from keys.models import ApiKey, Person
 from keys.permissions.assignable import GRANTABLE
-from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
+from keys.permissions.confinement import inside_all, scopes_of, scopes_of_people
+from keys.permissions.effective import permissions_of_people, permissions_of_roles
 from keys.permissions.meanings import MEANINGS
 
 _SHOWN: Final = 12
@@ -185,25 +186,29 @@ def _find_used(row: DirectoryConnection, client: Client, base: str) -> Mapping[s
     people = list(Person.objects.filter(Q(connection=None) | Q(connection=row), is_active=True, is_superuser=False))
     of_roles = permissions_of_roles({key.role_id for key in keys})
     of_people = permissions_of_people({*people, *(key.owner for key in keys)})
-    bases = _bases(client, keys)
+    of_person = scopes_of_people({*people, *(key.owner for key in keys)})
+    of_key = {key.pk: (*scopes_of(key.role.scopes), *of_person[key.owner.pk]) for key in keys}
+    names = _names(client, [*of_person.values(), *of_key.values()])
+
+    def works_here(scopes: Scopes) -> bool:
+        places = inside_all(scopes, names)
+        return places is None or any(is_within_any(base, (it,)) or is_within_any(it, (base,)) for it in places)
+
     used: dict[str, set[str]] = defaultdict(set)
     for key in keys:
-        scopes = [bases[scope] for scope in scopes_of_role(key.role.scopes) if scope in bases]
-        if key.role.scopes and not any(
-            is_within_any(base, (scope,)) or is_within_any(scope, (base,)) for scope in scopes
-        ):
+        if not works_here(of_key[key.pk]):
             continue
         for name in of_roles[key.role_id] & of_people[key.owner.pk] & GRANTABLE:
             used[name].add(key.role.name)
     for person in people:
-        for name in of_people[person.pk]:
+        for name in of_people[person.pk] if works_here(of_person[person.pk]) else ():
             used[name].add(person.username)
     return {name: sorted(some) for name, some in used.items()}
 
 
-def _bases(client: Client, keys: list[ApiKey]) -> Mapping[UUID, str]:
+def _names(client: Client, confined: Iterable[Scopes]) -> Mapping[UUID, str]:
     """The present names of all scopes, in one search."""
-    scopes = {scope for key in keys for scope in scopes_of_role(key.role.scopes)}
+    scopes = {guid for each in confined for bases in each for guid in bases}
     return {guid: entry.dn for guid, entry in client.read_many(scopes, ("objectGUID",)).items()} if scopes else {}
 
 

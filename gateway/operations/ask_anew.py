@@ -5,7 +5,7 @@ from uuid import UUID
 from django.db import transaction
 
 from approvals import decisions
-from approvals.operations.change_requests import DECIDE, find_visible, renderer_for
+from approvals.operations.change_requests import DECIDE, find_visible, renderer_for, require_decidable
 from approvals.shapes import ChangeRequestJson
 from audit.administration.descriptions import find_own_table
 from audit.administration.recording import recorded
@@ -28,7 +28,7 @@ def ask_anew(call: Call, *, id: UUID) -> ChangeRequestJson:
     It is the requester's as the old one was, with the same input, and shows the values of now. The old one is rejected
     with a comment that names it. Only who may decide the old one can do this. 409 when nothing would change any more.
     """
-    find_visible(call, id)
+    require_decidable(call, id)
     name = "change-requests.reject"
     with transaction.atomic():
         old = decisions.find_request(id, with_input=True)

@@ -8,10 +8,11 @@ from typing_extensions import TypedDict
 
 from approvals.decisions import find_request
 from approvals.errors import NotPending
-from approvals.models import Status
+from approvals.models import ChangeRequest, Status
 from approvals.operations.change_requests import find_visible
 from approvals.operations.together import MOST, ReadTogether, chosen_requests
 from audit.redact import ChangeJson
+from directory.lookup.visibility import changes_seen_by
 from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.operation import SIGNED_IN, RateCategory, operation
@@ -47,14 +48,16 @@ def read_forecast(call: Call, *, id: UUID) -> ForecastJson:
     """
     if find_visible(call, id).status != Status.PENDING:
         raise NotPending
-    return _as_json(pipeline.forecast(find_request(id, with_input=True)))
+    request = find_request(id, with_input=True)
+    return _as_json(call, request, pipeline.forecast(request))
 
 
-def _as_json(forecast: pipeline.Forecast) -> ForecastJson:
+def _as_json(call: Call, request: ChangeRequest, forecast: pipeline.Forecast) -> ForecastJson:
+    """A forecast with the values that the reader may see: it was made under the requester's key."""
     return {
         "problem": forecast.refusal.as_problem() if forecast.refusal else None,
         "stale": forecast.stale,
-        "changes": list(forecast.changes),
+        "changes": changes_seen_by(call)(request.directory_id, list(forecast.changes)),
         "warnings": list(forecast.warnings),
     }
 
@@ -103,6 +106,6 @@ def read_forecasts(call: Call, *, query: ReadTogether) -> ForecastsJson:
         forecast = pipeline.forecast(request)
         looked += 1
         if forecast.stale or forecast.refusal is not None:
-            told = _as_json(forecast)
+            told = _as_json(call, request, forecast)
             exceptions.append({"id": str(request.id), "target": request.target_dn, "forecast": told})
     return {"looked": looked, "left": len(waiting) - looked, "exceptions": exceptions}

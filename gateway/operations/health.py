@@ -8,8 +8,12 @@ from typing_extensions import TypedDict
 from gateway.core.call import Call, Surface
 from gateway.core.operation import operation
 from gateway.core.shapes import Moment, render_timestamp
+from gateway.monitoring.certificates import Kind, certificates
 from gateway.monitoring.heartbeats import ALIVE, Worker, find_workers
 from gateway.monitoring.readiness import Check, HealthStatus, readiness, status_of
+
+_PATIENCE = 3.0
+"""Seconds for which domain controllers are waited for whose certificates were not seen yet."""
 
 
 class CheckJson(TypedDict):
@@ -25,12 +29,28 @@ class WorkerJson(TypedDict):
     seenAt: Moment
 
 
+class CertificateEndJson(TypedDict):
+    """A certificate that a connection depends on: of a domain controller, by its URL, or of an authority that is
+    trusted. `endsSoon` is whether that is within 30 days.
+    """
+
+    directory: str
+    kind: Kind
+    name: str
+    endsAt: Moment
+    endsSoon: bool
+
+
 class HealthJson(TypedDict):
-    """`status` is `ok` when all checks are, `degraded` while a part of the work can be done."""
+    """`status` is `ok` when all checks are, `degraded` while a part of the work can be done.
+
+    `certificates` are those whose end is known, the next first. They change no status: everything works until then.
+    """
 
     status: HealthStatus
     checks: list[CheckJson]
     workers: list[WorkerJson]
+    certificates: list[CertificateEndJson]
 
 
 @operation(
@@ -57,7 +77,23 @@ def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation tak
             for check in checks
         ],
         "workers": [{"name": item.name, "seenAt": render_timestamp(item.seen_at) or ""} for item in found],
+        "certificates": _find_ends(checks),
     }
+
+
+def _find_ends(checks: list[Check]) -> list[CertificateEndJson]:
+    if any(check.detail is not None for check in checks if check.name == "database"):
+        return []
+    return [
+        {
+            "directory": end.directory,
+            "kind": end.kind,
+            "name": end.name,
+            "endsAt": render_timestamp(end.at) or "",
+            "endsSoon": end.is_soon,
+        }
+        for end in certificates.ends(patience=_PATIENCE)
+    ]
 
 
 def _check_workers() -> tuple[list[Worker], Check]:

@@ -1,12 +1,12 @@
 """Who can do what to a directory object through the gateway: every key and person, and whether they would be held.
 
 It is answered by what the pipeline asks: the permissions that the registry's operations need, the role's permissions
-that the owner holds too, the role's scopes, the object's protection and the key's level of supervision.
+that the owner holds too, the scopes of both, the object's protection and the key's level of supervision.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 from uuid import UUID
 
 from django.db.models import Q
@@ -20,15 +20,17 @@ from directory.lookup.access import client_of, find_object, is_within_any
 from directory.protection.rules import holds_protected, is_protected
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
-from gateway.core.call import Call, SupervisionLevel, Surface
+from gateway.core.call import Call, Scopes, SupervisionLevel, Surface
 from gateway.core.errors import Forbidden, InvalidRequest
 from gateway.core.operation import Effect, Operation, RateCategory, Risk, Target, operation, operations
 from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 from keys.models import ApiKey, Person
 from keys.permissions.assignable import GRANTABLE
-from keys.permissions.effective import permissions_of_people, permissions_of_roles, scopes_of_role
+from keys.permissions.confinement import inside_all, scopes_of, scopes_of_people
+from keys.permissions.effective import permissions_of_people, permissions_of_roles
 
+_Id = TypeVar("_Id", UUID, int)
 _NEEDED: Final = frozenset({"directory.read_object", "keys.view_apikey", "keys.view_person"})
 
 
@@ -86,7 +88,7 @@ def _list_who_can(call: Call, resource: str, id: UUID, query: WhoCanQuery) -> Pa
             detail = f"must be one of {', '.join(sorted(action.operation.action for action in actions))}"
             raise InvalidRequest.naming(detail, parameter="action")
         actions = named
-    found = [*_keys(call, entry, actions), *_people(call, actions)]
+    found = [*_keys(call, entry, actions), *_people(call, entry, actions)]
     return _page(call, query, sorted(found, key=_place), bound_to=str(id))
 
 
@@ -131,7 +133,7 @@ def _needs(item: Operation, kind: Kind) -> frozenset[str]:
 
 
 def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:
-    """The keys that are good now, linked to this directory, whose role's scopes hold the object."""
+    """The keys that are good now, linked to this directory, whose scopes and whose owner's hold the object."""
     assert call.directory is not None
     now = timezone.now()
     rows = list(
@@ -142,10 +144,11 @@ def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoC
     )
     of_roles = permissions_of_roles({row.role_id for row in rows})
     of_owners = permissions_of_people({row.owner for row in rows})
-    bases = _bases(call, rows)
+    of_owner = scopes_of_people({row.owner for row in rows})
+    scopes = {row.pk: (*scopes_of(row.role.scopes), *of_owner[row.owner.pk]) for row in rows}
+    reached = _reaching(call, entry, scopes)
     for row in rows:
-        scopes = scopes_of_role(row.role.scopes)
-        if scopes and not is_within_any(entry.dn, [bases[scope] for scope in scopes if scope in bases]):
+        if row.pk not in reached:
             continue
         held = of_roles[row.role_id] & of_owners[row.owner.pk] & GRANTABLE
         if possible := _possible(actions, held, SupervisionLevel(row.supervision_level)):
@@ -161,21 +164,24 @@ def _keys(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoC
             }
 
 
-def _bases(call: Call, rows: Sequence[ApiKey]) -> Mapping[UUID, str]:
-    """The present names of all scopes, in one search; one that no longer exists holds nothing."""
-    scopes = {scope for row in rows for scope in scopes_of_role(row.role.scopes)}
-    found = client_of(call).read_many(scopes, ("objectGUID",)) if scopes else {}
-    return {guid: base.dn for guid, base in found.items()}
+def _reaching(call: Call, entry: Entry, scopes: Mapping[_Id, Scopes]) -> set[_Id]:
+    """Whose scopes hold the object. All are looked up in one search; one that no longer exists holds nothing."""
+    wanted = {guid for some in scopes.values() for bases in some for guid in bases}
+    found = client_of(call).read_many(wanted, ("objectGUID",)) if wanted else {}
+    names = {guid: base.dn for guid, base in found.items()}
+    places = {whose: inside_all(some, names) for whose, some in scopes.items()}
+    return {whose for whose, bases in places.items() if bases is None or is_within_any(entry.dn, bases)}
 
 
-def _people(call: Call, actions: Sequence[_Action]) -> Iterator[WhoCan]:
-    """Local accounts and the directory's own people: each works on what they sign in to."""
+def _people(call: Call, entry: Entry, actions: Sequence[_Action]) -> Iterator[WhoCan]:
+    """Local accounts and the directory's own people: each works on what they sign in to, where they may."""
     assert call.directory is not None
     may_work_here = Q(connection=None) | Q(connection_id=call.directory.id, connection__enabled=True)
     people = list(Person.objects.filter(may_work_here, is_active=True))
     held = permissions_of_people(people)
+    reached = _reaching(call, entry, scopes_of_people(people))
     for person in people:
-        if possible := _possible(actions, held[person.pk], None):
+        if person.pk in reached and (possible := _possible(actions, held[person.pk], None)):
             yield {
                 "kind": "person",
                 "id": str(person.public_id),

@@ -17,6 +17,7 @@ from directory.changes.input_references import ReferenceChanged, rename_input
 from directory.changes.references import references_of
 from directory.lookup.access import client_of
 from directory.shapes.proposal import Proposal
+from gateway.core import tracing
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import Conflict, GatewayError, ServiceUnavailable
 from gateway.core.operation import Effect, Operation, find_operation
@@ -31,6 +32,7 @@ from keys.permissions.effective import call_for_key, call_for_person
 _TRY_AGAIN = (directory_errors.Unavailable, ServiceUnavailable)
 
 
+@tracing.traced("apply an approved change")
 def apply_change_request(change_request_id: UUID) -> None:
     """Apply an approved change once: everything is checked anew, and it must still be the change that was approved."""
     change_request = queue.claim(change_request_id)

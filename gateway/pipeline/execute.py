@@ -21,6 +21,7 @@ from directory.protection.state import may_change_protection
 from directory.queries.reading import await_answer
 from directory.runs import requests as runs
 from directory.shapes.proposal import Rollback, Target
+from gateway.core import tracing
 from gateway.core.call import Call, Surface
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Operation
@@ -53,6 +54,7 @@ def attempt(step: Callable[[], _Result]) -> _Result | Exception:
         return error
 
 
+@tracing.traced(lambda change: f"execute {change.operation.name}")
 def execute(change: Change) -> Answer:
     """Record the intent, write once, record the outcome, answer. A lost race is proposed anew, with its own record."""
     if change.proposal.run is not None:

@@ -20,6 +20,7 @@ from directory.lookup.visibility import visibility_of
 from directory.outcomes.arrival import require_arrived
 from directory.protection.reasons import why_protected
 from directory.shapes.proposal import Proposal
+from gateway.core import tracing
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
@@ -30,6 +31,7 @@ from gateway.pipeline.recording import record_refusal, shown, target_ref
 from keys.people import protection
 
 
+@tracing.traced(lambda operation, *_: f"prepare {operation.name}")
 def prepare(operation: Operation, call: Call, inputs: Unvalidated) -> Answer | Change:
     """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
 

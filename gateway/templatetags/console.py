@@ -17,7 +17,7 @@ from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed, place
 from gateway.console.shared.sentences import sentence
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from keys.permissions.effective import permissions_of_person
+from keys.permissions.effective import held_by_person
 
 register = template.Library()
 register.filter(common_name)
@@ -222,5 +222,7 @@ def may(context: template.RequestContext, operation: str) -> bool:
 def console_menu(context: template.RequestContext) -> list[Entry]:
     """The parts of the console that the person may see, for pages that are none of it."""
     person = context["request"].user
-    permissions = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
-    return [entry for entry in entries_for(permissions, is_staff=False) if entry.operations]
+    held = held_by_person(
+        person.pk, is_active=person.is_active, is_superuser=person.is_superuser, own_scopes=person.scopes
+    )
+    return [entry for entry in entries_for(held.permissions, is_staff=False) if entry.operations]

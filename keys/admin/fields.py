@@ -1,6 +1,6 @@
 """Form fields of the admin pages: lists written one a line, and permissions shown by what they allow."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -8,8 +8,10 @@ from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import Permission
 from django.http import HttpRequest
 
+from gateway.core.errors import GatewayError
 from keys.models import Person
 from keys.permissions.effective import permissions_of_person
+from keys.permissions.scopes import ScopeNotFound, resolve
 
 
 class LinesField(forms.CharField):
@@ -29,6 +31,37 @@ class LinesField(forms.CharField):
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return bool(super().has_changed(self.prepare_value(initial or []), data))
+
+
+class ScopesField(LinesField):
+    """Scopes, typed as names and kept by objectGUID."""
+
+    def __init__(self, *, whom: str) -> None:
+        super().__init__(
+            required=False,
+            help_text="Distinguished names or objectGUIDs, one a line, such as OU=Staff,DC=corp,DC=example,DC=com. "
+            f"{whom} nothing outside them. Empty: everywhere. Each is kept by its objectGUID, so renaming or moving it "
+            "changes nothing.",
+        )
+
+
+def names_of(scopes: Sequence[Mapping[str, str]]) -> list[str]:
+    """What a ScopesField shows of scopes."""
+    return [scope["distinguishedName"] for scope in scopes]
+
+
+def resolve_lines(texts: Sequence[str], *, known: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """What is kept of the lines of a ScopesField; raises ValidationError.
+
+    A scope of those known that was not touched stays the object it is, whatever has that name now.
+    """
+    ids = {scope["distinguishedName"]: scope["guid"] for scope in known}
+    try:
+        return resolve([ids.get(text, text) for text in texts])
+    except ScopeNotFound as missing:
+        raise forms.ValidationError(f"{texts[missing.position]}: no enabled directory has such an object.") from None
+    except GatewayError as refusal:
+        raise forms.ValidationError(refusal.detail) from None
 
 
 class PermissionsField(forms.ModelMultipleChoiceField):

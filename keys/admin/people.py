@@ -2,8 +2,11 @@
 
 from typing import Any
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.forms import UserChangeForm
 from django.contrib.auth.models import Group, Permission
 from django.core.exceptions import PermissionDenied
 from django.db.models import ManyToManyField, QuerySet
@@ -11,8 +14,17 @@ from django.http import HttpRequest, HttpResponse
 
 from audit.administration.recorded_admin import RecordedAdmin
 from gateway.core.errors import Conflict
-from keys.admin.fields import PermissionsField, full_name, held_by, is_superuser
+from keys.admin.fields import (
+    PermissionsField,
+    ScopesField,
+    full_name,
+    held_by,
+    is_superuser,
+    names_of,
+    resolve_lines,
+)
 from keys.models import Person
+from keys.people.groups import confines_members, keep_scopes, kept_scopes
 from keys.people.revocation import end_all
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person, reference_to
@@ -30,8 +42,40 @@ def _is_above(request: HttpRequest, person: Person) -> bool:
     return person.is_superuser or not held <= held_by(request)
 
 
+class PersonForm(UserChangeForm):
+    """`scopes` are typed as names and kept by objectGUID."""
+
+    scopes = ScopesField(whom="Whatever they do, and their keys and agents, they reach")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "scopes" in self.fields:  # not on a page that only shows the person
+            self.initial["scopes"] = names_of(self.instance.scopes)
+
+    def clean_scopes(self) -> list[dict[str, str]]:
+        return resolve_lines(self.cleaned_data["scopes"], known=self.instance.scopes)
+
+    def clean(self) -> Any:
+        cleaned = super().clean()
+        if self.cleaned_data.get("scopes") and self.cleaned_data.get("is_superuser", self.instance.is_superuser):
+            self.add_error("scopes", "Superusers are confined to nothing: they could lift it again.")
+        return cleaned
+
+    def save(self, commit: bool = True) -> Any:
+        if "scopes" in self.cleaned_data:
+            self.instance.scopes = self.cleaned_data["scopes"]
+        return super().save(commit)
+
+
+class OwnPersonForm(PersonForm):
+    """Nobody confines themselves, or lifts what confines them."""
+
+    scopes = None  # type: ignore[assignment]
+
+
 @admin.register(Person)
 class PersonAdmin(RecordedAdmin, UserAdmin):
+    form = PersonForm
     list_display = ("username", "display_name", "directory", "is_active", "is_staff", "is_superuser", "last_login")
     list_filter = ("is_active", "is_staff", "is_superuser", "connection", "groups")
     list_select_related = ("connection",)
@@ -46,7 +90,7 @@ class PersonAdmin(RecordedAdmin, UserAdmin):
             {
                 "description": "API keys never do more than their owner. Deactivating a person ends their sessions, "
                 "their tokens and all their API keys at once; nothing is deleted.",
-                "fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
+                "fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions", "scopes"),
             },
         ),
         ("Where they come from", {"fields": ("directory", "object_guid", "last_login", "date_joined")}),
@@ -80,7 +124,17 @@ class PersonAdmin(RecordedAdmin, UserAdmin):
             fields += ["username", "display_name"]
         if not is_superuser(request):
             fields += ["is_superuser", "is_staff", "groups"]
+        if obj == request.user:
+            fields.append("scopes")
         return tuple(fields)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        # `scopes` is the form's own: the model's column is not editable.
+        if obj is not None:
+            kwargs["form"] = OwnPersonForm if obj == request.user else PersonForm
+            shown = kwargs.pop("fields", None) or flatten_fieldsets(self.get_fieldsets(request, obj))
+            kwargs["fields"] = [name for name in shown if name != "scopes"]
+        return super().get_form(request, obj, change=change, **kwargs)
 
     def formfield_for_manytomany(
         self,
@@ -146,12 +200,46 @@ class PersonAdmin(RecordedAdmin, UserAdmin):
         return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
 
+class GroupForm(forms.ModelForm):
+    """`scopes` are typed as names and kept by objectGUID."""
+
+    scopes = ScopesField(whom="Whatever its members do, they reach")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "scopes" in self.fields:  # not on a page that only shows the group
+            self.initial["scopes"] = names_of(kept_scopes(self.instance))
+
+    def clean_scopes(self) -> list[dict[str, str]]:
+        return resolve_lines(self.cleaned_data["scopes"], known=kept_scopes(self.instance))
+
+
 admin.site.unregister(Group)
 
 
 @admin.register(Group)
 class PeopleGroupAdmin(RecordedAdmin, GroupAdmin):
-    """Groups give permissions to all their members, so only superusers change them."""
+    """Groups give permissions to all their members, and may confine them, so only superusers change them."""
+
+    form = GroupForm
+    fields = ("name", "permissions", "scopes")
+
+    @admin.display(description="scopes")
+    def scopes(self, group: Group) -> str:
+        return "; ".join(names_of(kept_scopes(group))) or "everything"
+
+    def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        # `scopes` is the form's own: they are in a table of their own.
+        kwargs["fields"] = [name for name in kwargs.pop("fields", None) or self.fields if name != "scopes"]
+        return super().get_form(request, obj, change, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        super().save_model(request, obj, form, change)
+        keep_scopes(obj, form.cleaned_data["scopes"])
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        # Deleting many at once would not look at each.
+        return {name: action for name, action in super().get_actions(request).items() if name != "delete_selected"}
 
     def formfield_for_manytomany(
         self,
@@ -172,4 +260,5 @@ class PeopleGroupAdmin(RecordedAdmin, GroupAdmin):
         return is_superuser(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return is_superuser(request)
+        """One that confines people is not deleted before they are taken out of it: then it is said what they gain."""
+        return is_superuser(request) and (obj is None or not confines_members(obj))

@@ -9,22 +9,24 @@ from django.db.models import Count, ManyToManyField
 from django.http import HttpRequest
 
 from audit.administration.recorded_admin import RecordedAdmin
-from gateway.core.errors import GatewayError
-from keys.admin.fields import LinesField, PermissionsField, full_name, held_by, is_superuser, may_grant
+from keys.admin.fields import (
+    PermissionsField,
+    ScopesField,
+    full_name,
+    held_by,
+    is_superuser,
+    may_grant,
+    names_of,
+    resolve_lines,
+)
 from keys.models import Role
 from keys.permissions.assignable import is_grantable
-from keys.permissions.scopes import ScopeNotFound, resolve
 
 
 class RoleForm(forms.ModelForm):
     """`scopes` are typed as names and kept by objectGUID."""
 
-    scopes = LinesField(
-        required=False,
-        help_text="Distinguished names or objectGUIDs, one a line, such as OU=Staff,DC=corp,DC=example,DC=com. "
-        "A key with this role reaches nothing outside them. Empty: the whole of every linked directory. "
-        "Each is kept by its objectGUID, so renaming or moving it changes nothing.",
-    )
+    scopes = ScopesField(whom="A key with this role reaches")
 
     class Meta:
         model = Role
@@ -33,20 +35,10 @@ class RoleForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "scopes" in self.fields:  # not on a page that only shows the role
-            self.initial["scopes"] = [scope["distinguishedName"] for scope in self.instance.scopes]
+            self.initial["scopes"] = names_of(self.instance.scopes)
 
     def clean_scopes(self) -> list[dict[str, str]]:
-        # A scope that was not touched stays the object it is, whatever has that name now.
-        known = {scope["distinguishedName"]: scope["guid"] for scope in self.instance.scopes}
-        texts = self.cleaned_data["scopes"]
-        try:
-            return resolve([known.get(text, text) for text in texts])
-        except ScopeNotFound as missing:
-            raise forms.ValidationError(
-                f"{texts[missing.position]}: no enabled directory has such an object."
-            ) from None
-        except GatewayError as refusal:
-            raise forms.ValidationError(refusal.detail) from None
+        return resolve_lines(self.cleaned_data["scopes"], known=self.instance.scopes)
 
     def save(self, commit: bool = True) -> Any:
         self.instance.scopes = self.cleaned_data["scopes"]
@@ -116,7 +108,7 @@ class RoleAdmin(RecordedAdmin):
 
     @admin.display(description="scopes")
     def scope_names(self, role: Role) -> str:
-        return "; ".join(scope["distinguishedName"] for scope in role.scopes) or "everything"
+        return "; ".join(names_of(role.scopes)) or "everything"
 
     @admin.display(description="keys", ordering="keys")
     def key_count(self, role: Any) -> int:

@@ -27,7 +27,8 @@ from keys.agents.models import AgentAccessToken, AgentGrant, stamp_of
 from keys.api_keys import usage
 from keys.models import Person
 from keys.people.presence import NotChecked, Standing, standing_of
-from keys.permissions.effective import permissions_of_person
+from keys.permissions.confinement import ScopesAsKept
+from keys.permissions.effective import held_by_person
 from keys.sign_in import second_factor
 
 MAX_TOKEN = 512
@@ -53,6 +54,7 @@ class GrantFacts:
     display_name: str
     is_active: bool
     is_superuser: bool
+    own_scopes: ScopesAsKept
     password: str = field(repr=False)
     session_epoch: int
     home: UUID | None
@@ -68,7 +70,8 @@ _COLUMNS = (
     *("id", "permissions", "supervision_level", "person_stamp", "ended_at", "expires_at", "last_used_at"),
     *("client__client_id", "client__name", "client__disabled_at"),
     *("person_id", "person__username", "person__display_name", "person__is_active", "person__is_superuser"),
-    *("person__password", "person__session_epoch", "person__connection_id", "person__directory_checked_at"),
+    *("person__scopes", "person__password", "person__session_epoch"),
+    *("person__connection_id", "person__directory_checked_at"),
     *("connection_id", "connection__name", "connection__client_id", "connection__enabled"),
     "connection__protection_changes",
 )
@@ -184,9 +187,13 @@ def _call_of(
     expires_at: datetime | None = None,
     **facts: Any,
 ) -> Call:
-    """The call of a grant that was found good. Consented, and held by the person now: the agent may do what is both."""
+    """The call of a grant that was found good: the agent may do what is consented and held by the person now, and only
+    where they may do it.
+    """
     consented = frozenset(grant.permissions)
-    held = permissions_of_person(grant.person_id, is_active=grant.is_active, is_superuser=grant.is_superuser)
+    held = held_by_person(
+        grant.person_id, is_active=grant.is_active, is_superuser=grant.is_superuser, own_scopes=grant.own_scopes
+    )
     directory = DirectoryRef(
         id=grant.connection_id,
         name=grant.connection_name,
@@ -206,7 +213,8 @@ def _call_of(
             expires_at=expires_at,
             grant_id=grant.id,
         ),
-        permissions=held & (consented if within is None else consented & within),
+        permissions=held.permissions & (consented if within is None else consented & within),
+        scopes=held.scopes,
         supervision=SupervisionLevel(grant.supervision_level),
         directory=directory if is_open else None,
         directory_refusal=None if is_open else Forbidden(),

@@ -6,6 +6,7 @@ from keys.migrations._access_state import watch
 
 
 class Migration(migrations.Migration):
+    rolling = "The triggers are made again as they were."
 
     dependencies = [
         ('keys', '0008_agents'),

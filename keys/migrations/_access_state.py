@@ -21,6 +21,7 @@ WATCHED = (
     ("django_content_type", ()),
     ("directory_directoryconnection", ("bind_account", "bind_account_learnt_for")),
     ("keys_apikey", ("last_used_at", "last_used_address")),
+    ("keys_groupscopes", ()),
     ("keys_link", ()),
     ("keys_person", ("last_login", "directory_checked_at", "password_set")),
     ("keys_person_groups", ()),

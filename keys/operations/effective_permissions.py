@@ -12,6 +12,7 @@ from gateway.core.operation import operation
 from keys.operations.api_keys import find_key
 from keys.operations.users import find_person
 from keys.permissions.assignable import APPS, GRANTABLE
+from keys.permissions.confinement import held_within, kept_of_person, scopes_of
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scopes import ScopeNow, look_up
 
@@ -26,10 +27,14 @@ class KeyPermission(TypedDict):
 
 
 class KeyPermissionsRecord(TypedDict):
-    """What the role gives or the owner holds, by name, and what the role is confined to by its names of now."""
+    """What the role gives or the owner holds, by name, and what the role is confined to by its names of now.
+
+    The owner may be confined besides: an object has to be inside one of each list of `ownerScopes`, too.
+    """
 
     permissions: list[KeyPermission]
     scopes: list[ScopeNow]
+    ownerScopes: list[list[ScopeNow]]
 
 
 class PersonPermission(TypedDict):
@@ -66,6 +71,7 @@ def read_key_permissions(call: Call, *, id: UUID) -> KeyPermissionsRecord:  # no
             for name in sorted(given | held)
         ],
         "scopes": look_up(key.role.scopes),
+        "ownerScopes": [look_up(scopes) for scopes in kept_of_person(owner)],
     }
 
 
@@ -79,7 +85,8 @@ def read_key_permissions(call: Call, *, id: UUID) -> KeyPermissionsRecord:  # no
 def read_person_permissions(call: Call, *, id: UUID) -> PersonPermissionsRecord:  # noqa: ARG001 - every operation takes its call
     """Read what a person may do now, and which of it they were given themselves or by groups."""
     person = find_person(id)
-    held = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
+    given = permissions_of_person(person.pk, is_active=person.is_active, is_superuser=person.is_superuser)
+    held = held_within(given, scopes_of(*kept_of_person(person))).permissions
     direct = _names(person.user_permissions.all())
     by_group = {
         group.name: _names(group.permissions.filter(content_type__app_label__in=APPS).select_related("content_type"))

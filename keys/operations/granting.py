@@ -1,12 +1,37 @@
-"""What the operations on roles and people share: nobody grants what they do not hold."""
+"""What the operations on roles, people and groups share: nobody grants what they do not hold, and how scopes are given
+and shown.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 from django.contrib.auth.models import Permission
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from gateway.core.call import Call
-from gateway.core.errors import FieldError, Forbidden, InvalidRequest
+from gateway.core.errors import FieldError, Forbidden, InvalidRequest, invalid_member
+from gateway.core.shapes import Id
 from keys.permissions.assignable import GRANTABLE, find_permissions
+from keys.permissions.scopes import ScopeNotFound, ScopeNow, resolve
+
+Scopes = Annotated[
+    list[str],
+    Field(max_length=50, description="Distinguished names or objectGUIDs; empty: the whole of every directory."),
+]
+"""How scopes are given."""
+
+
+class ScopeRecord(TypedDict):
+    id: Id
+    distinguishedName: str
+    directory: Id
+
+
+class ScopesRecord(TypedDict):
+    """Without any there is no confinement."""
+
+    items: list[ScopeNow]
 
 
 def find_granted(call: Call, names: Sequence[str], *, only_grantable: bool) -> list[Permission]:
@@ -27,3 +52,19 @@ def require_held(call: Call, names: frozenset[str]) -> None:
     """Refuse a grant of what the caller does not hold."""
     if not names <= call.permissions:
         raise Forbidden
+
+
+def resolve_scopes(scopes: Sequence[str]) -> list[dict[str, str]]:
+    """What is kept of scopes; raises InvalidRequest naming one that no directory has."""
+    try:
+        return resolve(scopes)
+    except ScopeNotFound as missing:
+        raise invalid_member(f"scopes/{missing.position}", str(missing)) from None
+
+
+def scope_records(scopes: Sequence[Mapping[str, str]]) -> list[ScopeRecord]:
+    """What somebody is confined to, whatever it is called now."""
+    return [
+        {"id": scope["guid"], "distinguishedName": scope["distinguishedName"], "directory": scope["directoryId"]}
+        for scope in scopes
+    ]

@@ -26,7 +26,10 @@ class ChosenDirectory(TypedDict):
 
 
 class MeRecord(TypedDict):
-    """`scopes` are the objectGUIDs of the role's scopes; none: not confined."""
+    """`scopes` are the objectGUIDs of the role's scopes, or where it has none of the person's; none: not confined.
+
+    Where a role and its owner are both confined, or somebody is by several groups, they are the first that count.
+    """
 
     subject: SubjectRecord
     credential: CredentialRecord
@@ -48,6 +51,6 @@ def read_me(call: Call) -> MeRecord:
         },
         "directory": {"name": call.directory.name, "clientId": call.directory.client_id} if call.directory else None,
         "permissions": sorted(call.permissions),
-        "scopes": [str(scope) for scope in call.scopes],
+        "scopes": [str(scope) for scope in (call.scopes[0] if call.scopes else ())],
         "supervisionLevel": call.supervision.value if call.supervision else None,
     }

@@ -10,25 +10,29 @@ from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
 from gateway.core.call import Call, Surface
-from gateway.core.errors import Conflict, NotFound, invalid_member
+from gateway.core.errors import Conflict, NotFound
 from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Role
-from keys.operations.granting import find_granted, require_held
+from keys.operations.granting import (
+    ScopeRecord,
+    Scopes,
+    ScopesRecord,
+    find_granted,
+    require_held,
+    resolve_scopes,
+    scope_records,
+)
 from keys.people.names import require_label
-from keys.permissions.scopes import ScopeNotFound, ScopeNow, look_up, resolve
+from keys.permissions.scopes import look_up
 
 _REST = frozenset({Surface.REST})
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
 Description = Annotated[str, Field(max_length=2000)]
 Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
-Scopes = Annotated[
-    list[str],
-    Field(max_length=50, description="Distinguished names or objectGUIDs; empty: the whole of every directory."),
-]
 
 
 class SearchRoles(PageQuery):
@@ -70,12 +74,6 @@ class UpdateRole(Part):
     scopes: Scopes = Field(default_factory=list)
 
 
-class ScopeRecord(TypedDict):
-    id: Id
-    distinguishedName: str
-    directory: Id
-
-
 class RoleRecord(TypedDict):
     """`scopes` are the names last known, `scopeObjects` what the role is confined to, whatever it is called now."""
 
@@ -89,12 +87,6 @@ class RoleRecord(TypedDict):
     keys: int
     createdAt: Moment | None
     changedAt: Moment | None
-
-
-class RoleScopesRecord(TypedDict):
-    """Without any the role is not confined."""
-
-    items: list[ScopeNow]
 
 
 @operation(
@@ -121,10 +113,10 @@ def read_role(call: Call, *, id: UUID) -> RoleRecord:  # noqa: ARG001 - every op
     "roles.read-scopes",
     "GET roles/{id}/scopes",
     permission="keys.view_role",
-    output=RoleScopesRecord,
+    output=ScopesRecord,
     surfaces=_REST,
 )
-def read_role_scopes(call: Call, *, id: UUID) -> RoleScopesRecord:  # noqa: ARG001 - every operation takes its call
+def read_role_scopes(call: Call, *, id: UUID) -> ScopesRecord:  # noqa: ARG001 - every operation takes its call
     """Read what a role is confined to by its names of now, asked of the directories."""
     return {"items": look_up(find_role(id).scopes)}
 
@@ -142,7 +134,7 @@ def read_role_scopes(call: Call, *, id: UUID) -> RoleScopesRecord:  # noqa: ARG0
 def create_role(call: Call, *, body: CreateRole) -> RoleRecord:
     """Create a role from permissions you hold yourself."""
     permissions = find_granted(call, body.permissions, only_grantable=True)
-    role = Role(name=body.name.strip(), description=body.description, scopes=_resolved(body.scopes))
+    role = Role(name=body.name.strip(), description=body.description, scopes=resolve_scopes(body.scopes))
     _save(role)
     role.permissions.set(permissions)
     return _record(find_role(role.id))
@@ -168,7 +160,7 @@ def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
     if "description" in given:
         role.description = body.description
     if "scopes" in given:
-        role.scopes = _resolved(body.scopes)
+        role.scopes = resolve_scopes(body.scopes)
     permissions = find_granted(call, body.permissions, only_grantable=True) if "permissions" in given else None
     _save(role)
     if permissions is not None:
@@ -212,7 +204,7 @@ def _save(role: Role) -> None:
 
 
 class FindScopes(Body):
-    """Names or ids of containers, as a role's body has them."""
+    """Names or ids of containers, as the bodies of roles, people and groups have them."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"scopes": ["OU=Staff,DC=corp,DC=example,DC=test"]}]})
 
@@ -222,21 +214,14 @@ class FindScopes(Body):
 @operation(
     "roles.find-scopes",
     "POST roles/find-scopes",
-    permission=frozenset({"keys.add_role", "keys.change_role"}),
+    permission=frozenset({"keys.add_role", "keys.change_role", "keys.add_person", "keys.change_person"}),
     body=FindScopes,
-    output=RoleScopesRecord,
+    output=ScopesRecord,
     surfaces=_REST,
 )
-def find_scopes(call: Call, *, body: FindScopes) -> RoleScopesRecord:  # noqa: ARG001 - every operation takes its call
-    """Find what the scopes that a role is to have stand for. Nothing is changed."""
-    return {"items": look_up(_resolved(body.scopes))}
-
-
-def _resolved(scopes: list[str]) -> list[dict[str, str]]:
-    try:
-        return resolve(scopes)
-    except ScopeNotFound as missing:
-        raise invalid_member(f"scopes/{missing.position}", str(missing)) from None
+def find_scopes(call: Call, *, body: FindScopes) -> ScopesRecord:  # noqa: ARG001 - every operation takes its call
+    """Find what the scopes that a role, a person or a group is to have stand for. Nothing is changed."""
+    return {"items": look_up(resolve_scopes(body.scopes))}
 
 
 def _names(role: Role) -> list[str]:
@@ -251,14 +236,7 @@ def _record(role: Any) -> RoleRecord:
         "description": role.description,
         "permissions": _names(role),
         "scopes": [scope["distinguishedName"] for scope in role.scopes],
-        "scopeObjects": [
-            {
-                "id": scope["guid"],
-                "distinguishedName": scope["distinguishedName"],
-                "directory": scope["directoryId"],
-            }
-            for scope in role.scopes
-        ],
+        "scopeObjects": scope_records(role.scopes),
         "keys": role.key_count,
         "createdAt": render_timestamp(role.created_at),
         "changedAt": render_timestamp(role.changed_at),

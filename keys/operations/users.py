@@ -17,12 +17,21 @@ from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Flag, Id, Moment, Part, render_timestamp
 from gateway.core.versions import version_of
 from keys.models import Person, SecondFactor
-from keys.operations.granting import find_granted
+from keys.operations.granting import (
+    ScopeRecord,
+    Scopes,
+    ScopesRecord,
+    find_granted,
+    resolve_scopes,
+    scope_records,
+)
+from keys.people.groups import GroupScopes
 from keys.people.local_accounts import check_username, save, set_email, set_password
 from keys.people.names import require_label
 from keys.people.revocation import end_all
 from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person
+from keys.permissions.scopes import look_up
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import MAX_PASSWORD
 from keys.sign_in.sessions import revoke_tokens, sessions_of
@@ -67,11 +76,12 @@ class CreatePerson(Body):
     email: Email = ""
     password: Password
     permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
     active: bool = True
 
 
 class UpdatePerson(Part):
-    """What is to be different; `permissions` replaces the ones given to the person directly."""
+    """What is to be different; `permissions` replaces the ones given to the person directly, `scopes` their own."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"active": False}]})
 
@@ -81,11 +91,17 @@ class UpdatePerson(Part):
     password: Password = ""
     permissions: Permissions = Field(default_factory=list)
     groups: Groups = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
     active: bool = True
 
 
 class UserRecord(TypedDict):
-    """`directory` is null for a local account; `permissions` are those given directly, not by groups."""
+    """`directory` is null for a local account; `permissions` are those given directly, not by groups. Into those of
+    `groups` that are `directoryGroups`, too, the groups of their account have put them.
+
+    `scopes` are the names last known of what the person is confined to, whatever they do and by whatever key or agent;
+    `scopeObjects` what these are, whatever it is called now. Their groups may confine them besides.
+    """
 
     id: Id
     version: str
@@ -98,8 +114,24 @@ class UserRecord(TypedDict):
     secondFactor: bool
     permissions: list[str]
     groups: list[str]
+    directoryGroups: list[str]
+    scopes: list[str]
+    scopeObjects: list[ScopeRecord]
     createdAt: Moment | None
     lastSignInAt: Moment | None
+
+
+class GroupScopesRecord(ScopesRecord):
+    group: str
+
+
+class PersonScopesRecord(ScopesRecord):
+    """`groups` are those that confine the person besides: whatever they touch has to be inside one item of each list.
+
+    A superuser is confined to nothing.
+    """
+
+    groups: list[GroupScopesRecord]
 
 
 @operation(
@@ -127,6 +159,25 @@ def read_user(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every op
 
 
 @operation(
+    "people.read-scopes",
+    "GET users/{id}/scopes",
+    permission="keys.view_person",
+    output=PersonScopesRecord,
+    surfaces=_REST,
+)
+def read_user_scopes(call: Call, *, id: UUID) -> PersonScopesRecord:  # noqa: ARG001 - every operation takes its call
+    """Read what a person is confined to by its names of now, by themselves and by each of their groups."""
+    person = find_person(id)
+    if person.is_superuser:
+        return {"items": [], "groups": []}
+    of_groups = GroupScopes.objects.filter(group__user=person.pk).select_related("group").order_by("group__name")
+    return {
+        "items": look_up(person.scopes),
+        "groups": [{"group": each.group.name, "items": look_up(each.scopes)} for each in of_groups],
+    }
+
+
+@operation(
     "people.create",
     "POST users",
     permission="keys.add_person",
@@ -140,7 +191,10 @@ def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
     """Create a local account with permissions you hold yourself."""
     permissions = find_granted(call, body.permissions, only_grantable=False)
     person = Person(
-        username=Person.normalize_username(body.username), display_name=body.display_name, is_active=body.active
+        username=Person.normalize_username(body.username),
+        display_name=body.display_name,
+        is_active=body.active,
+        scopes=resolve_scopes(body.scopes),
     )
     check_username(person)
     set_email(person, body.email)
@@ -164,23 +218,7 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     person = find_person(id)
     _require_not_above(call, person)
     given = body.model_fields_set
-    for member in ("username", "password"):
-        if member in given and not person.is_local:
-            raise invalid_member(member, "is the directory's to change")
-    if "username" in given:
-        person.username = Person.normalize_username(body.username)
-        check_username(person)
-    if "display_name" in given:
-        person.display_name = body.display_name
-    if "email" in given:
-        set_email(person, body.email)
-    if "active" in given:
-        if person.pk == call.person.id and not body.active:
-            raise Conflict("Nobody can deactivate themselves.")
-        person.is_active = body.active
-        person.left_directory_at = None  # an administrator has decided: signing in does not take it back
-    if "password" in given:
-        set_password(person, body.password)
+    _change(call, person, body)
     permissions = find_granted(call, body.permissions, only_grantable=False) if "permissions" in given else None
     groups = _find_groups(call, body.groups) if "groups" in given else None
     save(person)
@@ -281,6 +319,39 @@ def end_user_sessions(call: Call, *, id: UUID) -> None:
     end_all(person.pk)
 
 
+def _change(call: Call, person: Person, body: UpdatePerson) -> None:
+    """Give a person the values that a body names, all but what is in tables of its own."""
+    given = body.model_fields_set
+    for member in ("username", "password"):
+        if member in given and not person.is_local:
+            raise invalid_member(member, "is the directory's to change")
+    if "username" in given:
+        person.username = Person.normalize_username(body.username)
+        check_username(person)
+    if "display_name" in given:
+        person.display_name = body.display_name
+    if "email" in given:
+        set_email(person, body.email)
+    if "active" in given:
+        if person.pk == call.person.id and not body.active:
+            raise Conflict("Nobody can deactivate themselves.")
+        person.is_active = body.active
+        person.left_directory_at = None  # an administrator has decided: signing in does not take it back
+    if "password" in given:
+        set_password(person, body.password)
+    if "scopes" in given:
+        _confine(call, person, body.scopes)
+
+
+def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:
+    """Confine a person to these, or to nothing; raises Conflict where it would not hold or could not be undone."""
+    if person.is_superuser and scopes:
+        raise Conflict("Superusers are confined to nothing: they could lift it again.")
+    if person.pk == call.person.id:
+        raise Conflict("Nobody can confine themselves, or lift what confines them.")
+    person.scopes = resolve_scopes(scopes)
+
+
 def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
     """The groups of these names; raises InvalidRequest for an unknown one, Forbidden for who is no superuser.
 
@@ -302,7 +373,7 @@ def _is_superuser(call: Call) -> bool:
 def _people() -> QuerySet[Person]:
     confirmed = SecondFactor.objects.filter(person=OuterRef("pk"), confirmed_at__isnull=False)
     people = Person.objects.annotate(has_second_factor=Exists(confirmed)).select_related("connection")
-    return people.prefetch_related("user_permissions__content_type", "groups")
+    return people.prefetch_related("user_permissions__content_type", "groups", "directory_memberships__group")
 
 
 def find_person(id: UUID) -> Person:
@@ -339,6 +410,9 @@ def _record(person: Any) -> UserRecord:
             if item.content_type.app_label in APPS
         ),
         "groups": sorted(group.name for group in person.groups.all()),
+        "directoryGroups": sorted(item.group.name for item in person.directory_memberships.all()),
+        "scopes": [scope["distinguishedName"] for scope in person.scopes],
+        "scopeObjects": scope_records(person.scopes),
         "createdAt": render_timestamp(person.date_joined),
         "lastSignInAt": render_timestamp(person.last_login),
     }

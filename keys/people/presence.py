@@ -4,7 +4,7 @@ Each is looked up when they sign in, when a key is issued for them, and at least
 keys are in use: by the workers' sweep, or else by the request that finds the last look too old. An account that is
 absent, disabled or expired deactivates its person. A lock-out does not, for it ends by itself and anybody can cause it;
 nor does an expired password, which keeps out by itself who signs in. A new password, or one that must be changed, ends
-the sessions and tokens.
+the sessions and tokens. With each look the groups of the directory that stand for groups of permissions are followed.
 
 A directory that does not answer ends nothing at once: its people and their keys go on for a time of grace
 (`Directory:OwnerCheckGraceMinutes`). Nobody signs in and no key is issued meanwhile.
@@ -35,6 +35,7 @@ from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Su
 from gateway.core.errors import Conflict, GatewayError
 from keys.agents.models import AgentGrant
 from keys.models import ApiKey, Person, PersonSession
+from keys.people import directory_groups
 from keys.people.revocation import end_all
 
 CHECK_EVERY = timedelta(seconds=60)
@@ -135,6 +136,15 @@ def note_sign_in(person: Person, account: Entry) -> None:
     _compare_password(person, account, fresh=timezone.now())
 
 
+def follow_groups(person: Person, client: Client) -> None:
+    """At their sign-in, let somebody be in the groups of permissions that those of their account stand for.
+
+    Raises Unavailable when the directory does not answer.
+    """
+    if person.connection_id is not None:
+        directory_groups.follow(person.connection_id, client, [person])
+
+
 def readmit(person: Person) -> bool:
     """Activate again, at their sign-in, somebody whom the directory had let go; False if an administrator has.
 
@@ -198,12 +208,12 @@ def _check(connection_id: UUID, people: Sequence[Person]) -> None:
     began = timezone.now()
     found = _read(connection_id, people)
     with keeps_own_records():
-        _conclude(found, people, began)
+        _conclude(connection_id, found, people, began)
 
 
-def _conclude(found: _Found, people: Sequence[Person], began: datetime) -> None:
+def _conclude(connection_id: UUID, found: _Found, people: Sequence[Person], began: datetime) -> None:
     """What follows from how the accounts of people were found by a look that began then."""
-    present = []
+    present: list[Person] = []
     for person in people:
         assert person.object_guid is not None
         account = found.entries.get(person.object_guid)
@@ -215,8 +225,10 @@ def _conclude(found: _Found, people: Sequence[Person], began: datetime) -> None:
         else:
             assert account is not None
             _compare_password(person, account)
-            present.append(person.pk)
-    Person.objects.filter(pk__in=present, directory_checked_at__lt=began).update(directory_checked_at=began)
+            present.append(person)
+    directory_groups.follow(connection_id, found.client, present)
+    looked_up = Person.objects.filter(pk__in=[person.pk for person in present], directory_checked_at__lt=began)
+    looked_up.update(directory_checked_at=began)
 
 
 def _why_left(client: Client, account: Entry | None) -> str | None:

@@ -15,6 +15,7 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections
 from directory.models import DirectoryConnection
 from gateway.core.prepared import fetch
 from keys.models import ApiKey, Link, Person, Role
+from keys.people.groups import GroupScopes
 
 State = str | bytes
 
@@ -23,7 +24,7 @@ DECIDING: Final = tuple(
     for model in (
         *(ApiKey, Link, Role, Role.permissions.through, DirectoryConnection),
         *(Person, Person.user_permissions.through, Person.groups.through),
-        *(Group, Group.permissions.through, Permission, ContentType),
+        *(Group, GroupScopes, Group.permissions.through, Permission, ContentType),
     )
 )
 """The tables that decide about who calls with a key."""

@@ -15,13 +15,23 @@ from django.db.models.functions import Concat
 from django.utils import timezone
 
 from directory.models import DirectoryConnection
-from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, SupervisionLevel, Surface
+from gateway.core.call import (
+    Call,
+    CredentialKind,
+    CredentialRef,
+    DirectoryRef,
+    PersonRef,
+    Scopes,
+    SupervisionLevel,
+    Surface,
+)
 from gateway.core.errors import ClientIdRequired, Forbidden, GatewayError
 from gateway.core.prepared import PreparedQuery
 from gateway.core.shapes import parse_guid
 from keys.models import ApiKey, Person, Role
 from keys.people.presence import NotChecked, Standing, standing_of
 from keys.permissions.assignable import APPS, GRANTABLE
+from keys.permissions.confinement import Held, ScopesAsKept, held_within, scopes_of, scopes_of_person
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +46,8 @@ class LinkFacts:
 class KeyFacts:
     """What the database tells about a key: itself, its owner, its role and its links, and what follows from them.
 
-    What depends on the time is left to whoever asks. `permissions` are the role's that the owner holds too. The stamps
+    What depends on the time is left to whoever asks. `permissions` are the role's that the owner holds too, `scopes`
+    what either is confined to. The stamps
     `last_used_at` and `owner_checked_at` may be older than those in the database.
     """
 
@@ -55,7 +66,7 @@ class KeyFacts:
     owner_connection_id: UUID | None
     owner_checked_at: datetime
     permissions: frozenset[str]
-    scopes: tuple[UUID, ...]
+    scopes: Scopes
     links: tuple[LinkFacts, ...]
     credential: CredentialRef
 
@@ -68,7 +79,7 @@ _COLUMNS = (
     *("id", "name", "digest", "previous_lookup_id", "previous_digest", "previous_valid_until"),
     *("expires_at", "revoked_at", "allowed_addresses", "supervision_level", "last_used_at"),
     *("owner_id", "owner__username", "owner__display_name", "owner__is_active", "owner__is_superuser"),
-    *("owner__connection_id", "owner__directory_checked_at", "role_id", "role__scopes"),
+    *("owner__connection_id", "owner__directory_checked_at", "owner__scopes", "role_id", "role__scopes"),
     *("links__client_id", "links__connection_id", "links__connection__name"),
     *("links__connection__enabled", "links__connection__protection_changes"),
 )
@@ -86,7 +97,7 @@ _by_lookup_id = PreparedQuery(lambda: _key_rows().filter(Q(lookup_id="") | Q(pre
 
 
 def find_key_by_lookup_id(lookup_id: str) -> KeyFacts | None:
-    """The key whose present or previous value has this look-up id, with all that decides about it, in two queries."""
+    """The key whose present or previous value has this look-up id, with all that decides about it, in three queries."""
     return _facts_of(_by_lookup_id.rows(lookup_id, lookup_id))
 
 
@@ -118,7 +129,10 @@ def _facts_of(rows: Sequence[Sequence[Any]]) -> KeyFacts | None:
         permissions=effective_permissions(
             key["role_id"], owner_id=owner_id, is_active=is_active, is_superuser=is_superuser
         ),
-        scopes=scopes_of_role(key["role__scopes"]),
+        scopes=(
+            *scopes_of(key["role__scopes"]),
+            *scopes_of_person(owner_id, own=key["owner__scopes"], is_superuser=is_superuser),
+        ),
         links=tuple(_link(*row[-5:]) for row in rows if row[-5] is not None),
         credential=CredentialRef(
             kind=CredentialKind.API_KEY, id=str(key["id"]), name=key["name"], expires_at=key["expires_at"]
@@ -139,8 +153,19 @@ def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_s
     return frozenset(f"{app}.{codename}" for app, codename in rows) & GRANTABLE
 
 
+def held_by_person(person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: ScopesAsKept) -> Held:
+    """What a person may do and where, in two queries: for whatever they do themselves or let an agent do."""
+    return held_within(
+        permissions_of_person(person_id, is_active=is_active, is_superuser=is_superuser),
+        scopes_of_person(person_id, own=own_scopes, is_superuser=is_superuser),
+    )
+
+
 def permissions_of_person(person_id: int, *, is_active: bool, is_superuser: bool) -> frozenset[str]:
-    """All permissions of the gateway's apps that a person holds, directly or by groups, in one query."""
+    """All permissions of the gateway's apps that a person was given, directly or by groups, in one query.
+
+    What they may do of it, and where, is less for whoever is confined (`held_by_person`).
+    """
     if not is_active:
         return frozenset()
     rows = _of_superusers.rows() if is_superuser else _of_person.rows(person_id, person_id)
@@ -204,15 +229,6 @@ _of_superusers = PreparedQuery(_permission_rows)
 _of_person = PreparedQuery(lambda: _permission_rows().filter(_held_by(_NOBODY, "pk")))
 _of_role = PreparedQuery(_role_rows)
 _of_role_and_owner = PreparedQuery(lambda: _role_rows().filter(_held_by(_NOBODY, "permission_id")))
-
-
-def scopes_of_role(scopes: list[dict[str, str]]) -> tuple[UUID, ...]:
-    """The objectGUIDs a role is confined to.
-
-    Those of other directories stay among them: a role confined to one directory must find nothing in another, not
-    everything.
-    """
-    return tuple(UUID(scope["guid"]) for scope in scopes)
 
 
 def choose_link(links: Sequence[LinkFacts], client_id: str | None) -> tuple[DirectoryRef | None, GatewayError | None]:
@@ -299,11 +315,13 @@ def call_for_person(
         directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)
         if directory is None:
             raise Forbidden
+    held = held_by_person(person.pk, is_active=True, is_superuser=person.is_superuser, own_scopes=person.scopes)
     return Call(
         surface=surface,
         person=reference_to(person),
         credential=credential,
-        permissions=permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser),
+        permissions=held.permissions,
+        scopes=held.scopes,
         directory=directory,
         request_id=request_id,
         change_request_id=change_request_id,

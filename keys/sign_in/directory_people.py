@@ -112,7 +112,11 @@ def try_password(account: Account, password: str, *, is_spent: bool = False) -> 
 
 
 def person_of(account: Account) -> Person:
-    """The person who an account of the directory is; made on the first sign-in, without permissions."""
+    """The person who an account of the directory is; made on the first sign-in.
+
+    They may do what the groups of the account stand for, and what they are given otherwise. Raises Unavailable when
+    the directory does not answer.
+    """
     connection, entry = account.connection, account.entry
     assert entry is not None
     username = shown(f"{connection.name}\\{entry.text('sAMAccountName')}")[:255]
@@ -135,4 +139,5 @@ def person_of(account: Account) -> Person:
             person.username, person.display_name = username, display_name
             person.save(update_fields=["username", "display_name"])
         presence.note_sign_in(person, entry)
+    presence.follow_groups(person, account.client)
     return person

@@ -13,6 +13,7 @@ from keys.models import Person
 from tests.approvals.proposals import IN_CONSOLE, hold
 from tests.audit.calls import make_call
 from tests.support.cast import Console, make_person
+from tests.support.markup import markup_of
 
 pytestmark = pytest.mark.django_db
 
@@ -94,7 +95,7 @@ def test_for_bob(request_of_ada: ChangeRequest, requester: Person, mailoutbox: l
 
 
 def test_the_menu_tells_how_many_wait(request_of_ada: ChangeRequest, requester: Person) -> None:
-    page = approver("grace").get("/console/").body.decode()
+    page = markup_of(approver("grace").get("/console/").body)
     assert '<span class="badge count security">1<span class="only-read-aloud"> wait for your decision' in page
     assert "badge count" not in Console(requester).get("/console/").body.decode()
 

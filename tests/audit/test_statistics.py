@@ -116,7 +116,7 @@ def test_a_role_with_scopes_counts_targets_inside_them_only(monkeypatch: pytest.
     monkeypatch.setattr(access, "scope_bases", lambda _: ("OU=Sales,DC=corp",))
     logged(at=noon, dn="CN=Ada,OU=Sales,DC=corp")
     logged(at=noon, dn="CN=Bob,OU=Lab,DC=corp")
-    confined = make_call(scopes=(uuid4(),), directory=DIRECTORY)
+    confined = make_call(scopes=((uuid4(),),), directory=DIRECTORY)
     counted = operations_log.read_statistics(confined, query=operations_log.ReadStatistics())
     assert counted["days"][-1]["succeeded"] == 1
     assert [item["operations"] for item in counted["keys"]] == [1]

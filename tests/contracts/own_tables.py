@@ -364,7 +364,6 @@ IN_ADMIN: dict[tuple[str, str], Change] = {
         lambda *_: {"name": "Desk", "permissions": [str(permissions(["directory.read_object"])[0].pk)]},
     ),
     ("auth.group", "delete"): _form(World.group, "auth/group/{id}/delete/", "name", _YES),
-    ("auth.group", "delete_selected"): _action(World.group, "auth/group/", "delete_selected", "name", **_YES),
     ("directory.directoryconnection", "add"): _form(
         None, "directory/directoryconnection/add/", "bindPassword", _connection_form
     ),

@@ -65,7 +65,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch) -> list[PreparedQuery]:
     return made
 
 
-def test_two_queries_decide_about_a_key(integration: Integration, prepared: list[PreparedQuery]) -> None:
+def test_three_queries_decide_about_a_key(integration: Integration, prepared: list[PreparedQuery]) -> None:
     """Those that read it anew; `test_access_state` tells when that is."""
     change(integration, last_used_at=timezone.now())
     request = RequestFactory().get("/api/me", headers={"X-API-Key": integration.value})
@@ -73,7 +73,7 @@ def test_two_queries_decide_about_a_key(integration: Integration, prepared: list
     prepared.clear()
     with CaptureQueriesContext(database) as others:
         identify_machine(request)
-    assert (len(prepared), len(others)) == (2, 0)
+    assert (len(prepared), len(others)) == (3, 0)
 
 
 REFUSALS: dict[str, Callable[[Integration], Any]] = {

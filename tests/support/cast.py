@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from django.contrib.auth.hashers import make_password
-from django.contrib.auth.models import Permission
+from django.contrib.auth.models import Group, Permission
 from django.db import connection as database
 from django.test import Client
 
@@ -17,6 +17,7 @@ from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from keys.api_keys import secrets
 from keys.models import ApiKey, Link, Person, Role
+from keys.people.groups import GroupScopes
 from tests.support.directory import random_name
 from tests.support.domain import Domain
 
@@ -110,10 +111,11 @@ class Integration:
     value: str
     client_id: str | None
     client: Client = field(default_factory=Client, repr=False)
+    header: str = "X-API-Key"
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         """Call `/api` + path (or the path as it is when it begins with another prefix)."""
-        return send(self.client, method, path, body, **{"X-API-Key": self.value, **headers})
+        return send(self.client, method, path, body, **{self.header: self.value, **headers})
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.call("GET", path, **headers)
@@ -141,6 +143,35 @@ def send(client: Client, method: str, path: str, body: Any = None, **headers: st
     return Answer(response.status_code, json.loads(response.content) if is_json else response.content, response.headers)
 
 
+def as_scopes(guids: Iterable[UUID], connection: DirectoryConnection | None = None) -> list[dict[str, Any]]:
+    """What a role, a person or a group keeps of what they are confined to."""
+    directory = str(connection.id) if connection else None
+    return [{"guid": str(guid), "distinguishedName": "", "directoryId": directory} for guid in guids]
+
+
+Confined = Literal["role", "owner", "group", "token"]
+"""How a caller is confined: by the role of their key, as its owner, by a group of the owner, as a person by token."""
+
+
+def make_confined(by: Confined, connection: DirectoryConnection, *scopes: UUID) -> Integration:
+    """Somebody who may do everything at `/api`, inside of some objects."""
+    if by == "role":
+        return make_integration(connection, scopes=scopes)
+    made = make_integration(connection)
+    person = made.key.owner
+    if by == "group":
+        group = Group.objects.create(name=random_name("group"))
+        GroupScopes.objects.create(group=group, scopes=as_scopes(scopes, connection))
+        person.groups.add(group)
+    else:
+        person.scopes = as_scopes(scopes, connection)
+        person.save(update_fields=["scopes"])
+    if by == "token":
+        token = Console(person).post("/rest/session/access-token").body["accessToken"]
+        return replace(made, header="Authorization", value=f"Bearer {token}")
+    return made
+
+
 def make_integration(
     connection: DirectoryConnection | None,
     *,
@@ -153,13 +184,7 @@ def make_integration(
     """A key linked to the connection; by default it and its owner may do everything, without asking."""
     granted = list(all_permissions() if may is None else may)
     owner = fields.pop("owner", None) or make_person(may=granted if owner_may is None else owner_may)
-    role = Role.objects.create(
-        name=random_name("role"),
-        scopes=[
-            {"guid": str(guid), "distinguishedName": "", "directoryId": str(connection.id) if connection else None}
-            for guid in scopes
-        ],
-    )
+    role = Role.objects.create(name=random_name("role"), scopes=as_scopes(scopes, connection))
     _grant(role.permissions, granted)
     value, secret = secrets.make(secrets.Prefix.API_KEY)
     key = ApiKey.objects.create(

@@ -208,6 +208,12 @@ def bind_sub_code(error: ldap.LDAPError) -> str | None:
     return rest.partition(",")[0].strip().lower() or None if found else None
 
 
+def begins_tls(plain: socket.socket) -> bool:
+    """Ask for StartTLS; whether the handshake may begin."""
+    plain.sendall(_START_TLS_REQUEST)
+    return _START_TLS_SUCCESS in plain.recv(4096)
+
+
 def _tls_complaint(url: str, settings: ServerSettings, seconds: float) -> str | None:
     """Try the handshake with Python's own TLS, which tells what libldap keeps to itself; None: it was not that."""
     parts = urlsplit(url)
@@ -215,10 +221,8 @@ def _tls_complaint(url: str, settings: ServerSettings, seconds: float) -> str | 
     context = ssl.create_default_context(cadata=settings.ca_certificate)  # None: the system's authorities
     try:
         with socket.create_connection((host, parts.port or _PORTS[parts.scheme]), timeout=seconds) as plain:
-            if parts.scheme == "ldap":
-                plain.sendall(_START_TLS_REQUEST)
-                if _START_TLS_SUCCESS not in plain.recv(4096):
-                    return "it does not offer StartTLS"
+            if parts.scheme == "ldap" and not begins_tls(plain):
+                return "it does not offer StartTLS"
             with context.wrap_socket(plain, server_hostname=host):
                 return None
     except ssl.SSLCertVerificationError as error:

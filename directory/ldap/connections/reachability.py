@@ -7,10 +7,13 @@ import contextlib
 import socket
 import ssl
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from urllib.parse import urlsplit
 
 from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName, load_der_x509_certificate
+
+from directory.ldap.connections.connection import begins_tls
 
 _PORTS = {"ldap": 389, "ldaps": 636}
 
@@ -28,10 +31,11 @@ class Obstacle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a server's certificate says of itself: the DNS names that it is for, and who issued it."""
+    """What a server's certificate says of itself: the DNS names that it is for, who issued it, and when it ends."""
 
     names: tuple[str, ...]
     issuer: str
+    ends: datetime
 
 
 def address_of(url: str) -> tuple[str, int]:
@@ -56,21 +60,21 @@ def find_obstacle(url: str, seconds: float) -> Obstacle:
 
 
 def read_certificate(url: str, seconds: float) -> Certificate | None:
-    """The certificate that an ``ldaps://`` server shows, trusted or not; None when it shows none."""
-    if urlsplit(url).scheme != "ldaps":
-        return None
+    """The certificate that a server shows, trusted or not; None when it shows none."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it is looked at, nothing is sent
     host, port = address_of(url)
     with (
         contextlib.suppress(OSError, ValueError),
         socket.create_connection((host, port), timeout=seconds) as plain,
-        context.wrap_socket(plain, server_hostname=host) as secured,
     ):
-        certificate = load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"")
-        try:
-            names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
-        except ExtensionNotFound:
-            return Certificate((), certificate.issuer.rfc4514_string())
-        return Certificate(tuple(names.get_values_for_type(DNSName)), certificate.issuer.rfc4514_string())
+        if urlsplit(url).scheme == "ldap" and not begins_tls(plain):
+            return None
+        with context.wrap_socket(plain, server_hostname=host) as secured:
+            certificate = load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"")
+        names: list[str] = []
+        with contextlib.suppress(ExtensionNotFound):
+            alternatives = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+            names = alternatives.get_values_for_type(DNSName)
+        return Certificate(tuple(names), certificate.issuer.rfc4514_string(), certificate.not_valid_after_utc)
     return None

@@ -71,7 +71,7 @@ def _rewritten(condition: Filter, visibility: Visibility, *, is_negated: bool) -
                 return condition
     if isinstance(condition, Present):
         detail = (
-            f"{condition}: under a role with scopes it can be asked only beside conditions that all have to hold,"
+            f"{condition}: inside scopes it can be asked only beside conditions that all have to hold,"
             " whether there is any value"
         )
         raise errors.FilterUnsupported.naming(detail, parameter="filter")

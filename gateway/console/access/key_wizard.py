@@ -102,7 +102,7 @@ def _draft(page: PageContext) -> Draft:
         "key": {"name": "", "owner": page.call.person.username, "expiresOn": ""},
         "directory": {"directory": next((item["id"] for item in directories(page)), "")},
         "addresses": {"addresses": ""},
-        "level": {"level": Level.ASK_DESTRUCTIVE_SECURITY.value},
+        "level": {"level": Level.ASK_DESTRUCTIVE_SECURITY.value, "passwordsToRequester": ""},
     } | kept
 
 
@@ -125,7 +125,7 @@ _READ: dict[str, Callable[[PageContext], dict[str, Any]]] = {
     "key": _typed("name", "owner", "expiresOn"),
     "directory": _typed("directory"),
     "addresses": _typed("addresses"),
-    "level": _typed("level"),
+    "level": _typed("level", "passwordsToRequester"),
 }
 
 
@@ -142,6 +142,7 @@ def _key_body(draft: Draft, role: str) -> dict[str, Any]:
         "expiresAt": midnight_of(draft["key"]["expiresOn"]),
         "allowedAddresses": lines_of(draft["addresses"]["addresses"]),
         "supervisionLevel": draft["level"]["level"],
+        "passwordsToRequester": bool(draft["level"].get("passwordsToRequester")),
     }
 
 

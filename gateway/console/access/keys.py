@@ -93,6 +93,7 @@ def permissions(page: PageContext, key_id: UUID) -> HttpResponseBase:
             "owner_lacks": [row for row in rows if row["missing"] == "owner"],
             "role_lacks": [row for row in rows if row["missing"] == "role"],
             "scopes": effective["scopes"],
+            "owner_scopes": effective["ownerScopes"],
         },
     )
 

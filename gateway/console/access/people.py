@@ -11,6 +11,7 @@ from django.urls import path
 from gateway.console.access.keys import all_of
 from gateway.console.access.permission_choices import choices, explained, preset_of
 from gateway.console.page_context import PageContext, console_page
+from gateway.console.shared.fields import lines_of, scopes_of
 from gateway.console.shared.names import client_name
 from gateway.core.errors import GatewayError
 from keys.permissions.presets import PRESETS
@@ -88,6 +89,12 @@ def _sessions_of(page: PageContext, person: Mapping[str, Any]) -> list[dict[str,
     return [{**item, "client": client_name(item["userAgent"])} for item in found]
 
 
+@console_page(get="people.read-scopes")
+def scopes(page: PageContext, person_id: UUID) -> HttpResponseBase:
+    """What the person is confined to. The names are asked of the directory, so this comes after the page."""
+    return page.render("access/_person_scopes.html", page.perform("people.read-scopes", id=person_id))
+
+
 @console_page(post="people.create")
 def new(page: PageContext) -> HttpResponseBase:
     if page.request.method != "POST":
@@ -100,6 +107,7 @@ def new(page: PageContext) -> HttpResponseBase:
         "email": typed.get("email", ""),
         "password": typed.get("password", ""),
         "permissions": page.request.POST.getlist("permissions"),
+        "scopes": lines_of(typed.get("scopes", "")),
     }
     if (preset := preset_of(page)) is not None:
         return _new_page(page, typed, chosen=preset.permissions)
@@ -134,18 +142,25 @@ def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
     found = page.perform("people.read", id=person_id)
     if page.request.method != "POST":
         return _permissions_page(page, found, found["permissions"], version=found["version"])
+    scopes_typed = page.form.get("scopes", "")
     chosen, version = page.request.POST.getlist("permissions"), page.form.get("version", "")
     if (preset := preset_of(page)) is not None:
-        return _permissions_page(page, found, sorted(preset.permissions), version=version)
+        return _permissions_page(page, found, sorted(preset.permissions), version=version, typed=scopes_typed)
     body: dict[str, Any] = {"permissions": chosen}
     if page.is_superuser and "has-groups" in page.form:
         body["groups"] = page.request.POST.getlist("groups")
+    if _may_confine(page, found) and "has-scopes" in page.form:
+        body["scopes"] = scopes_of(scopes_typed, found["scopeObjects"])
     try:
         page.answer("people.update", body=body, if_match=version, id=person_id)
     except GatewayError as refusal:
-        return _permissions_page(page, found, chosen, version=version, problem=refusal)
+        return _permissions_page(page, found, chosen, version=version, typed=scopes_typed, problem=refusal)
     messages.success(page.request, "Saved. It holds for them and their keys from the next request on.")
     return page.redirect("person", person_id=person_id)
+
+
+def _may_confine(page: PageContext, person: Mapping[str, Any]) -> bool:
+    return not person["superuser"] and not _is_self(page, person)
 
 
 def _permissions_page(
@@ -154,6 +169,7 @@ def _permissions_page(
     chosen: list[str],
     *,
     version: str,
+    typed: str | None = None,
     problem: GatewayError | None = None,
 ) -> HttpResponseBase:
     context = {
@@ -163,6 +179,8 @@ def _permissions_page(
         "presets": PRESETS,
         "groups": all_of(page, "permission-groups.search") if page.is_superuser else [],
         "keys": _keys_of(page, person),
+        "may_confine": _may_confine(page, person),
+        "scopes": "\n".join(person["scopes"]) if typed is None else typed,
         "problem": problem,
     }
     return page.render("access/person_permissions.html", context, status=problem.status if problem else 200)
@@ -234,6 +252,7 @@ urls = [
     path("people/", people, name="people"),
     path("people/new", new, name="person-new"),
     path("people/<uuid:person_id>", person, name="person"),
+    path("people/<uuid:person_id>/scopes", scopes, name="person-scopes"),
     path("people/<uuid:person_id>/permissions", permissions, name="person-permissions"),
     path("people/<uuid:person_id>/names", change, name="person-names"),
     path("people/<uuid:person_id>/password", password, name="person-password"),

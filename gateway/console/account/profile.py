@@ -17,6 +17,7 @@ from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.names import client_name
 from gateway.core.errors import InvalidRequest, invalid_member
 from keys.models import Person
+from keys.permissions.confinement import kept_of_person
 from keys.sign_in import second_factor, sessions
 from keys.sign_in.credentials import Reason, SignInRefused
 from keys.sign_in.own_password import change_own_password
@@ -60,6 +61,7 @@ def _page(page: PageContext, *, problem: InvalidRequest | None = None, **context
                 label: [item for item in held if item["name"].startswith(f"{app}.")] for app, label in _APPS.items()
             },
             "permission_count": len(held),
+            "confined_to": [[scope["distinguishedName"] for scope in scopes] for scopes in kept_of_person(person)],
             "agents": _own_agents(page),
             "has_second_factor": second_factor.is_on(person),
             "recovery_codes_left": second_factor.remaining_recovery_codes(person),

@@ -6,9 +6,10 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 
+from directory.errors import ObjectNotFound
 from directory.shapes import kinds
 from gateway.console.directory.columns import MOST, find_columns, keep_columns, offered_columns, usual_columns
-from gateway.console.directory.tree import Node, find_container, open_down_to
+from gateway.console.directory.tree import Node, find_container, find_roots, open_down_to
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import PAGE_SIZES, USUAL, find_fault, given_in
@@ -82,13 +83,13 @@ def browse(page: PageContext) -> HttpResponseBase:
         return page.render("directory/_search.html", {**context, **_found(page)})
     if problem is None and "now" in page.query:
         context = {**context, **_found(page)}
-    return page.render("directory/tree.html", {**context, "root": open_down_to(page, chosen)}, status=status)
+    return page.render("directory/tree.html", {**context, "roots": open_down_to(page, chosen)}, status=status)
 
 
 def _look(page: PageContext) -> tuple[Node | None, GatewayError | None]:
     """The container to search in, and what is wrong with the search."""
     try:
-        chosen = find_container(page, page.query.get("base"))
+        chosen = _container(page)
         resource = resource_of(page)
     except GatewayError as refusal:
         if refusal.status not in (400, 404):
@@ -97,9 +98,22 @@ def _look(page: PageContext) -> tuple[Node | None, GatewayError | None]:
     return chosen, find_fault(page, f"{resource}.search", query_of(page, resource))
 
 
+def _container(page: PageContext) -> Node:
+    """The container that is looked into: the one chosen, else the first that the tree begins with."""
+    if (base := page.query.get("base")) is not None or not page.call.scopes:
+        return find_container(page, base)
+    roots = find_roots(page)
+    if not roots:
+        raise ObjectNotFound("What you are confined to is not there any more.")
+    return roots[0]
+
+
 def _found(page: PageContext) -> dict[str, Any]:
     resource = resource_of(page)
     query = query_of(page, resource)
+    # A search finds what lies in all places that somebody is confined to; looking into a container is about one.
+    if page.call.scopes and "base" not in query and query["scope"] != "subtree":
+        query["base"] = _container(page).id
     found = page.perform(f"{resource}.search", query=query)
     return {**listing(found, resource, query), "offered": _offered(page, resource)}
 

@@ -9,8 +9,9 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import path
 
-from directory.errors import ObjectNotFound
+from directory.errors import ObjectNotFound, translated
 from directory.ldap import DistinguishedName
+from directory.lookup.access import is_within_any, scope_bases
 from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
 
@@ -78,14 +79,28 @@ def read_level(page: PageContext, base: str, *, only_units: bool = False, cursor
     return Level(base, [Node(record) for record in found["items"]], found["nextCursor"])
 
 
-def open_down_to(page: PageContext, chosen: Node | None, *, only_units: bool = False) -> Node:
-    """The whole tree's root, open on the way down to a chosen container and the chosen one itself."""
-    root = find_container(page, None)
-    root.level = level = read_level(page, root.id, only_units=only_units)
-    for name in _names_between(root, chosen):
-        node = _found_in(page, level, name)
-        node.level = level = read_level(page, node.id, only_units=only_units)
-    return root
+def find_roots(page: PageContext) -> list[Node]:
+    """Where the tree begins: at the directory's own base; for whoever is confined, at each place they are confined to.
+
+    Of a place inside another one, that one alone. Nothing is left where the places are gone or have nothing in common.
+    """
+    with translated():
+        places = scope_bases(page.call)
+    if places is None:
+        return [find_container(page, None)]
+    outer = {name for name in places if not any(is_within_any(name, (each,)) for each in places if each != name)}
+    return [find_container(page, name) for name in sorted(outer, key=str.casefold)]
+
+
+def open_down_to(page: PageContext, chosen: Node | None, *, only_units: bool = False) -> list[Node]:
+    """The tree from its roots, open on the way down to a chosen container and the chosen one itself."""
+    roots = find_roots(page)
+    for root in roots:
+        root.level = level = read_level(page, root.id, only_units=only_units)
+        for name in _names_between(root, chosen):
+            node = _found_in(page, level, name)
+            node.level = level = read_level(page, node.id, only_units=only_units)
+    return roots
 
 
 def _names_between(root: Node, chosen: Node | None) -> list[DistinguishedName]:
@@ -125,8 +140,8 @@ def tree_picker(page: PageContext) -> HttpResponseBase:
         chosen = find_container(page, page.query.get(context["field"]))
     except GatewayError:  # half typed, or several lines
         chosen = None
-    root = open_down_to(page, chosen, only_units=context["only"] == "units")
-    return page.render("directory/_tree_root.html", {"root": root, "chosen": chosen and chosen.id, **context})
+    roots = open_down_to(page, chosen, only_units=context["only"] == "units")
+    return page.render("directory/_tree_root.html", {"roots": roots, "chosen": chosen and chosen.id, **context})
 
 
 def _choice_of(page: PageContext) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""`gateway check`: Django's own checks, and with `--services` whether what the gateway works with is there."""
+"""`gateway check`: Django's own checks; with `--services` whether what the gateway works with is there; with
+`--upgrade` what `gateway migrate` will do.
+"""
 
 import socket
 from argparse import ArgumentParser
@@ -8,9 +10,10 @@ from typing import Any, Final
 from django.core.management import CommandError
 from django.core.management.commands import check
 from django.db import DatabaseError, connection
-from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
+from gateway.management.upgrades import Judged, judge_pending
 from gateway.monitoring.heartbeats import find_workers
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
 
@@ -20,7 +23,10 @@ _SHOWN: Final = 5
 class Command(check.Command):
     """Exits 1 when something that was asked for is not there."""
 
-    help = "Check the settings; with --services also the database, its tables, the broker, directories and workers."
+    help = (
+        "Check the settings; with --services also the database, its tables, the broker, directories and workers; "
+        "with --upgrade what `gateway migrate` will do."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)  # type: ignore[arg-type]
@@ -30,10 +36,18 @@ class Command(check.Command):
         parser.add_argument(
             "--worker", action="store_true", help="whether a worker of this host has given a sign of life lately"
         )
+        parser.add_argument(
+            "--upgrade",
+            action="store_true",
+            help="what `gateway migrate` will do to the tables; fails when running processes have to be stopped first",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["worker"]:
             self._check_worker()
+            return
+        if options["upgrade"]:
+            self._foresee_upgrade()
             return
         if options["services"]:
             options["databases"] = options["databases"] or ["default"]
@@ -71,10 +85,51 @@ class Command(check.Command):
 
     def _find_migrations(self) -> list[str]:
         """What `gateway migrate` would do, as app.migration."""
+        return [judged.name for judged in self._judge_pending()]
+
+    def _judge_pending(self) -> list[Judged]:
+        loader = self._load_migrations()
+        return judge_pending(loader, loader.applied_migrations)
+
+    def _load_migrations(self) -> MigrationLoader:
         try:
-            executor = MigrationExecutor(connection)
-            plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+            return MigrationLoader(connection)
         except DatabaseError as error:
             self._tell("database", str(error).strip())
             raise CommandError("The gateway cannot work: see above.") from None
-        return [f"{migration.app_label}.{migration.name}" for migration, _ in plan]
+
+    def _foresee_upgrade(self) -> None:
+        loader = self._load_migrations()
+        pending = judge_pending(loader, loader.applied_migrations)
+        if later := sorted(
+            f"{app}.{name}" for app, name in set(loader.applied_migrations) - set(loader.disk_migrations)
+        ):
+            self.stdout.write(f"The tables are those of a later release: {', '.join(later)}.")
+            self.stdout.write("Processes of this one can work on them if it is the release just before.")
+        for judged in pending:
+            self.stdout.write(judged.name)
+            for step in judged.steps:
+                place = f"{step.table}{_size_of(step.table)}: " if step.table else ""
+                self.stdout.write(f"  {'; '.join(filter(None, (place + step.does, step.slow)))}")
+                if step.breaks:
+                    self.stdout.write(f"    The release before cannot go on: {step.breaks}.")
+        if any(judged.breaks for judged in pending) and loader.applied_migrations:
+            raise CommandError("Stop web processes and workers on every host before `gateway migrate`.")
+        self.stdout.write(
+            "Web processes and workers of the release before may go on during `gateway migrate` and after it."
+            if pending
+            else "There is nothing to migrate."
+        )
+
+
+def _size_of(table: str) -> str:
+    """About how many rows a table has, in words; nothing where that is not known without counting."""
+    if connection.vendor != "postgresql":
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT greatest(reltuples, pg_stat_get_live_tuples(oid)) FROM pg_class WHERE oid = to_regclass(%s)",
+            [table],
+        )
+        found = cursor.fetchone()
+    return f" (about {found[0]:,.0f} rows)" if found else ""

@@ -133,7 +133,7 @@ def test_a_role_with_scopes_sees_targets_inside_them_only(monkeypatch: pytest.Mo
     log.record_intent(CALL, log.Intent(operation="without target"))
     elsewhere = make_call(directory=DIRECTORY.__class__(id=uuid4(), name="lab", client_id="c2"))
     log.record_intent(elsewhere, log.Intent(operation="in another directory", target=target(inside[1])))
-    confined = make_call(scopes=(uuid4(),))
+    confined = make_call(scopes=((uuid4(),),))
 
     monkeypatch.setattr(access, "scope_bases", lambda _: (base,))
     assert sorted(found(confined)) == sorted(inside)
@@ -143,7 +143,7 @@ def test_a_role_with_scopes_sees_targets_inside_them_only(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(access, "scope_bases", lambda _: ())
     assert found(confined) == [], "a scope whose object is gone holds nothing"
-    assert found(make_call(scopes=(uuid4(),), directory=None)) == []
+    assert found(make_call(scopes=((uuid4(),),), directory=None)) == []
 
 
 def test_identifiers_sort_by_time() -> None:

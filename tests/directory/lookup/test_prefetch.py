@@ -46,7 +46,7 @@ def test_objects_and_scopes_are_read_once(
         for guid in some:
             assert find_object(call, guid, attributes=("title",)).text("title") == "before"
     about_objects = [each for each in asked if each != ""]  # the root of the directory tells where to search
-    assert about_objects == [set(some), set(confined.scopes)]
+    assert about_objects == [set(some), set(confined.scopes[0])]
 
 
 def test_nothing_is_told_of_what_was_read_before_the_writes(

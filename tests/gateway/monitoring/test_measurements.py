@@ -1,14 +1,23 @@
 """What Prometheus is told: of each domain controller, of what waits and of what ends soon."""
 
 import re
+import ssl
+import time
 from datetime import timedelta
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
+from cryptography import x509
 from django.test import Client
 from django.utils import timezone
 
-from tests.support.cast import make_connection, make_integration
+from gateway.monitoring import certificates
+from tests.support.cast import Console, make_connection, make_integration, make_person
+from tests.support.database import live_database_url
 from tests.support.domain import Domain
+from tests.support.gateway import LiveGateway, free_port
 from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
 
@@ -81,3 +90,63 @@ def test_what_waits_and_what_ends(client: Client, redis_server: RedisServer, dom
         redis_server.resume()
     assert "gateway_workers" not in told
     assert "gateway_log_open_records" in told
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What answers at all does so on a busy machine too."""
+    monkeypatch.setattr("gateway.monitoring.certificates._ANSWER_WITHIN", 60.0)
+    for place in ("gateway.monitoring.gauges", "gateway.operations.health"):
+        monkeypatch.setattr(f"{place}._PATIENCE", 120.0)
+
+
+def test_certificates_of_domain_controllers(
+    patient: None, client: Client, redis_server: RedisServer, domain: Domain
+) -> None:
+    """As an independent client sees them, by LDAPS and by StartTLS; who is away takes nothing from the others."""
+    plain = f"ldap://{domain.controller.address}"
+    make_connection(domain, name="Corp", urls=[domain.url, plain, "ldaps://127.0.0.1:1"], start_tls=True)
+    shown = ssl.get_server_certificate((domain.controller.address, 636))
+    ends = x509.load_pem_x509_certificate(shown.encode()).not_valid_after_utc.timestamp()
+    name = "gateway_directory_certificate_expiry_timestamp_seconds"
+    assert value(client, name, server=domain.url) == ends
+    assert value(client, name, server=plain) == ends
+    assert value(client, name, server="ldaps://127.0.0.1:1") == 0
+
+
+def test_health_tells_of_certificates(
+    patient: None, redis_server: RedisServer, domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_connection(domain, name="Corp")
+    console = Console(make_person(superuser=True))
+    told = console.get("/rest/health").body["certificates"]
+    assert {(each["directory"], each["kind"]) for each in told} == {("Corp", "authority"), ("Corp", "server")}
+    assert not any(each["endsSoon"] for each in told)
+    assert b"Ends soon" not in console.get("/console/home/health").body
+    monkeypatch.setattr(certificates, "SOON", timedelta(days=100_000))
+    page = console.get("/console/home/health").body.decode()
+    assert f"Certificate of {domain.url}" in page
+    assert "Ends soon" in page
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers(client: Client, redis_server: RedisServer, tmp_path: Path) -> None:
+    """A web server tells of the workers of its host; and a worker by itself, of itself alone, where it is told to."""
+    address = f"127.0.0.1:{free_port()}"
+    worker = LiveGateway(tmp_path, database_url=live_database_url(), configuration={"Metrics__WorkerAddress": address})
+    worker.start_worker()
+    try:
+        name, labels = "gateway_tasks_total", {"task": "gateway.tasks.seal_log", "outcome": "done", "process": "worker"}
+        deadline = time.monotonic() + 120
+        while value(client, name, **labels) == 0:
+            assert time.monotonic() < deadline, measured(client).keys()
+            time.sleep(0.1)
+        assert value(client, "gateway_process_resident_bytes", process="worker") > 0
+        told = urlopen(f"http://{address}/metrics").read().decode()
+        assert 'gateway_task_seconds_count{process="worker",task="gateway.tasks.seal_log"}' in told
+        assert "gateway_log_open_records" not in told
+        with pytest.raises(HTTPError, match="404"):
+            urlopen(f"http://{address}/")
+    finally:
+        worker.stop()
+    assert value(client, name, process="worker") == 0

@@ -1,0 +1,130 @@
+"""What one release begins and another finishes, and a reader who never stops.
+
+Nothing here may fail: whatever is not as it should be is a finding.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from faults.client import Answer, Transport
+from faults.world import Place
+
+APPLIED_WITHIN = 300.0
+"""Seconds. No test may depend on a quiet machine."""
+
+
+class Handover:
+    """One person and one program, whose work goes on when the release that began it is gone.
+
+    Begun are a change that waits for approval, a search after its first page, and a change under an idempotency key.
+    Finished: the change is approved in the session that was begun under the first release, and applied; the next page
+    comes; the same key gets the same answer and changes nothing.
+    """
+
+    def __init__(self, http: Transport, people: dict[str, Any], place: Place) -> None:
+        self.findings: list[str] = []
+        self._http = http
+        self._login = people["approver"]
+        self._key, self._careful_key = people["keys"][-1], people["careful"][-1]
+        self._place = place
+        self._session: dict[str, str] = {}
+        self._name = ""
+        self._request = ""
+        self._cursor = ""
+        self._answered = Answer(None)
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The objects it changes."""
+        return (self._place.supervised[0], self._place.people[0])
+
+    def begin(self, name: str) -> None:
+        """Begin everything; `name` makes the values unique."""
+        self._name = name
+        if not self._session:
+            signed_in = self._expect(200, "POST", "/rest/session", self._login)
+            self._session = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
+        held = {"replace": {"title": f"Held {name}"}}
+        answer = self._expect(202, "PATCH", f"/api/ad/users/{self.objects[0]}", held, self._program(careful=True))
+        self._request = f"/rest/change-requests/{answer.body['changeRequest']['id']}"
+        self._cursor = self._page("").body["nextCursor"]
+        self._answered = self._change()
+
+    def finish(self) -> None:
+        """Finish everything that was begun."""
+        waiting = self._expect(200, "GET", self._request, None, self._session)
+        self._expect(200, "POST", f"{self._request}/approve", {"digest": waiting.body["digest"]}, self._session)
+        if self._page(self._cursor).body.get("items") == []:
+            self.findings.append(f"{self._name}: the second page is empty")
+        again = self._change()
+        if again.body != self._answered.body or "idempotency-replayed" not in again.headers:
+            self.findings.append(f"{self._name}: the change under an idempotency key was made again")
+        deadline = time.monotonic() + APPLIED_WITHIN
+        while (status := self._status()) != "applied":
+            if status not in ("approved", "applying") or time.monotonic() > deadline:
+                self.findings.append(f"{self._name}: the approved change is {status}")
+                return
+            time.sleep(0.1)
+
+    def _status(self) -> str:
+        status: str = self._expect(200, "GET", self._request, None, self._session).body["status"]
+        return status
+
+    def _change(self) -> Answer:
+        body = {"replace": {"title": f"Repeated {self._name}"}}
+        headers = {**self._program(), "Idempotency-Key": self._name, "X-Request-Id": f"{self._name}.0"}
+        return self._expect(200, "PATCH", f"/api/ad/users/{self.objects[1]}", body, headers)
+
+    def _page(self, cursor: str) -> Answer:
+        path = "/api/ad/users?attributes=cn&pageSize=2"
+        return self._expect(200, "GET", f"{path}&cursor={cursor}" if cursor else path, None, self._program())
+
+    def _program(self, *, careful: bool = False) -> dict[str, str]:
+        return {"X-API-Key": self._careful_key if careful else self._key}
+
+    def _expect(
+        self, status: int, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Answer:
+        answer = self._http.send(method, path, body, headers)
+        if answer.status != status:
+            raise RuntimeError(f"{self._name}: {method} {path} is {answer.status} {answer.body}")
+        return answer
+
+
+class Reader(threading.Thread):
+    """A program that searches page by page and reads what it finds, all the time."""
+
+    def __init__(self, http: Transport, key: str) -> None:
+        super().__init__(name="reader", daemon=True)
+        self.answers: list[tuple[str, int | None]] = []
+        self._http = http
+        self._headers = {"X-API-Key": key}
+        self._ended = threading.Event()
+
+    @property
+    def findings(self) -> Iterator[str]:
+        """The answers that were none."""
+        return (f"GET {path} is {status}" for path, status in self.answers if status != 200)
+
+    def end(self) -> None:
+        """Read nothing more."""
+        self._ended.set()
+
+    def run(self) -> None:
+        cursor = ""
+        while not self._ended.wait(0.1):
+            page = self._get(f"/api/ad/users?pageSize=5&cursor={cursor}" if cursor else "/api/ad/users?pageSize=5")
+            if page.status != 200:
+                cursor = ""
+                continue
+            cursor = page.body["nextCursor"] or ""
+            for item in page.body["items"][:1]:
+                # It may have been deleted since: that is no answer to complain of.
+                self._get(f"/api/ad/users/{item['id']}", expected=404)
+
+    def _get(self, path: str, *, expected: int = 200) -> Answer:
+        answer = self._http.send("GET", path, headers=self._headers)
+        self.answers.append((path, 200 if answer.status == expected else answer.status))
+        return answer

@@ -1,0 +1,355 @@
+"""`make upgrade-test`: one release follows another under load, back and forth, and then all stories are compared.
+
+The release before this tree runs its web server and its worker. While clients write and read, this tree's `migrate`
+changes the tables under it; then this tree's processes work beside it, then alone. At last the old ones come back, on
+the tables as they are now: that is how a release is taken back. Nobody waits for an answer in vain at any time, and
+nothing is lost, done twice or unrecorded.
+"""
+
+import argparse
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from demo.services import redis_answers, redis_command
+from faults.checks import CHECKS, Story
+from faults.client import Answer, Http
+from faults.handover import Handover, Reader
+from faults.observed import Database
+from faults.scene import Scene, make_people
+from faults.servers import WORKER_PROCESSES, Service, environment_of, free_port, is_healthy
+from tests.support.clock import by_the_machines_clock
+from tests.support.domain import Domain, running_domain
+from tests.support.postgres import Postgres
+from tests.support.releases import PRESENT, NoHistory, Release, previous_release
+
+PATIENCE = 300.0
+"""Seconds for whatever has to happen. No test may depend on a quiet machine."""
+_COMPLAINT = re.compile(r"^\S+ (?:error|critical) .*", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is asked for: how many clients, and how often each of them asks for everything in each stage."""
+
+    seed: int
+    clients: int = 3
+    rounds: int = 2
+
+
+@dataclass
+class Result:
+    """What came of it: findings by target, the answers by status, and how long each stage took in seconds."""
+
+    findings: dict[str, list[str]] = field(default_factory=dict)
+    answers: Counter[int | None] = field(default_factory=Counter)
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was found."""
+        return not any(self.findings.values())
+
+
+class Hosts:
+    """The web servers that answer now, asked in turn, as a load balancer does it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._urls: tuple[str, ...] = ()
+        self._busy: Counter[str] = Counter()
+        self._turn = 0
+
+    def set(self, *urls: str) -> None:
+        """Ask these from now on; returns when nobody waits for an answer of another any more."""
+        with self._changed:
+            self._urls = urls
+            gone = self._changed.wait_for(lambda: all(url in urls for url in +self._busy), PATIENCE)
+        if not gone:
+            raise RuntimeError("a request was not answered")
+
+    @contextmanager
+    def one(self) -> Iterator[str]:
+        """The one to ask now."""
+        with self._changed:
+            self._turn += 1
+            url = self._urls[self._turn % len(self._urls)]
+            self._busy[url] += 1
+        try:
+            yield url
+        finally:
+            with self._changed:
+                self._busy[url] -= 1
+                self._changed.notify_all()
+
+
+class Balanced:
+    """A client's way through the load balancer."""
+
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
+        self._connections: dict[str, Http] = {}
+
+    def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
+        with self._hosts.one() as url:
+            http = self._connections.setdefault(url, Http(url))
+            return http.send(method, path, body, headers)
+
+
+class Host:
+    """A host on which web server and worker of one release run."""
+
+    def __init__(self, name: str, release: Release, place: Path, environment: dict[str, str]) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._release = release
+        self._environment = {**environment, "GATEWAY_DATA_DIR": str(place / name)}
+        self._commands = release.commands(port=port, environment=self._environment)
+        self.web = self._service("web", name, place, lambda: is_healthy(self.url))
+        self.worker = self._service(
+            "worker", name, place, lambda: len(self.worker.children) == WORKER_PROCESSES and self._takes_tasks()
+        )
+
+    def start(self) -> None:
+        """Start both, and wait until they take requests and tasks."""
+        self.web.start()
+        self.worker.start()
+        self.web.wait_until_ready(PATIENCE)
+        self.worker.wait_until_ready(PATIENCE)
+
+    def stop(self) -> None:
+        """End both as systemd does: what they have begun, they finish."""
+        self.web.stop()
+        self.worker.stop()
+
+    def manage(self, *arguments: str) -> None:
+        """A management command of this release; raises RuntimeError with what it says when it fails."""
+        done = self.run([*self._commands["manage"], *arguments])
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(arguments)} of {self._release.name}:\n{done.stdout}{done.stderr}")
+
+    def run(self, command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
+        """A command in this release's files, with the settings of its services."""
+        return subprocess.run(
+            command,
+            cwd=self._release.tree,
+            env=self._environment,
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def complaints(self) -> Iterator[str]:
+        """What its processes logged as errors."""
+        for service in (self.web, self.worker):
+            if service.log_file.exists():
+                yield from (f"{service.name}: {line}" for line in _COMPLAINT.findall(service.log_file.read_text()))
+
+    def _takes_tasks(self) -> bool:
+        return " ready." in self.worker.log_file.read_text(errors="replace")
+
+    def _service(self, kind: str, name: str, place: Path, is_ready: Callable[[], bool]) -> Service:
+        return Service(
+            f"{kind} of {name}",
+            self._commands[kind],
+            environment=self._environment,
+            log_file=place / f"{name}-{kind}.log",
+            is_ready=is_ready,
+            directory=self._release.tree,
+        )
+
+
+def run_upgrade(wanted: Plan, before: Release, domain: Domain, database_url: str, place: Path) -> Result:
+    """From the release before to this tree and back, on an empty database; logs stay in the folder."""
+    with ExitStack() as stack:
+        socket = place / "redis.sock"
+        environment = environment_of(place, database_url=database_url, redis_socket=socket)
+        redis = Service(
+            "redis",
+            by_the_machines_clock(redis_command(socket)),
+            environment=environment,
+            log_file=place / "redis.log",
+            is_ready=lambda: redis_answers(socket),
+        )
+        redis.start()
+        stack.callback(redis.stop)
+        redis.wait_until_ready()
+        hosts = [
+            Host(name, release, place, environment)
+            for name, release in (("old", before), ("new", PRESENT), ("old-again", before))
+        ]
+        for host in hosts:
+            stack.callback(host.stop)
+        directory = stack.enter_context(closing(domain.connect()))
+        scene = Scene(directory, Database(database_url), seed=wanted.seed, clients=wanted.clients, spare=1)
+        return _Upgrade(wanted, domain, scene, hosts).run()
+
+
+class _Upgrade:
+    """The hosts, the clients, and what was found so far."""
+
+    def __init__(self, wanted: Plan, domain: Domain, scene: Scene, hosts: Sequence[Host]) -> None:
+        self._wanted = wanted
+        self._domain = domain
+        self._scene = scene
+        self._old, self._new, self._old_again = hosts
+        self._balancer = Hosts()
+        self._result = Result()
+
+    def run(self) -> Result:
+        """Upgrade, downgrade, the checks."""
+        old, new, again = self._old, self._new, self._old_again
+        with self._stage("the release before on its own tables"):
+            old.manage("migrate", "-v0")
+            people = make_people(
+                old.run,
+                [sys.executable, "-m", "faults.prepare"],
+                self._domain,
+                urls=[self._domain.url],
+                clients=self._wanted.clients + 1,
+            )
+            old.start()
+            self._balancer.set(old.url)
+        handover = Handover(Balanced(self._balancer), people, self._scene.spare[0])
+        reader = Reader(Balanced(self._balancer), people["keys"][-1])
+        with self._scene.load(people, lambda: Balanced(self._balancer), leave=handover.objects) as approver:
+            reader.start()
+            try:
+                handover.begin("old")
+                with self._stage("the tables change under it"):
+                    new.manage("migrate", "-v0")
+                    self._let_work()
+                with self._stage("both side by side"):
+                    new.start()
+                    self._balancer.set(old.url, new.url)
+                    self._let_work()
+                with self._stage("this tree alone"):
+                    self._balancer.set(new.url)
+                    old.stop()
+                    handover.finish()
+                    handover.begin("new")
+                    self._let_work()
+                with self._stage("the release before again"):
+                    again.start()
+                    self._balancer.set(new.url, again.url)
+                    self._let_work()
+                    self._balancer.set(again.url)
+                    new.stop()
+                    handover.finish()
+                    self._let_work()
+                with self._stage("everything comes to its end"):
+                    let_finish(self._scene)
+            finally:
+                reader.end()
+                reader.join(PATIENCE)
+        story = self._scene.story(approver)
+        findings = self._result.findings
+        findings |= {name: list(check(story)) for name, check in CHECKS.items()}
+        findings["reads that were not answered"] = list(reader.findings)
+        findings["changes that were not answered"] = list(unanswered(story))
+        findings["what was begun and not finished"] = handover.findings
+        findings["errors in a process's log"] = [each for host in (old, new, again) for each in host.complaints()]
+        for host in (new, again):
+            host.manage("verify_operations_log")
+        self._result.answers.update(status for _, status in reader.answers)
+        self._result.answers.update(each.status for request in story.requests for each in request.attempts)
+        return self._result
+
+    def _let_work(self) -> None:
+        for _ in range(self._wanted.rounds):
+            let_work(self._scene)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        yield
+        self._result.stages[name] = time.monotonic() - begun
+
+
+def let_work(scene: Scene) -> None:
+    """Until each client has asked for everything once more."""
+    for each in scene.clients:
+        each.begin_anew()
+    _wait(scene, lambda: all(each.has_done_everything for each in scene.clients))
+
+
+def let_finish(scene: Scene) -> None:
+    """Until each client has heard of all that it asked for, and nothing is open."""
+    for each in scene.clients:
+        each.finish()
+    _wait(scene, lambda: all(each.is_finished for each in scene.clients))
+    _wait(scene, lambda: not scene.is_anything_open())
+
+
+def unanswered(story: Story) -> Iterator[str]:
+    """Requests whose client lost its connection or was told of an error of the server's."""
+    for request in story.requests:
+        for attempt in request.attempts:
+            if attempt.status is None or attempt.status >= 500:
+                yield f"{request.id} {request.operation}: {attempt.status} {attempt.code}"
+
+
+def _wait(scene: Scene, is_over: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not is_over():
+        scene.require_working()
+        if time.monotonic() > deadline:
+            raise RuntimeError("the clients wait in vain")
+        time.sleep(0.1)
+
+
+def report(result: Result) -> Iterator[str]:
+    """Lines for a person."""
+    for name, seconds in result.stages.items():
+        yield f"{seconds:6.1f} s  {name}"
+    answers = ", ".join(f"{count} × {status or 'connection lost'}" for status, count in result.answers.most_common())
+    yield f"Answers: {answers}"
+    for name, found in result.findings.items():
+        yield f"{len(found):6}    {name}"
+        yield from (f"            {each}" for each in found[:12])
+
+
+def main() -> int:
+    """0 when nothing was found."""
+    parser = argparse.ArgumentParser(prog="python -m faults.upgrade", description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="makes the same choices again")
+    parser.add_argument("--clients", type=int, default=6, help="client threads (default 6)")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each asks for everything in each stage")
+    arguments = parser.parse_args()
+    try:
+        before = previous_release()
+    except NoHistory as error:
+        print(f"The release before cannot be had: {error}", file=sys.stderr)
+        return 1
+    place = Path(tempfile.mkdtemp(prefix="gateway-upgrade-"))
+    place.chmod(0o755)  # PostgreSQL runs as another user and keeps its part of it to itself
+    print(f"From {before.name}, seed {arguments.seed}, logs in {place}", flush=True)
+    with running_domain(place / "domain") as domain:
+        postgres = Postgres(place / "postgres")
+        postgres.start()
+        try:
+            url = f"postgresql:///gateway?host={postgres.directory}&user=gateway"
+            plan = Plan(arguments.seed, arguments.clients, arguments.rounds)
+            result = run_upgrade(plan, before, domain, url, place)
+        finally:
+            postgres.stop()
+    print("\n".join(report(result)))
+    if result.is_good:
+        shutil.rmtree(place, ignore_errors=True)
+    return 0 if result.is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""What every Celery task does besides its work: it is counted, and it is a part of the trace of whoever asked for it.
+
+Imported where tasks are declared, in web processes too, so nothing is counted before a worker runs a task.
+"""
+
+from time import perf_counter
+from typing import Any
+
+from celery import Task, signals
+
+from gateway.core import tracing
+
+_CARRIED = ("traceparent", "tracestate")
+
+
+class MeasuredTask(Task):
+    """The base of all tasks."""
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        from gateway.monitoring.metrics import count_task  # reads settings, which Celery loads later
+
+        began, outcome = perf_counter(), "failed"
+        try:
+            result = self._traced(*arguments, **named)
+            outcome = "done"
+            return result
+        finally:
+            count_task(self.name, outcome, perf_counter() - began)
+
+    def _traced(self, *arguments: Any, **named: Any) -> Any:
+        """In a span, if somebody traced asked for it: sweeps come every few seconds, to do nothing mostly."""
+        carrier = {name: value for name in _CARRIED if (value := self.request.get(name))}
+        if not carrier:
+            return super().__call__(*arguments, **named)
+        with tracing.span(f"task {self.name}", kind="consumer", carrier=carrier):
+            return super().__call__(*arguments, **named)
+
+
+if tracing.IS_ON:
+
+    @signals.before_task_publish.connect
+    def _hand_on(headers: dict[str, Any], **_: Any) -> None:
+        tracing.hand_on(headers)
+
+    @signals.worker_process_shutdown.connect
+    def _send_the_rest(**_: Any) -> None:
+        tracing.end()

@@ -1,0 +1,88 @@
+"""Processes of the release before beside those of this tree, on the tables of this tree: what a rolling upgrade is.
+
+`make upgrade-test` does the whole of it, from the tables of the release before and back, under more load.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from directory.models import DirectoryConnection
+from faults.checks import CHECKS
+from faults.handover import Handover, Reader
+from faults.observed import Database
+from faults.scene import Scene
+from faults.upgrade import Balanced, Host, Hosts, let_finish, let_work, unanswered
+from gateway.core.call import SupervisionLevel
+from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
+from tests.support.database import live_database_url
+from tests.support.domain import Domain
+from tests.support.environment import DATABASE
+from tests.support.gateway import LiveGateway
+from tests.support.releases import NoHistory, Release, previous_release
+
+
+@pytest.fixture
+def before() -> Release:
+    """The release before this tree."""
+    try:
+        return previous_release()
+    except NoHistory as error:
+        pytest.skip(f"the release before cannot be had: {error}")
+
+
+@pytest.fixture
+def old(before: Release, transactional_db: None, redis_server: object, tmp_path: Path) -> Iterator[Host]:
+    """Its web server and worker, on this tree's database and broker."""
+    host = Host("old", before, tmp_path, {**os.environ, "DATABASE_URL": live_database_url()})
+    yield host
+    host.stop()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(DATABASE == "sqlite", reason="a single host is upgraded by a restart")
+def test_the_release_before_works_beside_this_one(old: Host, live_gateway: LiveGateway, domain: Domain) -> None:
+    connection = make_connection(domain)
+    keys = [make_integration(connection).value for _ in range(2)]
+    people = {
+        "keys": keys,
+        "careful": [_make_careful(connection) for _ in range(2)],
+        "approver": {"username": make_person(may=["approvals.decide_change"]).username, "password": PASSWORD},
+    }
+    balancer = Hosts()
+    new = live_gateway.base_url
+    with closing(domain.connect()) as directory:
+        scene = Scene(directory, Database(live_database_url()), seed=1, clients=1, spare=1)
+        handover = Handover(Balanced(balancer), people, scene.spare[0])
+        reader = Reader(Balanced(balancer), keys[-1])
+        old.start()
+        balancer.set(old.url)
+        handover.begin("old")
+        balancer.set(old.url, new)
+        with scene.load(people, lambda: Balanced(balancer), leave=handover.objects) as deciding:
+            reader.start()
+            let_work(scene)
+            balancer.set(new)
+            handover.finish()
+            handover.begin("new")
+            balancer.set(old.url)
+            live_gateway.stop_worker()
+            handover.finish()
+            let_finish(scene)
+            reader.end()
+            reader.join(60)
+        story = scene.story(deciding)
+    found = {name: list(check(story)) for name, check in CHECKS.items()}
+    found["not answered"] = [*unanswered(story), *reader.findings]
+    found["not finished"] = handover.findings
+    found["errors"] = list(old.complaints())
+    assert {name: findings for name, findings in found.items() if findings} == {}
+    assert len(reader.answers) > 10
+    old.manage("verify_operations_log")
+
+
+def _make_careful(connection: DirectoryConnection) -> str:
+    return make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE).value

@@ -1,0 +1,203 @@
+"""Traces, as a collector receives them: OTLP over HTTP, sent by a web server and a worker of their own."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from demo.services import PROJECT
+from faults.client import Http
+from gateway.core.call import SupervisionLevel
+from gateway.core.configuration import BadConfiguration
+from gateway.core.tracing import require_usable
+from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
+from tests.support.database import live_database_url
+from tests.support.directory import Directory
+from tests.support.domain import Domain
+from tests.support.gateway import LiveGateway
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CALLER = f"00-{TRACE}-00f067aa0ba902b7-01"
+
+
+class Collector:
+    """Keeps the spans that it is sent, by their names."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.services: set[str] = set()
+        kept = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                assert self.path == "/v1/traces"
+                request = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+                for of_process in request.resource_spans:
+                    kept.services |= {
+                        each.value.string_value for each in of_process.resource.attributes if each.key == "service.name"
+                    }
+                    for scope in of_process.scope_spans:
+                        kept.spans += scope.spans
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format: str, *args: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def wait_for(self, is_wanted: Callable[[Span], bool]) -> Span:
+        """The first span that is wanted; processes send theirs when they like."""
+        deadline = time.monotonic() + 120
+        while not (found := [span for span in self.spans if is_wanted(span)]):
+            assert time.monotonic() < deadline, sorted({span.name for span in self.spans})
+            time.sleep(0.05)
+        return found[0]
+
+    def below(self, parent: Span) -> set[str]:
+        """The names of all that was done as a part of something."""
+        children = [span for span in self.spans if span.parent_span_id == parent.span_id]
+        return {span.name for span in children}.union(*(self.below(child) for child in children))
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    collector = Collector()
+    yield collector
+    collector.close()
+
+
+@pytest.fixture
+def traced_gateway(
+    transactional_db: None, redis_server: object, collector: Collector, tmp_path: Path
+) -> Iterator[LiveGateway]:
+    """One that sends its spans at once."""
+    configuration = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
+        "OTEL_BSP_SCHEDULE_DELAY": "100",
+        "GATEWAY_LOG_FORMAT": "json",
+        "GATEWAY_LOG_LEVEL": "INFO",
+    }
+    gateway = LiveGateway(tmp_path, database_url=live_database_url(), configuration=configuration)
+    gateway.start_web()
+    yield gateway
+    gateway.stop()
+
+
+def attributes(span: Span) -> dict[str, str | int]:
+    return {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
+
+
+def is_named(name: str, *, trace: str | None = None) -> Callable[[Span], bool]:
+    return lambda span: span.name == name and trace in (None, span.trace_id.hex())
+
+
+def test_a_request_and_what_was_done_for_it(
+    traced_gateway: LiveGateway, collector: Collector, domain: Domain, directory: Directory, organizational_unit: str
+) -> None:
+    """In the caller's trace; an approved change in that of the approval, though a worker does it.
+
+    In one test, since the servers take most of the time.
+    """
+    ada = directory.add_user("Ada Lovelace", parent=organizational_unit)
+    connection = make_connection(domain)
+    key = make_integration(connection)
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    approver = make_person(may=["approvals.decide_change"])
+    path, body = f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}
+
+    caller = {"X-API-Key": key.value, "traceparent": CALLER, "X-Request-Id": "traced"}
+    assert traced_gateway.request("PATCH", path, body=body, headers=caller)[0] == 200
+    request = collector.wait_for(is_named("PATCH users.update"))
+    assert request.trace_id.hex() == TRACE
+    assert request.parent_span_id.hex() == CALLER.split("-")[2]
+    assert request.kind == Span.SPAN_KIND_SERVER
+    assert attributes(request) == {
+        "http.request.method": "PATCH",
+        "http.response.status_code": 200,
+        "gateway.operation": "users.update",
+        "gateway.request_id": "traced",
+    }
+    assert collector.below(request) >= {
+        *(
+            "prepare users.update",
+            "execute users.update",
+            "record intents",
+            "LDAP read",
+            "LDAP write",
+            "record outcomes",
+        )
+    }
+    assert collector.services == {"directory-management-gateway"}
+
+    hold = {"X-API-Key": careful.value}
+    waiting = traced_gateway.request("PATCH", path, body={"replace": {"title": "Dame"}}, headers=hold)[2]
+    wanted = waiting["changeRequest"]["id"]
+    traced_gateway.start_worker()
+    console = Http(traced_gateway.base_url)
+    signed_in = console.send("POST", "/rest/session", {"username": approver.username, "password": PASSWORD})
+    session = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
+    digest = console.send("GET", f"/rest/change-requests/{wanted}", headers=session).body["digest"]
+    other = CALLER.replace("4bf9", "5bf9")
+    approve = f"/rest/change-requests/{wanted}/approve"
+    assert console.send("POST", approve, {"digest": digest}, {**session, "traceparent": other}).status == 200
+    task = collector.wait_for(is_named("task gateway.tasks.apply_change_request"))
+    assert task.trace_id.hex() == other.split("-")[1]
+    assert task.kind == Span.SPAN_KIND_CONSUMER
+    collector.wait_for(is_named("execute users.update", trace=task.trace_id.hex()))
+    assert {"apply an approved change", "LDAP write", "record outcomes"} <= collector.below(task)
+    assert directory.read(ada, "title") == {"title": [b"Dame"]}
+
+    broken = make_integration(make_connection(domain, url="ldaps://127.0.0.1:1"))
+    asked = {"X-API-Key": broken.value}
+    assert traced_gateway.request("GET", "/api/ad/users?q=ada", headers=asked)[0] == 503
+    failed = collector.wait_for(is_named("GET users.search"))
+    assert failed.status.code == Status.STATUS_CODE_ERROR
+    assert attributes(failed)["error.type"] == "503"
+
+    assert not any("health" in span.name for span in collector.spans)
+    values = b"".join(span.SerializeToString() for span in collector.spans)
+    assert not any(text in values for text in (b"Countess", b"Ada Lovelace", key.value.encode(), PASSWORD.encode()))
+    traced_gateway.stop()  # so that all lines are written
+    assert f'"trace_id": "{TRACE}"' in traced_gateway.web_log.read_text()
+
+
+def test_without_a_collector_nothing_is_loaded() -> None:
+    script = (
+        "import gateway.wsgi, gateway.tasks, sys\n"
+        # Redis' client imports more of it where it is installed.
+        "ours = ('opentelemetry.sdk.trace', 'opentelemetry.exporter')\n"
+        "print([name for name in sys.modules if name.startswith(ours)])"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT"),
+    ],
+)
+def test_what_cannot_be_used_stops_the_start(variables: dict[str, str], named: str) -> None:
+    given = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", **variables}
+    with pytest.raises(BadConfiguration, match=named):
+        require_usable(given)
+    require_usable({**given, "OTEL_SDK_DISABLED": "true"})
