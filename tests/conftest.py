@@ -15,8 +15,10 @@ import django
 import pytest
 from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
+from django.core.management import call_command
 from hypothesis import settings as examples
 from playwright.sync_api import Browser
+from pytest_django.plugin import blocking_manager_key
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -76,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> tuple[bool, ...]:
         needs = getattr(item, "fixturenames", ())
-        is_last = not {"live_gateway", "live_web"} & {*needs}, "domain_without_recycle_bin" not in needs
+        is_last = _LIVE.isdisjoint(needs), "domain_without_recycle_bin" not in needs
         return (item.get_closest_marker("long") is None, *is_last)
 
     items.sort(key=place)
@@ -257,14 +259,14 @@ def through_proxy(db: None, domain: Domain, directory_proxy: FaultyProxy) -> Int
     return make_integration(make_connection(domain, url=directory_proxy.url))
 
 
-_with_worker: list[LiveGateway] = []
+_LIVE = frozenset({"live_gateway", "live_web"})
+_started: list[LiveGateway] = []
 
 
 @pytest.fixture(scope="session")
 def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[LiveGateway]:
     gateway = LiveGateway(RUNTIME / "gateway", database_url=live_database_url())
-    gateway.start_web()
-    _with_worker.append(gateway)
+    _started.append(gateway)
     yield gateway
     gateway.stop()
 
@@ -272,28 +274,35 @@ def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[Li
 @pytest.fixture
 def live_web(_web_server: LiveGateway) -> LiveGateway:
     """The web server alone, in processes of its own, on the test database."""
+    _web_server.start_web()
     return _web_server
 
 
 @pytest.fixture
-def live_gateway(_web_server: LiveGateway) -> LiveGateway:
+def live_gateway(live_web: LiveGateway) -> LiveGateway:
     """Web server and worker in processes of their own, on the test database.
 
-    They see what is committed, so a test that writes to the database itself asks for `transactional_db`. The worker
-    goes on until a test that uses the database without it: it would take the work of those that do it themselves.
+    They see what is committed, so a test that writes to the database itself asks for `transactional_db`. They go on
+    until a test that uses the database without them.
     """
-    _web_server.start_worker()
-    return _web_server
+    live_web.start_worker()
+    return live_web
 
 
-@pytest.fixture(autouse=True)
-def worker_ends_before_tests_without_it(request: pytest.FixtureRequest) -> None:
-    """See `live_gateway`."""
-    uses = {*request.fixturenames}
-    is_of_the_database = bool(uses & {"db", "transactional_db"}) or request.node.get_closest_marker("django_db")
-    if is_of_the_database and "live_gateway" not in uses:
-        for gateway in _with_worker:
-            gateway.stop_worker()
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """End the live gateway before a test that does its work itself, and empty the database once more.
+
+    A worker would take what such a test sends to one; and the last reads of a web server are written a moment later.
+    """
+    uses = {*getattr(item, "fixturenames", ())}
+    is_of_the_database = bool(uses & {"db", "transactional_db"}) or item.get_closest_marker("django_db") is not None
+    if is_of_the_database and not uses & _LIVE:
+        for gateway in _started:
+            if gateway.is_running:
+                gateway.stop()
+                with item.config.stash[blocking_manager_key].unblock():
+                    call_command("flush", interactive=False, verbosity=0)
 
 
 @pytest.fixture(scope="session")

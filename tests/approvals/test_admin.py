@@ -16,6 +16,7 @@ from tests.approvals.proposals import SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 from tests.support.cast import make_person
 from tests.support.configuration import Configure
+from tests.support.markup import markup_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -60,7 +61,7 @@ def test_the_page_shows_both_sides(console: Client) -> None:
         assessment=SECURITY,
     )
     html = console.get(page_of(held)).content.decode()
-    assert "The key <strong>crm</strong> of <strong>ada</strong>" in html
+    assert "The key crm of ada" in text_of(html)
     assert "CN=Ada,OU=Sales,DC=corp" in html
     assert "Ticket 4711" in html
     assert "<del>&lt;b&gt;goes&lt;/b&gt;</del>" in html
@@ -73,7 +74,7 @@ def test_the_page_shows_both_sides(console: Client) -> None:
 def test_what_waits_comes_first(console: Client) -> None:
     waiting, ended = hold(), hold()
     ChangeRequest.objects.filter(id=ended.id).update(status="rejected")
-    html = console.get(reverse(LIST)).content.decode()
+    html = markup_of(console.get(reverse(LIST)).content)
     assert html.index(str(waiting.id)) < html.index(str(ended.id))
     assert str(ended.id) not in console.get(reverse(LIST), {"status__exact": "pending"}).content.decode()
 
@@ -112,7 +113,7 @@ def test_another_digest_is_refused_and_recorded(console: Client) -> None:
 
 def test_nobody_decides_their_own(console: Client, approver: Person) -> None:
     held = hold(make_call(person=CALL.person.__class__(id=approver.pk, username="grace", display_name="Grace")))
-    html = console.get(page_of(held)).content.decode()
+    html = markup_of(console.get(page_of(held)).content)
     assert "your own request" in html
     assert 'value="Approve"' not in html
     decide(console, held, "approve")
@@ -153,7 +154,7 @@ def test_two_approvals(console: Client, approver: Person, configure: Configure) 
     configure("Approvals", ProtectedNeedsTwo=True)
     held = hold(protected=True)
     assert "Two different people have to approve it." in console.get(page_of(held)).content.decode()
-    html = decide(console, held, "approve", comment="Fine with me").content.decode()
+    html = markup_of(decide(console, held, "approve", comment="Fine with me").content)
     assert "Somebody else has to approve it too." in html
     assert re.search(r"First approval.*by grace: Fine with me", html)
     assert 'value="Approve"' not in html
@@ -162,7 +163,7 @@ def test_two_approvals(console: Client, approver: Person, configure: Configure) 
     assert "decided already" in decide(console, held, "approve").content.decode()
     second = make_person("alan", may=["approvals.decide_change"])
     Person.objects.filter(pk=second.pk).update(is_staff=True)
-    html = decide(console_of(second), held, "approve").content.decode()
+    html = markup_of(decide(console_of(second), held, "approve").content)
     assert "A worker makes the change now." in html
     assert "by alan" in html
     held.refresh_from_db()
@@ -171,7 +172,7 @@ def test_two_approvals(console: Client, approver: Person, configure: Configure) 
 
 def test_it_says_why(console: Client) -> None:
     held = hold()
-    html = console.get(page_of(held)).content.decode()
+    html = markup_of(console.get(page_of(held)).content)
     assert "This is a security change: it writes mail." in html
     assert f"{held.expires_at:%Y-%m-%d %H:%M}" in console.get(reverse(LIST)).content.decode()
     ChangeRequest.objects.filter(id=held.id).update(risk="ordinary", risk_reasons=[])
@@ -181,6 +182,6 @@ def test_it_says_why(console: Client) -> None:
 def test_a_list_cannot_be_made_to_show_markup(console: Client) -> None:
     held = hold()
     ChangeRequest.objects.filter(id=held.id).update(target_dn="CN=<script>x", requester="<b>ada", key_name="<i>")
-    html = console.get(reverse(LIST)).content.decode()
+    html = markup_of(console.get(reverse(LIST)).content)
     assert "CN=&lt;script&gt;x" in html
     assert "&lt;b&gt;ada<br>key &lt;i&gt;" in html

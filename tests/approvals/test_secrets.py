@@ -21,6 +21,7 @@ from gateway.pipeline import approved
 from keys.models import Person
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
+from tests.support.markup import markup_of
 from tests.support.mishaps import settle, unknown_outcome
 
 
@@ -291,7 +292,7 @@ def test_the_page_shows_it_once(careful: Integration, approver: Console, directo
     assert "Show it once" in browser.get(page).content.decode()
     assert browser.get(button).status_code == 405
     shown = browser.post(button)
-    html = shown.content.decode()
+    html = markup_of(shown.content)
     password = html.partition('autocomplete="off" spellcheck="false" value="')[2].partition('"')[0]
     assert directory.can_sign_in(ada, password.replace("&amp;", "&").replace("&#x27;", "'"))
     assert "no-store" in shown.headers["Cache-Control"]

@@ -38,8 +38,15 @@ class LiveGateway:
         self.stop_web()
         self.stop_worker()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether any of its processes was started and not ended."""
+        return self._web is not None or self._worker is not None
+
     def start_web(self) -> None:
-        """Start the web server and wait for its health."""
+        """Start the web server and wait for its health; one that runs is enough."""
+        if self._web is not None:
+            return
         self._web = self._start(web_command(host="127.0.0.1", port=self._port), self.web_log)
         self._wait(self._web, self.web_log, self._is_healthy)
 
