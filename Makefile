@@ -81,6 +81,7 @@ cluster: install-test ## The same with many hosts, in network namespaces: needs 
 	$(PYTHON) -m faults.cluster $(ARGS)
 
 upgrade-test: install-test ## Upgrade the last release under load and go back, then compare all stories (ARGS="--rounds 9")
+	GATEWAY_TEST_UPGRADE=1 $(PYTHON) -m pytest tests/faults/test_upgrade.py
 	$(PYTHON) -m faults.upgrade $(ARGS)
 
 screenshots: install-test ## Take the documentation's pictures of the demonstration

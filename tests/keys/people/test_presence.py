@@ -26,8 +26,6 @@ from tests.support.domain import Domain
 from tests.support.proxy import FaultyProxy
 from tests.support.samba_database import age_passwords
 
-pytestmark = pytest.mark.sqlite
-
 NEW_PASSWORD = "Another-Horse-10"
 
 

@@ -17,8 +17,6 @@ from tests.gateway.pipeline.batches.sending import records, send, statuses, titl
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
 from tests.support.directory import Directory, random_name
 
-pytestmark = pytest.mark.sqlite
-
 KINDS = ("users", "groups", "computers", "organization-units", "contacts")
 
 
