@@ -11,11 +11,11 @@ from django.test import Client
 from directory.ldap import Client as LdapClient
 from directory.models import DirectoryConnection
 from keys.models import Person
+from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import make_connection, make_person, send
-from tests.support.directory import PASSWORD, Directory, random_name
+from tests.support.directory import PASSWORD, Directory
 from tests.support.domain import Domain
 
-MINUTES = 600_000_000  # in units of 100 ns
 ASKED = ["search", "read", "read", "read", "authenticate"]
 WRONG = "wrong"
 NAMES = ("ada.lovelace", "CORP\\ada.lovelace", "nobody", "nobody@corp.example.test", "Ada Lovelace")
@@ -34,26 +34,8 @@ def ada(directory: Directory, organizational_unit: str) -> UUID:
 @pytest.fixture
 def own_policy(directory: Directory, ada: UUID) -> Iterator[None]:
     """A fine-grained policy of Ada's, which locks at the fifth failure where the domain never does."""
-    dn = f"CN={random_name('policy')},CN=Password Settings Container,CN=System,{directory.base_dn}"
-    directory.add(
-        dn,
-        {
-            "objectClass": "msDS-PasswordSettings",
-            "msDS-PasswordSettingsPrecedence": "10",
-            "msDS-PasswordReversibleEncryptionEnabled": "FALSE",
-            "msDS-PasswordHistoryLength": "0",
-            "msDS-PasswordComplexityEnabled": "FALSE",
-            "msDS-MinimumPasswordLength": "0",
-            "msDS-MinimumPasswordAge": "0",
-            "msDS-MaximumPasswordAge": str(-(2**63)),
-            "msDS-LockoutThreshold": "5",
-            "msDS-LockoutObservationWindow": str(-30 * MINUTES),
-            "msDS-LockoutDuration": str(-30 * MINUTES),
-            "msDS-PSOAppliesTo": directory.dn(ada),
-        },
-    )
-    yield
-    directory.delete(dn)
+    with locking_policy(directory, ada):
+        yield
 
 
 @pytest.fixture

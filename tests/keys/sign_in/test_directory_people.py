@@ -16,12 +16,11 @@ from structlog.testing import capture_logs
 from directory.ldap.connections import authentication
 from directory.models import DirectoryConnection
 from keys.models import FailedSignIn
+from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import Answer, make_connection, send
-from tests.support.directory import PASSWORD, Directory, filetime, random_name
+from tests.support.directory import PASSWORD, Directory, filetime
 from tests.support.domain import Domain
 from tests.support.samba_database import age_passwords
-
-MINUTES = 600_000_000  # in units of 100 ns
 
 
 @pytest.fixture
@@ -44,26 +43,8 @@ def ada(directory: Directory, organizational_unit: str) -> UUID:
 @pytest.fixture
 def strict(directory: Directory, ada: UUID) -> Iterator[None]:
     """A fine-grained policy that locks Ada's account at the fifth failure within half an hour."""
-    dn = f"CN={random_name('policy')},CN=Password Settings Container,CN=System,{directory.base_dn}"
-    directory.add(
-        dn,
-        {
-            "objectClass": "msDS-PasswordSettings",
-            "msDS-PasswordSettingsPrecedence": "10",
-            "msDS-PasswordReversibleEncryptionEnabled": "FALSE",
-            "msDS-PasswordHistoryLength": "0",
-            "msDS-PasswordComplexityEnabled": "FALSE",
-            "msDS-MinimumPasswordLength": "0",
-            "msDS-MinimumPasswordAge": "0",
-            "msDS-MaximumPasswordAge": str(-(2**63)),
-            "msDS-LockoutThreshold": "5",
-            "msDS-LockoutObservationWindow": str(-30 * MINUTES),
-            "msDS-LockoutDuration": str(-30 * MINUTES),
-            "msDS-PSOAppliesTo": directory.dn(ada),
-        },
-    )
-    yield
-    directory.delete(dn)
+    with locking_policy(directory, ada):
+        yield
 
 
 def sign_in(username: str, password: str = PASSWORD, **more: str) -> Answer:
