@@ -281,7 +281,7 @@ class _Running:
     def read_few(self, limit: int, received: Callable[[], None]) -> list[DirectoryObject] | None:
         """All records in order, in one pass; None when there are more than `limit`, or it would be no good way.
 
-        `received` is called when the directory has answered and only the records are left to be made.
+        `received` is called when the directory has begun to answer, unless the search is expensive.
 
         Where `accept` decides, many may be found that are no matches: too many to read all that a record needs. Of an
         expensive search, or of a list of everything, nothing is worth asking for twice unless few are known to match:
@@ -294,12 +294,14 @@ class _Running:
             return None
         matches: list[Match] = []
         whole = known is not None
+        # Samba sends nothing before it has everything, Windows what it finds: an expensive search may go on for long.
+        may_overlap = whole and len(self.area.bases) == 1 and not self.is_expensive
 
         def few(found: Iterator[Entry]) -> Iterator[Entry]:
             for entry in found:
                 if len(matches) == limit:
                     raise _TooMany
-                if whole and not matches and len(self.area.bases) == 1:
+                if may_overlap and not matches:
                     received()
                 matches.append(self._match(entry))
                 yield entry
