@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.apps import apps
 from django.contrib.auth.models import Group
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -38,14 +39,20 @@ NOT_ADMINISTERED = {
 """Tables that people do not administer: the log itself, and what sessions and retries leave."""
 
 
-def contents() -> dict[str, list[Any]]:
-    """All rows of all tables that people administer, those between two tables too."""
-    tables = [item for item in apps.get_models(include_auto_created=True) if item._meta.managed]
-    return {
-        table._meta.db_table: sorted(table._base_manager.values_list(), key=repr)
-        for table in tables
-        if table.__name__ not in NOT_ADMINISTERED
-    }
+def contents() -> list[tuple[str, str]]:
+    """All rows of all tables that people administer, those between two tables too, as PostgreSQL writes them.
+
+    In one statement: the ORM takes 50 ms for them, and they are read before and after each change.
+    """
+    tables = [
+        connection.ops.quote_name(table._meta.db_table)
+        for table in apps.get_models(include_auto_created=True)
+        if table._meta.managed and table.__name__ not in NOT_ADMINISTERED
+    ]
+    rows = (f"SELECT '{table}', row::text FROM {table} AS row" for table in tables)  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(rows))
+        return sorted(cursor.fetchall())
 
 
 @dataclass
@@ -55,7 +62,7 @@ class World:
     console: Console
     connection: DirectoryConnection
     admin: Client = field(init=False)
-    before: dict[str, list[Any]] = field(init=False)
+    before: list[tuple[str, str]] = field(init=False)
     """The tables at the moment of the last request: what was made for it to change is in them."""
 
     def __post_init__(self) -> None:

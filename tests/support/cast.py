@@ -7,17 +7,22 @@ from functools import cache
 from typing import Any, Literal
 from uuid import UUID
 
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, Permission
 from django.db import connection as database
 from django.test import Client
+from django.utils.crypto import get_random_string
 
 from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from keys.api_keys import secrets
-from keys.models import ApiKey, Link, Person, Role
+from keys.models import ApiKey, Link, Person, PersonSession, Role
 from keys.people.groups import GroupScopes
+from keys.sign_in.session_store import SessionStore, stored_key
+from keys.sign_in.sessions import SessionBackend
 from tests.support.directory import random_name
 from tests.support.domain import Domain
 
@@ -200,15 +205,35 @@ def make_integration(
     return Integration(key=key, value=value, client_id=str(link.client_id) if link else None)
 
 
-class Console:
-    """A person signed in to the browser surface."""
+def _begin_session(person: Person) -> str:
+    """The key of a new session, made straight in the database: signing in costs more than many a test does besides."""
+    session = SessionStore(get_random_string(32))
+    session.update(
+        {
+            SESSION_KEY: str(person.pk),
+            BACKEND_SESSION_KEY: f"{SessionBackend.__module__}.{SessionBackend.__qualname__}",
+            HASH_SESSION_KEY: person.get_session_auth_hash(),
+        }
+    )
+    session.create_model_instance(dict(session.items())).save(force_insert=True)
+    PersonSession.objects.create(session_key=stored_key(session.session_key), person=person, address="127.0.0.1")
+    return str(session.session_key)
 
-    def __init__(self, person: Person) -> None:
+
+class Console:
+    """A person signed in to the browser surface, by name and password where the test is about that."""
+
+    def __init__(self, person: Person, *, by_password: bool = False) -> None:
         self.person = person
         self.client = Client(enforce_csrf_checks=True)
-        answer = send(self.client, "POST", "/rest/session", {"username": person.username, "password": PASSWORD})
-        assert answer.status == 200, answer
-        self.token = answer.body["csrfToken"]
+        if by_password:
+            answer = send(self.client, "POST", "/rest/session", {"username": person.username, "password": PASSWORD})
+            assert answer.status == 200, answer
+            self.token = answer.body["csrfToken"]
+            return
+        self.token = get_random_string(32)
+        self.client.cookies[settings.CSRF_COOKIE_NAME] = self.token
+        self.client.cookies[settings.SESSION_COOKIE_NAME] = _begin_session(person)
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         return send(self.client, method, path, body, **{"X-CSRFToken": self.token, **headers})

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -139,13 +140,22 @@ def _link(needed: Distribution, site: Path) -> None:
         source = Path(str(needed.locate_file(file)))
         if ".." in file.parts or not source.is_file():  # scripts of a command line, and compiled code that is gone
             continue
-        target = site / file
-        if not target.parent.is_dir():
-            _make_readable(target.parent)
-        try:
-            os.link(source, target)
-        except OSError:  # another file system
-            shutil.copy(source, target)
+        _link_file(source, site / file)
+        # Else each of some twenty processes would compile all that it imports: pip has not, where `scripts/bootstrap` ran.
+        compiled = Path(cache_from_source(str(source)))
+        if source.suffix == ".py" and compiled.is_file():
+            _link_file(compiled, (site / file).parent / compiled.relative_to(source.parent))
+
+
+def _link_file(source: Path, target: Path) -> None:
+    if target.exists():
+        return
+    if not target.parent.is_dir():
+        _make_readable(target.parent)
+    try:
+        os.link(source, target)
+    except OSError:  # another file system
+        shutil.copy2(source, target)  # with its time, by which compiled code is known to be of its source
 
 
 def _make_readable(folder: Path) -> None:

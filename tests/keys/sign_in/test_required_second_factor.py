@@ -29,7 +29,7 @@ def ada() -> Person:
 
 def test_it_works(ada: Person, required: None) -> None:
     """From the sign-in to the set-up, and on."""
-    console = Console(ada)
+    console = Console(ada, by_password=True)
     assert console.client.get("/console/").headers["Location"] == SET_UP
     assert "Everybody needs one here" in console.get(SET_UP).body.decode()
     assert console.submit(f"{SET_UP}/set-up").status == 302
