@@ -28,6 +28,11 @@ def said(text: str) -> str:
     return str(_WORDS.get(text, text))
 
 
+def risk_words(risk: str) -> str:
+    """What the risk of a change is called."""
+    return str(_RISKS.get(risk, risk))
+
+
 def capitalized(text: str) -> str:
     """With its first letter as it begins a sentence; German nouns keep theirs."""
     return text[:1].upper() + text[1:]
@@ -38,6 +43,12 @@ def sentence_of(action: str) -> str:
     known = _COMMANDS.get(action)
     return str(known) if known is not None else f"{capitalized(spaced(action))} {{object}}"
 
+
+_RISKS: Final[Mapping[str, Promise]] = {
+    "ordinary": pgettext_lazy("risk", "ordinary"),
+    "destructive": pgettext_lazy("risk", "destructive"),
+    "security": pgettext_lazy("risk", "security"),
+}
 
 _WORDS: Final[Mapping[str, Promise]] = {
     # kinds of objects and resources of the gateway, one and many
@@ -133,10 +144,6 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "unchanged": pgettext_lazy("word", "unchanged"),
     "active": pgettext_lazy("word", "active"),
     "revoked": pgettext_lazy("word", "revoked"),
-    # the risk of a change
-    "ordinary": pgettext_lazy("word", "ordinary"),
-    "destructive": pgettext_lazy("word", "destructive"),
-    "security": pgettext_lazy("word", "security"),
     # members of the gateway's own tables
     "allowed addresses": pgettext_lazy("word", "allowed addresses"),
     "description": pgettext_lazy("word", "description"),
@@ -195,6 +202,7 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "global": pgettext_lazy("word", "global"),
     "domain local": pgettext_lazy("word", "domain local"),
     "universal": pgettext_lazy("word", "universal"),
+    "security": pgettext_lazy("word", "security"),
     "distribution": pgettext_lazy("word", "distribution"),
 }
 

@@ -42,7 +42,7 @@ def changes(page: PageContext) -> HttpResponseBase:
             "found": found,
             "lines": [line_of(page, item) for item in found["items"]],
             "status": page.query.get("status", Status.PENDING),
-            "statuses": Status.choices,
+            "statuses": list(Status),
             "risks": list(Risk),
             "orders": _ORDERS,
             "ages": _AGES,
