@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from django.utils.functional import Promise
+from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 
 def spaced(name: str) -> str:
@@ -36,6 +36,14 @@ def risk_words(risk: str) -> str:
 def capitalized(text: str) -> str:
     """With its first letter as it begins a sentence; German nouns keep theirs."""
     return text[:1].upper() + text[1:]
+
+
+def in_sentence(label: str) -> str:
+    """A label in the middle of a sentence: in English only what is written in capitals stays so."""
+    if not (get_language() or "en").startswith("en"):  # German writes its nouns with capitals everywhere
+        return label
+    first = label.partition(" ")[0]
+    return label if first.isupper() or any(letter.isupper() for letter in first[1:]) else label[:1].lower() + label[1:]
 
 
 def sentence_of(action: str) -> str:

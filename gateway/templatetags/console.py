@@ -17,7 +17,7 @@ from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed, place
 from gateway.console.shared.sentences import sentence
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.core.vocabulary import risk_words, words
+from gateway.core.vocabulary import in_sentence, risk_words, words
 from keys.permissions.effective import held_by_person
 
 register = template.Library()
@@ -25,6 +25,7 @@ register.filter(common_name)
 register.filter(sentence)
 register.filter(place)
 register.filter(words)
+register.filter(in_sentence)
 register.filter(risk_words)
 
 _UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
