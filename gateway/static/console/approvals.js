@@ -29,7 +29,7 @@ const countTicks = (form) => {
   const boxes = [...form.querySelectorAll("input[name=change]")];
   const ticked = boxes.filter((box) => box.checked).length;
   form.querySelectorAll("[data-ticks]").forEach((place) => {
-    place.textContent = place.dataset.ticks.replace("{ticked}", ticked).replace("{all}", boxes.length);
+    place.textContent = `${ticked} of ${boxes.length} ticked.`;
   });
 };
 document.querySelectorAll("[data-counts-ticks]").forEach(countTicks);
