@@ -1,4 +1,4 @@
-"""What operations keep and answer in English is told again in the reader's language: nothing of it may be overlooked."""
+"""What operations keep and answer in English is told again in the reader's language, none of it overlooked."""
 
 from collections.abc import Iterator
 
