@@ -1,6 +1,5 @@
 """API keys: the list, a key with all there is to know about it, and what is done to it. New ones are `key_wizard`'s."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -9,7 +8,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from gateway.console.access.permission_choices import explained
 from gateway.console.page_context import PageContext, console_page
@@ -190,38 +189,6 @@ def value_shown(page: PageContext, key: Mapping[str, Any], value: str) -> dict[s
         "client_id": client_id,
         "example_address": page.request.build_absolute_uri(place),
         "own_address": page.call.client_address,
-        "test_says": json.dumps(_test_says()),
-    }
-
-
-def _test_says() -> dict[str, Any]:
-    """What the test read beside the value says, for `keys.js`; of a pair the first is for one."""
-    return {
-        "refused": _("Refused with {status}: {why}"),
-        "refusedAsItShould": _(
-            "Refused with 401, as it should be: this browser is seen at {address}, which is not among the allowed "
-            "addresses. Test it from where the integration runs."
-        ),
-        "why": {
-            401: _("the key is not valid any more, or its owner was deactivated. The security log has the reason."),
-            403: _(
-                "the key is valid, but may not do this: its role or its owner lacks “Read objects”, or the directory "
-                "is disabled."
-            ),
-            429: _("too many requests from this address. Wait a moment."),
-            502: _("the directory refused the gateway's own account. Test the directory connection."),
-            503: _("no domain controller answers. Test the directory connection."),
-        },
-        "failed": _("the gateway failed."),
-        "me": _("GET /api/me: the key acts as {name} in {directory}, with {permissions}{confined}."),
-        "meNowhere": _("GET /api/me: the key acts as {name} in no directory, with {permissions}{confined}."),
-        "permissions": [ngettext("{n} permission", "{n} permissions", n) for n in (1, 2)],
-        "confined": [ngettext(", confined to {n} scope", ", confined to {n} scopes", n) for n in (1, 2)],
-        "nothingToSearch": _("There is nothing to search: the key is linked to no directory."),
-        "found": _("GET /api/ad/users: the search found “{name}”."),
-        "foundMore": _("GET /api/ad/users: the search found “{name}” and more."),
-        "foundNobody": _("GET /api/ad/users: the search works, and found nobody where the key may look."),
-        "noAnswer": _("No answer: the gateway cannot be reached from this browser."),
     }
 
 

@@ -88,7 +88,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         context["refusal"] = _REFUSALS.get(refusal.reason, _WRONG)
         return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
     except GatewayError as problem:
-        context["refusal"] = problem.detail
+        context["refusal"] = gettext(problem.detail)
         return render(request, "console/account/sign_in.html", context, status=problem.status)
     if second_factor.is_on(person):
         sessions.await_code(request, person)

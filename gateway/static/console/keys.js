@@ -1,10 +1,9 @@
 // The test read beside a key's new value: the real machine surface is called, with the key alone, and what came back is
-// said in the words that the page brings along, which are in its language.
+// said in words.
 "use strict";
 
 const button = document.getElementById("test-read");
 const told = document.getElementById("test-told");
-const says = JSON.parse(told.dataset.says);
 
 function tell(worked, text) {
   const line = document.createElement("p");
@@ -20,39 +19,32 @@ async function read(path) {
   return { status: response.status, body: await response.json().catch(() => ({})) };
 }
 
-function filled(text, values) {
-  return text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
-}
-
-function counted([one, many], n) {
-  return filled(n === 1 ? one : many, { n });
-}
-
 function inWords(answer) {
   if (answer.status === 401 && button.dataset.admitted === "no") {
-    return filled(says.refusedAsItShould, { address: button.dataset.address });
+    return `Refused with 401, as it should be: this browser is seen at ${button.dataset.address}, which is not among the allowed addresses. Test it from where the integration runs.`;
   }
-  const why = says.why[answer.status] ?? answer.body.detail ?? says.failed;
-  return filled(says.refused, { status: answer.status, why });
+  const meanings = {
+    401: "the key is not valid any more, or its owner was deactivated. The security log has the reason.",
+    403: "the key is valid, but may not do this: its role or its owner lacks “Read objects”, or the directory is disabled.",
+    429: "too many requests from this address. Wait a moment.",
+    502: "the directory refused the gateway's own account. Test the directory connection.",
+    503: "no domain controller answers. Test the directory connection.",
+  };
+  return `Refused with ${answer.status}: ${meanings[answer.status] ?? answer.body.detail ?? "the gateway failed."}`;
 }
 
 async function test() {
   const me = await read("/api/me");
   if (me.status !== 200) return tell(false, inWords(me));
   const { subject, directory, permissions, scopes } = me.body;
-  const facts = {
-    name: subject.username,
-    directory: directory?.name,
-    permissions: counted(says.permissions, permissions.length),
-    confined: scopes.length ? counted(says.confined, scopes.length) : "",
-  };
-  tell(true, filled(directory ? says.me : says.meNowhere, facts));
-  if (!directory) return tell(false, says.nothingToSearch);
+  const where = directory ? `in ${directory.name}` : "in no directory";
+  const confined = scopes.length ? `, confined to ${scopes.length} scope${scopes.length === 1 ? "" : "s"}` : "";
+  tell(true, `GET /api/me: the key acts as ${subject.username} ${where}, with ${permissions.length} permission${permissions.length === 1 ? "" : "s"}${confined}.`);
+  if (!directory) return tell(false, "There is nothing to search: the key is linked to no directory.");
   const found = await read("/api/ad/users?pageSize=1");
   if (found.status !== 200) return tell(false, inWords(found));
-  const [first] = found.body.items;
-  const some = found.body.nextCursor ? says.foundMore : says.found;
-  tell(true, first ? filled(some, { name: first.name }) : says.foundNobody);
+  const some = found.body.items.length ? `found “${found.body.items[0].name}”${found.body.nextCursor ? " and more" : ""}` : "works, and found nobody where the key may look";
+  tell(true, `GET /api/ad/users: the search ${some}.`);
 }
 
 button.addEventListener("click", async () => {
@@ -61,7 +53,7 @@ button.addEventListener("click", async () => {
   try {
     await test();
   } catch {
-    tell(false, says.noAnswer);
+    tell(false, "No answer: the gateway cannot be reached from this browser.");
   } finally {
     button.disabled = false;
   }
