@@ -18,13 +18,11 @@ from django.conf import settings
 from django.contrib.auth.hashers import ScryptPasswordHasher
 from django.core.management import call_command
 from hypothesis import settings as examples
-from playwright.sync_api import Browser
 from pytest_django.plugin import blocking_manager_key
 from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from tests.support.browser import running_browser
 from tests.support.clock import stay_within_a_day
 from tests.support.configuration import Configure
 from tests.support.database import live_database_url, name_of_test_database, prepare_flush, use_file_for_sqlite
@@ -316,10 +314,3 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 gateway.stop()
                 with item.config.stash[blocking_manager_key].unblock():
                     call_command("flush", interactive=False, verbosity=0)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium, without a window."""
-    with running_browser() as browser:
-        yield browser

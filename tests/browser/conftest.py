@@ -7,6 +7,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from keys.models import Person
+from tests.support.browser import running_browser
 from tests.support.cast import PASSWORD
 from tests.support.gateway import LiveGateway
 
@@ -17,6 +18,13 @@ expect.set_options(timeout=120_000)  # milliseconds; what is there already is no
 
 SignIn = Callable[..., Page]
 """Takes a person, or None for somebody unknown, and the page to begin with if it is not the console's first."""
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Chromium, without a window. It ends with these tests: its event loop, in this thread, would hinder agents'."""
+    with running_browser() as browser:
+        yield browser
 
 
 @pytest.fixture

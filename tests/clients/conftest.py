@@ -51,6 +51,14 @@ def make_client(name: str, directory: Path) -> None:
     assert made.returncode == 0, made.stdout + made.stderr
 
 
+@pytest.fixture(scope="session")
+def python_client(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python client, generated."""
+    client = copy_client("python", tmp_path_factory.mktemp("clients"))
+    make_client("python", client)
+    return client
+
+
 @pytest.fixture
 def run_programs(
     transactional_db: None, live_gateway: LiveGateway, connection: DirectoryConnection, organizational_unit: str

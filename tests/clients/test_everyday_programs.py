@@ -1,14 +1,14 @@
 """The ten programs of each client's README, as they are printed there, against the running gateway."""
 
+import shutil
 import sys
 from pathlib import Path
 
 from tests.clients.conftest import Run, copy_client, make_client, node_modules, programs
 
 
-def test_in_python(tmp_path: Path, run_programs: Run) -> None:
-    client = copy_client("python", tmp_path)
-    make_client("python", client)
+def test_in_python(tmp_path: Path, python_client: Path, run_programs: Run) -> None:
+    client = shutil.copytree(python_client, tmp_path / "python")
     (client / "programs.py").write_text(programs(client, "python"), "utf-8")
     assert "AD.Object.NotFound" in run_programs([sys.executable, "programs.py"], client)
 

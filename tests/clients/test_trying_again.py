@@ -14,20 +14,10 @@ from typing import Any
 import mypy.api
 import pytest
 
-from tests.clients.conftest import copy_client, make_client
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python client, generated."""
-    found = copy_client("python", tmp_path_factory.mktemp("clients"))
-    make_client("python", found)
-    return found
-
 
 @pytest.fixture
-def package(client: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    monkeypatch.syspath_prepend(str(client))
+def package(python_client: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    monkeypatch.syspath_prepend(str(python_client))
     yield importlib.import_module("gateway_client")
     for name in [name for name in sys.modules if name.partition(".")[0] == "gateway_client"]:
         del sys.modules[name]
@@ -125,8 +115,8 @@ def test_it_ends_at_some_time(package: ModuleType, failing: Any) -> None:
     assert send(package, url) == 429
 
 
-def test_the_layer_is_typed(client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(client)
+def test_the_layer_is_typed(python_client: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(python_client)
     files = sorted(str(path) for path in Path("gateway_client").glob("*.py"))
     output, errors, status = mypy.api.run(["--strict", "--config-file=", "--follow-imports=silent", *files])
     assert status == 0, output + errors

@@ -141,7 +141,7 @@ def _link(needed: Distribution, site: Path) -> None:
         if ".." in file.parts or not source.is_file():  # scripts of a command line, and compiled code that is gone
             continue
         _link_file(source, site / file)
-        # Else each of some twenty processes would compile all that it imports: pip has not, where `scripts/bootstrap` ran.
+        # `scripts/bootstrap` lets pip compile nothing, and each of some twenty processes would compile all it imports.
         compiled = Path(cache_from_source(str(source)))
         if source.suffix == ".py" and compiled.is_file():
             _link_file(compiled, (site / file).parent / compiled.relative_to(source.parent))
