@@ -212,7 +212,8 @@ def _begin_session(person: Person) -> str:
         {
             SESSION_KEY: str(person.pk),
             BACKEND_SESSION_KEY: f"{SessionBackend.__module__}.{SessionBackend.__qualname__}",
-            HASH_SESSION_KEY: person.get_session_auth_hash(),
+            # As the database has them: the test may have changed their password since.
+            HASH_SESSION_KEY: Person.objects.get(pk=person.pk).get_session_auth_hash(),
         }
     )
     session.create_model_instance(dict(session.items())).save(force_insert=True)
