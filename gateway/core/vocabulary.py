@@ -57,6 +57,8 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "contacts": pgettext_lazy("word", "contacts"),
     "container": pgettext_lazy("word", "container"),
     "containers": pgettext_lazy("word", "containers"),
+    "objects of any kind": pgettext_lazy("word", "objects of any kind"),
+    "another object": pgettext_lazy("word", "another object"),
     "object": pgettext_lazy("word", "object"),
     "objects": pgettext_lazy("word", "objects"),
     "deleted object": pgettext_lazy("word", "deleted object"),
@@ -133,6 +135,10 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "unchanged": pgettext_lazy("word", "unchanged"),
     "active": pgettext_lazy("word", "active"),
     "revoked": pgettext_lazy("word", "revoked"),
+    # what the gateway works with
+    "database": pgettext_lazy("word", "database"),
+    "redis": pgettext_lazy("word", "redis"),
+    "workers": pgettext_lazy("word", "workers"),
     # the risk of a change
     "ordinary": pgettext_lazy("word", "ordinary"),
     "destructive": pgettext_lazy("word", "destructive"),
