@@ -33,7 +33,7 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         r"(?P<address>\S+): has host bits set",
-        "{address} is not the beginning of a block. Did you mean the single address?",
+        gettext_noop("{address} is not the beginning of a block. Did you mean the single address?"),
     ),
     (r"String should match pattern .*", gettext_noop("This is not written as it has to be.")),
     (r"is not known here", gettext_noop("This is not known here.")),
