@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 from directory.shapes.attribute_labels import label_of
 from directory.shapes.change_words import ChangeFacts, kind_words
 from directory.shapes.value_words import given_words
-from gateway.core.vocabulary import words
+from gateway.core.vocabulary import risk_words, words
 
 _VALUES: Final = 3
 """So many of the values that an attribute is given are told."""
@@ -86,7 +86,7 @@ def exceptions_of(members: Sequence[Member]) -> dict[UUID, list[str]]:
 
     def reasons(member: Member) -> Iterable[str]:
         if usual_risk is not None and member.risk != usual_risk:
-            yield _("{this} instead of {usual}").format(this=words(member.risk), usual=words(usual_risk))
+            yield _("{this} instead of {usual}").format(this=risk_words(member.risk), usual=risk_words(usual_risk))
         if usual_action is not None and member.change.operation != usual_action:
             this, usual = (words(name.rpartition(".")[2]) for name in (member.change.operation, usual_action))
             yield _("{this} instead of {usual}").format(this=this, usual=usual)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from directory.ldap import DistinguishedName
 from directory.shapes.attribute_labels import label_of
 from directory.shapes.names import parsed
 from directory.shapes.value_words import Named, Phrase, ValueChange, filled, object_named, plain, say_values
-from gateway.core.vocabulary import capitalized, said, sentence_of, spaced, words
+from gateway.core.vocabulary import capitalized, in_sentence, said, sentence_of, spaced, words
 
 _SHOWN: Final = 3
 """So many members, attributes or values are named; of the others their number."""
@@ -122,7 +122,7 @@ def _updated(change: ChangeFacts) -> Phrase | None:
     member = change.change_of("member")
     if member is not None and len(change.changes) == 1:
         return _members(change)
-    labels = list(dict.fromkeys(_in_sentence(_label(change, each)) for each in change.changes))
+    labels = list(dict.fromkeys(in_sentence(_label(change, each)) for each in change.changes))
     return filled(_("Change {attributes} of {object}"), attributes=_listed(labels), object=change.target)
 
 
@@ -286,14 +286,6 @@ def _label(change: ChangeFacts, each: ValueChange) -> str:
     return capitalized(words(label)) if is_own and label == each.attribute else label
 
 
-def _in_sentence(label: str) -> str:
-    """A label in the middle of an English sentence, where only what is written in capitals stays so."""
-    if not (get_language() or "en").startswith("en"):  # German writes its nouns with capitals anyway
-        return label
-    first = label.partition(" ")[0]
-    return label if first.isupper() or any(letter.isupper() for letter in first[1:]) else label[:1].lower() + label[1:]
-
-
 def _listed(labels: Sequence[str]) -> str:
     """`title`, `title and mail`, `title, mail and 3 more attributes`."""
     if len(labels) > _SHOWN:
@@ -330,7 +322,7 @@ def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
     action = actions.pop()
     objects = f"{count} {kind_words(kinds.pop() if len(kinds) == 1 else 'object', count)}"
     if action == "update":
-        labels = list(dict.fromkeys(_in_sentence(_label(one, each)) for one in changes for each in one.changes))
+        labels = list(dict.fromkeys(in_sentence(_label(one, each)) for one in changes for each in one.changes))
         if not labels:
             return _("Change {object}").format(object=objects)
         return _("Change {attributes} of {object}").format(attributes=_listed(labels), object=objects)

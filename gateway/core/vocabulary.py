@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from django.utils.functional import Promise
+from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import pgettext_lazy
 
 
 def spaced(name: str) -> str:
@@ -28,9 +28,22 @@ def said(text: str) -> str:
     return str(_WORDS.get(text, text))
 
 
+def risk_words(risk: str) -> str:
+    """What the risk of a change is called."""
+    return str(_RISKS.get(risk, risk))
+
+
 def capitalized(text: str) -> str:
     """With its first letter as it begins a sentence; German nouns keep theirs."""
     return text[:1].upper() + text[1:]
+
+
+def in_sentence(label: str) -> str:
+    """A label in the middle of a sentence: in English only what is written in capitals stays so."""
+    if not (get_language() or "en").startswith("en"):  # German writes its nouns with capitals everywhere
+        return label
+    first = label.partition(" ")[0]
+    return label if first.isupper() or any(letter.isupper() for letter in first[1:]) else label[:1].lower() + label[1:]
 
 
 def sentence_of(action: str) -> str:
@@ -38,6 +51,12 @@ def sentence_of(action: str) -> str:
     known = _COMMANDS.get(action)
     return str(known) if known is not None else f"{capitalized(spaced(action))} {{object}}"
 
+
+_RISKS: Final[Mapping[str, Promise]] = {
+    "ordinary": pgettext_lazy("risk", "ordinary"),
+    "destructive": pgettext_lazy("risk", "destructive"),
+    "security": pgettext_lazy("risk", "security"),
+}
 
 _WORDS: Final[Mapping[str, Promise]] = {
     # kinds of objects and resources of the gateway, one and many
@@ -139,10 +158,6 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "database": pgettext_lazy("word", "database"),
     "redis": pgettext_lazy("word", "redis"),
     "workers": pgettext_lazy("word", "workers"),
-    # the risk of a change
-    "ordinary": pgettext_lazy("word", "ordinary"),
-    "destructive": pgettext_lazy("word", "destructive"),
-    "security": pgettext_lazy("word", "security"),
     # members of the gateway's own tables
     "allowed addresses": pgettext_lazy("word", "allowed addresses"),
     "description": pgettext_lazy("word", "description"),
@@ -201,6 +216,7 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "global": pgettext_lazy("word", "global"),
     "domain local": pgettext_lazy("word", "domain local"),
     "universal": pgettext_lazy("word", "universal"),
+    "security": pgettext_lazy("word", "security"),
     "distribution": pgettext_lazy("word", "distribution"),
 }
 

@@ -20,7 +20,7 @@ from gateway.console.shared.script_words import script_words
 from gateway.console.shared.sentences import in_language, sentence
 from gateway.console.shared.spans import distance_in_words, length_in_words
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.core.vocabulary import words
+from gateway.core.vocabulary import in_sentence, risk_words, words
 from keys.permissions.effective import held_by_person
 
 register = template.Library()
@@ -28,6 +28,8 @@ register.filter(common_name)
 register.filter(sentence)
 register.filter(place)
 register.filter(words)
+register.filter(in_sentence)
+register.filter(risk_words)
 
 
 def _as_datetime(value: datetime | str | None) -> datetime | None:
