@@ -16,8 +16,9 @@ from directory.shapes.attribute_labels import label_of
 from directory.shapes.explained_values import explained
 from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed, place
+from gateway.console.shared.retelling import retold
 from gateway.console.shared.script_words import script_words
-from gateway.console.shared.sentences import in_language, sentence
+from gateway.console.shared.sentences import sentence
 from gateway.console.shared.spans import distance_in_words, length_in_words
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.vocabulary import in_sentence, risk_words, words
@@ -167,13 +168,13 @@ def headline(problem: GatewayError) -> str:
 @register.filter
 def title_of(problem: GatewayError) -> str:
     """The title of a refusal in the reader's language."""
-    return in_language(problem.title)
+    return retold(problem.title)
 
 
 @register.filter
 def detail(problem: GatewayError | FieldError) -> str:
     """What a refusal says, or what it says of a field, in the reader's language where that is known."""
-    return in_language(problem.detail)
+    return retold(problem.detail)
 
 
 @register.simple_tag

@@ -5,6 +5,8 @@ from typing import Final
 
 from django.utils.translation import gettext, gettext_noop
 
+from gateway.console.shared.retelling import retold
+
 _SAID: Final[tuple[tuple[str, str], ...]] = (
     (
         r"Field required|String should have at least 1 character|must not be blank|String should match pattern '\\S'",
@@ -45,18 +47,13 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
 _RULES: Final = tuple((re.compile(pattern, re.DOTALL), says) for pattern, says in _SAID)
 
 
-def in_language(text: str) -> str:
-    """What an operation says, in the reader's language where the catalogue has it; else in English, as for programs."""
-    return gettext(text) if text else ""
-
-
 def sentence(detail: str) -> str:
     """What was said of a value, as a sentence: "must be in the future" is "Choose a future date."."""
     for pattern, says in _RULES:
         said = pattern.fullmatch(detail)
         if said is not None:
             return gettext(says).format(**said.groupdict())
-    text = in_language(detail.strip())
+    text = retold(detail.strip())
     first = text.partition(" ")[0]
     is_name = first.endswith(":") or first != first.lower()  # of an attribute or a member, which is spelt as it is
     return f"{text[:1] if is_name else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"
