@@ -155,8 +155,8 @@ def _says(action: Action, given: Mapping[str, Any]) -> str:
         case "move":
             return f"→ {common_name(given['parent'])}"
         case "set":
-            values = ", ".join(given["values"])
-            return f"{label_of(given['attribute'])} → {values or _('no value')}"
+            values = ", ".join(given["values"]) or _("no value")
+            return f"{label_of(given['attribute'])} → {values}"
         case _:
             return _(_SAYS.get(action.name, ""))
 

@@ -177,7 +177,8 @@ def _updates(users: Sequence[Record], wanted: frozenset[str], model: Record | No
         document["clear"] = ["manager"]
     if document:
         told = [f"{label_of(name)} → {common_name(values[0])}" for name, values in replaced.items()]
-        told += [f"{label_of(name)} → {_('no value')}" for name in document.get("clear", ())]
+        nothing = _("no value")
+        told += [f"{label_of(name)} → {nothing}" for name in document.get("clear", ())]
         yield from (step_for("users.update", user, document, says="; ".join(told)) for user in users)
 
 
