@@ -29,15 +29,17 @@ def retold(text: str) -> str:
 
 @lru_cache(maxsize=4096)  # a page of many changes says the same of most of them
 def _retold(text: str, language: str) -> str:
-    if text in _WHOLE:
-        return gettext(text)
+    for whole in (text, f"{text}.", f"{capitalized(text)}."):  # titles, and what an operation does, end otherwise
+        if whole in _WHOLE:
+            return gettext(whole).removesuffix("" if whole == text else ".")
+    if (title := text.removesuffix(".")) in _WHOLE:
+        return f"{gettext(title)}."
     for source, pattern in _PATTERNS:
         if found := pattern.fullmatch(text):
             return gettext(source).format(
                 **{name: _place(name, value, language) for name, value in found.groupdict().items()}
             )
-    whole = f"{capitalized(text)}."  # what an operation does, in the middle of a sentence
-    return gettext(whole).removesuffix(".") if whole in _WHOLE else text
+    return text
 
 
 def _place(name: str, value: str, language: str) -> str:

@@ -271,4 +271,29 @@ SENTENCES: Final = (
     gettext_noop("Create a role from permissions you hold yourself."),
     gettext_noop("Change a role. Every key with it has the new permissions at its next request."),
     gettext_noop("Delete a role that no key has."),
+    # Why a record is not to be believed (audit.chain.verification)
+    gettext_noop("It was changed after it was written, or was never written by the gateway."),
+    gettext_noop("Seal {number}, which it was in, is missing."),
+    gettext_noop("Seal {number}, which it was in, is malformed."),
+    gettext_noop("It is not as seal {number} holds it: it was changed after it had been sealed."),
+    gettext_noop("It cannot be verified: {why}."),
+    # What a verification found, and what is missing (audit.chain.verification, audit.chain.mark)
+    gettext_noop("record {id} was changed"),
+    gettext_noop("record {id} was deleted"),
+    gettext_noop("record {id} was inserted"),
+    gettext_noop("record {id} was inserted or changed"),
+    gettext_noop("record {id} was taken from its seal"),
+    gettext_noop("record {id} was put back after it had been removed"),
+    gettext_noop("seal {number} is missing"),
+    gettext_noop("seal {number} was changed"),
+    gettext_noop(
+        "log key {number} ({key}) is missing, which made seals {first} to {last}: put it behind "
+        "the others in GATEWAY_LOG_KEYS"
+    ),
+    gettext_noop("the end of the log cannot be read: it was sealed up to seal {seal}, at {time}"),
+    gettext_noop("the log was made anew: it was sealed up to seal {seal}, at {time}, and has another seal {again} now"),
+    gettext_noop(
+        "up to {count} records are missing: it was sealed up to seal {seal}, at {time}, and ends with seal {last}"
+    ),
+    gettext_noop("up to {count} records are missing: it was sealed up to seal {seal}, at {time}, and is empty now"),
 )
