@@ -21,7 +21,7 @@ from gateway.console.shared.script_words import script_words
 from gateway.console.shared.sentences import sentence
 from gateway.console.shared.spans import distance_in_words, length_in_words
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.core.vocabulary import in_sentence, risk_words, words
+from gateway.core.vocabulary import in_sentence, risk_words, said, words
 from keys.permissions.effective import held_by_person
 
 register = template.Library()
@@ -75,6 +75,13 @@ def place_below(distinguished_name: str | None, unit: str) -> str:
     """Where an object is below a unit that is on the page anyway: empty directly in it, else as `place` says it."""
     name = parsed(distinguished_name)
     return "" if name is None or name.parent == parsed(unit) else place(distinguished_name)
+
+
+@register.filter
+def check_words(name: str) -> str:
+    """What a check of the gateway's health is of: "broker", or a directory, which is followed by its name."""
+    what, _space, which = name.partition(" ")
+    return f"{said(what)} {which}".strip()
 
 
 @register.filter
