@@ -82,13 +82,14 @@ def marked_texts() -> set[Text]:
 def _marked_in_python(tree: ast.AST) -> Iterator[Text]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PLACES:
-            constants = [item.value if isinstance(item, ast.Constant) else None for item in node.args]
-            context, english, plural = (
-                None if place is None or place >= len(constants) else constants[place]
-                for place in _PLACES[node.func.id]
-            )
-            if isinstance(english, str) and english:
+            context, english, plural = (_text_at(node.args, place) for place in _PLACES[node.func.id])
+            if english:
                 yield Text(english, context, plural)
+
+
+def _text_at(arguments: list[ast.expr], place: int | None) -> str | None:
+    argument = arguments[place] if place is not None and place < len(arguments) else None
+    return argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else None
 
 
 def _marked_in_template(source: str) -> Iterator[Text]:
