@@ -81,7 +81,7 @@ class _HasChange(Func):
     def __init__(self, attribute: str, text: str, hidden: Collection[str]) -> None:
         escaped = re.sub(r"([\\%_])", r"\\\1", text)
         pattern = f"%{escaped}%" if text else ""
-        # Most records are told apart by their changes as one text, in which a text that JSON writes as it is occurs too.
+        # Most records are told apart by their changes as one text: what JSON writes as it is occurs there, too.
         whole = pattern if text.isascii() and text.isprintable() and not re.search(r'["\\]', text) else ""
         given = (attribute.lower(), pattern, json.dumps(sorted(hidden)), whole)
         super().__init__(F("changes"), *map(Value, given))

@@ -106,6 +106,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
         "Enable or disable up to 100 accounts of a unit at once. The permission to do it to one is needed, too.",
         "One request reaches a hundred people.",
     ),
+    "directory.manage_changetemplate": Meaning(
+        _ACCOUNTS,
+        "Keep templates",
+        "Save, change and delete named lists of changes for who joins, moves or leaves.",
+        "Others make the changes that a template lists, with permissions of their own.",
+    ),
     "directory.move_object": Meaning(
         _PLACE, "Move objects", "Move objects to another place, where other policies and delegations hold."
     ),
