@@ -19,6 +19,7 @@ _SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
     (r"Input should be ('.*)", lambda said: f"Choose one of these: {said[1]}."),
     (r"must be in the future", "Choose a future date."),
     (r"must be a dashed UUID", "This is no id. One has 32 digits and letters from a to f, with dashes between them."),
+    (r"must be a UUID or a distinguished name", "Write a distinguished name or an id."),
     (r"must be (?:an RFC 3339 timestamp|a time between).*", "Choose a date and a time that there are."),
     (r"there is no such (\w+)", r"Choose a \1."),
     (r"is the directory's to change", "This is the directory's: change it there."),

@@ -199,11 +199,15 @@ def _for_newcomer(use: Use, newcomer: Newcomer) -> Iterator[Step]:
         "givenName": newcomer.first,
         "sn": newcomer.last,
         "displayName": newcomer.whole_name,
-        "sAMAccountName": newcomer.account,
-        "userPrincipalName": newcomer.principal_name,
     }
     attributes = {**{name: [text] for name, text in own.items() if text and name.lower() not in written}, **given}
-    document: dict[str, Any] = {"name": newcomer.whole_name, "parent": newcomer.parent, "replace": attributes}
+    sign_in = {"samAccountName": newcomer.account, "userPrincipalName": newcomer.principal_name}
+    document: dict[str, Any] = {
+        "name": newcomer.whole_name,
+        "parent": newcomer.parent,
+        **{name: text for name, text in sign_in.items() if text and name.lower() not in written},
+        "replace": attributes,
+    }
     if use.template["account"] == "enable":
         password = generate_password(None, account_name=newcomer.account, display_name=newcomer.whole_name)
         document |= {"enabled": True, "password": password, "account": {"mustChangePassword": True}}

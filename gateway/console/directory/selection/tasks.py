@@ -213,6 +213,7 @@ def _foresee_member(step: Step, maker: Step) -> None:
         step.effect, step.problem = "refused", _("{name} would not be made.").format(name=maker.name)
         return
     step.effect, step.risk = "change", Risk.SECURITY
+    step.warnings = [_("This is a security change: it adds members to the group."), *step.warnings]
     step.changes = [*step.changes, {"attribute": "member", "before": [], "after": [maker.place]}]
 
 

@@ -66,8 +66,8 @@ def _try_creation(page: PageContext, task: Task) -> None:
 
 
 def _of_form(error: FieldError) -> FieldError:
-    name = (error.pointer or "").removeprefix("#/replace/")
-    where = {"sAMAccountName": "#/samAccountName", "givenName": "#/givenName", "sn": "#/sn"}.get(name, error.pointer)
+    """Where a refused attribute of the creation is typed, if it is."""
+    where = {"#/replace/givenName": "#/givenName", "#/replace/sn": "#/sn"}.get(error.pointer or "", error.pointer)
     return replace(error, pointer=where)
 
 
