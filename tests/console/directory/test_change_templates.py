@@ -29,6 +29,11 @@ def keep(administrator: PlainBrowser, **typed: Any) -> ChangeTemplate:
     return ChangeTemplate.objects.get()
 
 
+def keep_another(administrator: PlainBrowser, **typed: Any) -> UUID:
+    administrator.open(f"{PATH}new").press("Save", occasion="joiner", **typed)
+    return ChangeTemplate.objects.get(name=typed["name"]).pk
+
+
 def finish(page: PlainBrowser) -> PlainBrowser:
     while "Go on" in page.buttons:
         page.press("Go on")
@@ -145,6 +150,9 @@ def test_who_may_keep_and_who_may_use(
     administrator: PlainBrowser, visitor: Visitor, directory: Directory, organizational_unit: str, sales: UUID
 ) -> None:
     kept = keep(administrator, parent=organizational_unit, joins=[directory.dn(sales), "", ""])
+    anywhere = keep_another(administrator, name="Joiner elsewhere")
+    page = administrator.open(f"{PATH}{anywhere}/use").press("Preview", sn="Babbage", parent="nonsense")
+    assert (page.status, "Write a distinguished name or an id." in page.text) == (400, True)
     reader = visitor()
     assert reader.open(PATH).status == 403
     user = visitor("directory.create_user", "directory.update_user")

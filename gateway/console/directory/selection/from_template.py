@@ -12,7 +12,6 @@ from typing import Any, Final
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from directory.ldap import DistinguishedName
 from directory.policies.password_generator import generate_password
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.placeholders import Placeholder, asked_in, filled, only_placeholder
@@ -23,7 +22,7 @@ from gateway.console.directory.objects.new import account_name_for, domain_of
 from gateway.console.directory.selection.actions import Record, find_chosen, step_for
 from gateway.console.directory.selection.tasks import Step, Task
 from gateway.console.page_context import PageContext
-from gateway.console.shared.names import common_name
+from gateway.console.shared.names import common_name, parsed
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
 from gateway.core.shapes import parse_guid
 
@@ -83,6 +82,12 @@ class Newcomer:
         """The sign-in name that is proposed: the account's name in the domain of its place."""
         domain = domain_of(self.parent)
         return f"{self.account}@{domain}" if self.account and domain else ""
+
+    @property
+    def distinguished_name(self) -> str:
+        """What the account will be called; the place alone where that is none, which its creation will say."""
+        place = parsed(self.parent)
+        return self.parent if place is None else str(place.child("CN", self.whole_name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +220,7 @@ def _for_newcomer(use: Use, newcomer: Newcomer) -> Iterator[Step]:
         operation="users.create",
         document=document,
         name=newcomer.whole_name,
-        place=str(DistinguishedName.parse(newcomer.parent).child("CN", newcomer.whole_name)),
+        place=newcomer.distinguished_name,
         says=_("New account {account} in {place}").format(account=newcomer.account, place=common_name(newcomer.parent)),
     )
     says = _("Add {name}").format(name=newcomer.whole_name)
