@@ -1,8 +1,8 @@
 """How soon the console answers over the demonstration's domain with 10,000 people: `python -m bench.console`.
 
-1,000 changes wait for approval. A person signs in and follows the links of the console: every page is fetched in turn, one object of each kind, and
-apart from it whatever the page has htmx fetch after itself. A number behind it is how many people the domain gets;
-adding them takes most of the time.
+1,000 changes wait for approval. A person signs in and follows the links of the console: every page is fetched in turn,
+one object of each kind, and apart from it whatever the page has htmx fetch after itself. A number behind it is how many
+people the domain gets; adding them takes most of the time.
 """
 
 import http.client
