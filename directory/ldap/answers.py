@@ -14,9 +14,9 @@ from ldap.controls import DecodeControlTuples, ResponseControl
 from directory.ldap.connections.connection import LdapObject
 
 try:
-    from directory.ldap import _answers
+    from directory.ldap._answers import attach, receive
 
-    _answers.attach(_ldap.__file__, type(ldap.initialize("ldap://127.0.0.1")._l))
+    attach(_ldap.__file__, type(ldap.initialize("ldap://127.0.0.1")._l))
     _is_compiled = True
 except ImportError:
     _is_compiled = False
@@ -49,7 +49,7 @@ def next_answer(
         kind, rows, _, controls = link.result3(message, all=int(whole), timeout=seconds)
         return rows, controls if kind == ldap.RES_SEARCH_RESULT else None
     try:
-        answer = _answers.receive(link._l, message, whole, seconds)
+        answer = receive(link._l, message, whole, seconds)
     except ValueError as error:
         raise ldap.DECODING_ERROR({"result": ldap.DECODING_ERROR.errnum, "desc": "Decoding error"}) from error
     if answer is None:

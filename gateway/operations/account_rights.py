@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -217,13 +218,13 @@ def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> I
     yield from (f"The account {words}." for words in _administration(effective))
     needed = {right for name in used for right in NEEDED.get(name, ())}
     if effective.may_change_access():
-        yield "It may change the access control list of the base, and so give itself every right below."
+        yield _("It may change the access control list of the base, and so give itself every right below.")
     if _RESET not in needed and effective.holds(_RESET):
-        yield "It may reset passwords of users."
+        yield _("It may reset passwords of users.")
     if "directory.create_object" not in used:
         wanted = {(right.object_class or "").lower() for right in needed if right.access is Access.CREATE}
         if surplus := sorted(name for name in effective.creatable if name.lower() not in wanted):
-            yield f"It may create objects that nobody needs to: {_listed(surplus)}."
+            yield _("It may create objects that nobody needs to: {classes}.").format(classes=_listed(surplus))
     for object_class in ("user", "group", "computer", "organizationalUnit"):
         written = {
             right.name for right in needed if right.object_class == object_class and right.access is Access.WRITE
@@ -231,9 +232,10 @@ def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> I
         if "" in written:
             continue
         if surplus := sorted(effective.writable(object_class) - written):
-            yield f"It may write attributes of {object_class} objects that nobody needs to: {_listed(surplus)}."
+            text = _("It may write attributes of {kind} objects that nobody needs to: {attributes}.")
+            yield text.format(kind=object_class, attributes=_listed(surplus))
         if effective.may_change_access(object_class):
-            yield f"It may change access control lists of {object_class} objects."
+            yield _("It may change access control lists of {kind} objects.").format(kind=object_class)
 
 
 def _administration(effective: EffectiveRights) -> list[str]:
@@ -246,5 +248,6 @@ def _administration(effective: EffectiveRights) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return _("{names} and {n} more").format(names=shown, n=more) if more > 0 else shown
