@@ -26,13 +26,7 @@ MENU = (
     Entry("Approvals", "console:changes", "/console/changes/", ("change-requests.approve", "change-requests.search")),
     Entry("Browse and search", "console:tree", "/console/directory/", ("objects.search",), "Directory"),
     Entry("Saved filters", "console:saved-filters", "/console/filters/", ("saved-filters.list",), "Directory"),
-    Entry(
-        "Joiner, mover, leaver",
-        "console:change-templates",
-        "/console/templates/",
-        ("change-templates.list",),
-        "Directory",
-    ),
+    Entry("Templates", "console:change-templates", "/console/templates/", ("change-templates.list",), "Directory"),
     Entry("Account states", "console:account-states", "/console/accounts/", ("accounts.search",), "Directory"),
     Entry(
         "Service accounts",

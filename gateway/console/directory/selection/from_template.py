@@ -148,7 +148,8 @@ def plan_use(page: PageContext, use: Use, *, then: str) -> Task:
         did=_("changes made"),
         steps=steps,
         left_out=left_out,
-        is_dangerous=use.template["account"] == "disable" or bool(use.template["leaves"]),
+        is_dangerous=use.template["account"] == "disable"
+        or any(use.template[name] for name in ("leaves", "leavesOthers")),
         then=then,
     )
 
