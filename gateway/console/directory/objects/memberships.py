@@ -6,9 +6,18 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
 
 from gateway.console.directory.objects.changes import Change, Question, ask
-from gateway.console.directory.objects.page import Record, find, frame_of, may_change, require, resource_of
+from gateway.console.directory.objects.page import (
+    Record,
+    find,
+    frame_of,
+    may_change,
+    operation_on,
+    require,
+    resource_of,
+)
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import GatewayError
@@ -56,7 +65,7 @@ def _members_of(page: PageContext, record: Record) -> dict[str, Any]:
 @console_page()
 def groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
     record = find(page, object_id)
-    found = _listed(page, f"{resource_of(record)}.list-groups", object_id, attributes="objectSid,description")
+    found = _listed(page, operation_on(record, "list-groups"), object_id, attributes="objectSid,description")
     primary = next(iter(record["attributes"]["primaryGroupID"]), None)
     rows = [(item, primary is not None and _relative_id(item) == primary) for item in found["items"]]
     return page.render(
@@ -112,11 +121,11 @@ def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     members = reverse("console:object-members", kwargs={"object_id": object_id})
     back = own_path(page.request, form.get("back", "")) or members
     question = Question(
-        title=f"Change the members of {record['name']}?",
-        confirm="Change the members",
+        title=_("Change the members of {name}?").format(name=record["name"]),
+        confirm=_("Change the members"),
         about=record,
         then=back,
-        message=f"The members of {record['name']} are changed.",
+        message=_("The members of {name} are changed.").format(name=record["name"]),
         dangerous=bool(form.getlist("remove")),
     )
     change = Change(operation="groups.change-members", arguments={"id": object_id}, body=body)
