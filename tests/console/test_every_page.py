@@ -12,6 +12,7 @@ from django.db import connection as database
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord, Outcome
 from directory.models import DirectoryConnection
+from directory.models.change_templates import ChangeTemplate
 from directory.models.runs import Run
 from directory.models.saved_filters import SavedFilter
 from gateway.console.urls import urlpatterns
@@ -48,6 +49,7 @@ def places(
     saved = SavedFilter.objects.create(
         connection=connection, owner=console.person, name="Counts", kind="user", filter="(title=*)", scope="subtree"
     )
+    template = ChangeTemplate.objects.create(connection=connection, name="Leaver", occasion="leaver")
     unit = directory.guid(organizational_unit)
     plan = console.get(f"/console/runs/new?action=disable&now=true&unit={unit}").body.decode()
     fields = dict(re.findall(r'<input type="hidden" name="(planId|unit|action|kinds|scope)" value="([^"]*)"', plan))
@@ -57,6 +59,7 @@ def places(
         "object_id": [str(ada), str(group), str(unit), str(gone)],
         "request_id": [str(ChangeRequest.objects.get().id)],
         "record_id": [str(record.id) for record in OperationRecord.objects.all()[:20]],
+        "template_id": [str(template.id)],
         "run_id": [str(Run.objects.get().id)],
         "filter_id": [str(saved.id)],
         "key_id": [str(key.id)],
