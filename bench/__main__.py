@@ -96,7 +96,7 @@ def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     """Needs PostgreSQL: on SQLite there is one host."""
     parts = ("web", "worker", "domain controller", "redis", "database", "clients")
     print(f"\n| Web hosts | way | in a second | {' | '.join(parts)} |\n{'|---' * (len(parts) + 3)}|", flush=True)
-    reads, changes = (64, 32) if quick else (2400, 400)
+    reads, changes = (64, 32) if quick else (1600, 240)
     grown: dict[str, dict[str, float]] = {}
     for found in measure_hosts(domain, gateway, reads=reads, changes=changes):
         used = " | ".join(f"{found.processor[part]:.2f}" for part in parts)
