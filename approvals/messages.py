@@ -2,6 +2,7 @@
 
 from django.conf import settings
 from django.urls import reverse
+from django.utils.translation import override
 
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import facts_of
@@ -27,8 +28,12 @@ def in_one_line(text: str | None) -> str:
 
 
 def headline_of(request: ChangeRequest) -> str:
-    """What is asked for in a sentence: names of objects and attributes, and no value of any of these."""
-    return in_one_line(str(say(facts_of(request))))
+    """What is asked for in a sentence: names of objects and attributes, and no value of any of these.
+
+    In English, whoever's browser it was that moved the request: it goes to other people, and to channels.
+    """
+    with override("en"):
+        return in_one_line(str(say(facts_of(request))))
 
 
 def link_to(request: ChangeRequest) -> str:

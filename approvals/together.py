@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from directory.shapes.attribute_labels import label_of
 from directory.shapes.change_words import ChangeFacts, kind_words
 from directory.shapes.value_words import given_words
+from gateway.core.vocabulary import risk_words, words
 
 _VALUES: Final = 3
 """So many of the values that an attribute is given are told."""
@@ -83,22 +86,25 @@ def exceptions_of(members: Sequence[Member]) -> dict[UUID, list[str]]:
 
     def reasons(member: Member) -> Iterable[str]:
         if usual_risk is not None and member.risk != usual_risk:
-            yield f"{member.risk} instead of {usual_risk}"
+            yield _("{this} instead of {usual}").format(this=risk_words(member.risk), usual=risk_words(usual_risk))
         if usual_action is not None and member.change.operation != usual_action:
-            yield f"{_words(member.change.operation)} instead of {_words(usual_action)}"
+            this, usual = (words(name.rpartition(".")[2]) for name in (member.change.operation, usual_action))
+            yield _("{this} instead of {usual}").format(this=this, usual=usual)
         elif usual_kind is not None and member.change.kind != usual_kind:
-            yield f"a {kind_words(member.change.kind)} instead of a {kind_words(usual_kind)}"
+            this, usual = kind_words(member.change.kind), kind_words(usual_kind)
+            yield _("a {this} instead of a {usual}").format(this=this, usual=usual)
         mine = by_name[member.id]
         for name, label in labels.items():
             if name in _DISTINGUISHED:
                 continue
             if name not in usual_values:
                 if name in mine and usual_action is not None:
-                    yield f"also changes {label}"
+                    yield _("also changes {attribute}").format(attribute=label)
             elif name not in mine:
-                yield f"does not change {label}"
-            elif (usual := usual_values[name]) is not None and mine[name] != usual:
-                yield f"{label}: {mine[name]} instead of {usual}"
+                yield _("does not change {attribute}").format(attribute=label)
+            elif (usual_value := usual_values[name]) is not None and mine[name] != usual_value:
+                text = _("{attribute}: {this} instead of {usual}")
+                yield text.format(attribute=label, this=mine[name], usual=usual_value)
 
     found = {member.id: list(reasons(member)) for member in members}
     return {id: why for id, why in found.items() if why}
@@ -114,7 +120,3 @@ def _most(values: Sequence[_Key], *, more_than: float) -> _Key | None:
         return None
     value, count = Counter(values).most_common(1)[0]
     return value if count > more_than else None
-
-
-def _words(operation: str) -> str:
-    return operation.rpartition(".")[2].replace("-", " ")

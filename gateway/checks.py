@@ -1,9 +1,10 @@
-"""What `manage.py check --database default` says, and `migrate` before it begins."""
+"""What `gateway check` says; of the database with `--database default`, and `migrate` before it begins."""
 
 from typing import Any
 
 from django.core import checks
 
+from directory.ldap import answers_are_compiled
 from gateway.core.secrets.stored import find_secrets
 
 _SHOWN = 10
@@ -21,5 +22,19 @@ def check_encryption_keys(**_: Any) -> list[checks.CheckMessage]:
             f"No key of GATEWAY_ENCRYPTION_KEYS opens {', '.join(lost[:_SHOWN])}{more}.",
             hint="Put the key that was dropped behind the others, then run manage.py rotate_encryption_keys.",
             id="gateway.W001",
+        )
+    ]
+
+
+@checks.register(checks.Tags.compatibility)
+def check_answers(**_: Any) -> list[checks.CheckMessage]:
+    """Warn where the module in C is missing or does not know this python-ldap: everything works, but more slowly."""
+    if answers_are_compiled():
+        return []
+    return [
+        checks.Warning(
+            "The directory's answers are decoded by python-ldap, so that large searches take a third longer.",
+            hint="Install the wheel that was built for this machine, with the versions of requirements.txt.",
+            id="gateway.W002",
         )
     ]

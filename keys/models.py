@@ -16,6 +16,7 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 
 from gateway.core.call import SupervisionLevel
 from gateway.core.secrets.encryption import EncryptedTextField
@@ -172,26 +173,28 @@ class Role(models.Model):
 class Level(models.TextChoices):
     """The supervision levels with the names people know them by."""
 
-    ASK_EVERY_CHANGE = SupervisionLevel.ASK_EVERY_CHANGE.value, "Ask before every change"
+    ASK_EVERY_CHANGE = SupervisionLevel.ASK_EVERY_CHANGE.value, _("Ask before every change")
     ASK_DESTRUCTIVE_SECURITY = (
         SupervisionLevel.ASK_DESTRUCTIVE_SECURITY.value,
-        "Ask before destructive and security changes",
+        _("Ask before destructive and security changes"),
     )
-    ACT = SupervisionLevel.ACT.value, "Act without asking"
+    ACT = SupervisionLevel.ACT.value, _("Act without asking")
 
     @property
     def meaning(self) -> str:
         """What it means, for whoever is to choose."""
-        return _LEVEL_MEANINGS[self.value]
+        return str(_LEVEL_MEANINGS[self.value])
 
 
 _LEVEL_MEANINGS = {
-    SupervisionLevel.ASK_EVERY_CHANGE.value: "Every change of the directory waits until a person has approved it.",
-    SupervisionLevel.ASK_DESTRUCTIVE_SECURITY.value: "Deleting, disabling, removing members, and whatever touches "
-    "security (passwords, enabling, group membership, protected objects) waits; ordinary changes are made at once. "
-    "Right for most.",
-    SupervisionLevel.ACT.value: "Nothing waits. For unattended integrations that need it, with a narrow role and "
-    "allowed addresses.",
+    SupervisionLevel.ASK_EVERY_CHANGE.value: _("Every change of the directory waits until a person has approved it."),
+    SupervisionLevel.ASK_DESTRUCTIVE_SECURITY.value: _(
+        "Deleting, disabling, removing members, and whatever touches security (passwords, enabling, group membership, "
+        "protected objects) waits; ordinary changes are made at once. Right for most."
+    ),
+    SupervisionLevel.ACT.value: _(
+        "Nothing waits. For unattended integrations that need it, with a narrow role and allowed addresses."
+    ),
 }
 
 

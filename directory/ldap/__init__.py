@@ -3,6 +3,7 @@
 Whatever others need of it is named here; none of them imports its modules.
 """
 
+from directory.ldap.answers import answers_are_compiled
 from directory.ldap.attribute_names import (
     CREDENTIAL_ATTRIBUTES,
     FILETIME_ATTRIBUTES,
@@ -255,6 +256,7 @@ __all__ = [
     "Write",
     "Written",
     "address_of",
+    "answers_are_compiled",
     "bind_sub_code_of",
     "by_identity",
     "check_server",

@@ -180,7 +180,7 @@ class Client:
             link, seconds = connection.ldap, attempts.seconds
             limit = time_limit(seconds)
             message = link.search_ext(base, ldap.SCOPE_BASE, _ANY, names, serverctrls=controls, timeout=limit)
-            rows = first_answer(link, message, seconds, attempts.first_seconds)[1]
+            rows, _ = first_answer(link, message, seconds, attempts.first_seconds)
             for dn, values in rows:
                 if dn is not None:
                     name = dn if schema is None else plain_name(dn)

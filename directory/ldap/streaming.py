@@ -16,14 +16,13 @@ import ldap
 from ldap.controls import LDAPControl, RequestControl, ResponseControl
 from ldap.controls.libldap import SimplePagedResultsControl
 
+from directory.ldap.answers import Rows, Values, next_answer
 from directory.ldap.connections.attempts import ConnectionSilent
 from directory.ldap.connections.connection import Connection, LdapObject
 from directory.ldap.dn import MANGLED, guid_reference
 from directory.ldap.entry import Entry
 from directory.ldap.errors import InvalidValue, LimitExceeded, ProtocolError
 from directory.ldap.filters.tree import ANYTHING
-
-Values = dict[str, list[bytes]]
 
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # python-ldap cannot pass NUL and lone surrogates on
 
@@ -161,18 +160,14 @@ def time_limit(seconds: float) -> int:
 
 def first_answer(
     link: LdapObject, message: int, seconds: float, first_seconds: float | None, *, whole: bool = True
-) -> tuple[int, list[tuple[str | None, Values]], int, list[ResponseControl]]:
-    """What comes first of an answer, or a ``whole`` one; `ConnectionSilent` if nothing has after ``first_seconds``."""
-    is_short = first_seconds is not None and first_seconds < seconds
+) -> tuple[Rows, list[ResponseControl] | None]:
+    """What comes first of an answer (`next_answer`); `ConnectionSilent` if nothing has after ``first_seconds``."""
+    if first_seconds is None or first_seconds >= seconds:
+        return next_answer(link, message, seconds, whole=whole)
     try:
-        result: tuple[int, list[tuple[str | None, Values]], int, list[ResponseControl]] = link.result3(
-            message, all=int(whole), timeout=first_seconds if is_short else seconds
-        )
+        return next_answer(link, message, first_seconds, whole=whole)
     except ldap.TIMEOUT:
-        if is_short:
-            raise ConnectionSilent from None
-        raise
-    return result
+        raise ConnectionSilent from None
 
 
 def complete_ranges(
@@ -192,7 +187,7 @@ def complete_ranges(
                 serverctrls=list(controls),
                 timeout=time_limit(seconds),
             )
-            rows = link.result3(message, timeout=seconds)[1]
+            rows, _ = next_answer(link, message, seconds, whole=True)
             more: Values = next((part for row_dn, part in rows if row_dn is not None), {})
             name = next((part for part in more if part.lower().startswith(f"{attribute.lower()};range=")), "")
             if not name or not more[name]:
@@ -275,10 +270,10 @@ def _receive(
     first_seconds = query.first_seconds
     try:
         while under_way:
-            kind, rows, answered = _next_message(link, message, query, deadline, first_seconds, whole=whole)
+            rows, answered = _next_answer(link, message, query, deadline, first_seconds, whole=whole)
             whole = whole or query.whole  # by itself the first tells in time that the server has answered
             first_seconds = None
-            under_way = kind != ldap.RES_SEARCH_RESULT
+            under_way = answered is None
             for dn, values in rows:
                 if dn is not None:  # None is a referral to another naming context
                     is_as_asked = values.keys() <= asked  # and so no attribute is there in part
@@ -287,7 +282,7 @@ def _receive(
                     hide_deleted(values, query.links)
                     yield Entry(dn, values, asked if is_as_asked else frozenset(), server=connection.url)
         if page is not None:
-            cookies = [control.cookie for control in answered if control.controlType == page.controlType]
+            cookies = [control.cookie for control in answered or () if control.controlType == page.controlType]
             page.cookie = cookies[0] if cookies else ""
     except ldap.LDAPError:
         under_way = False
@@ -303,7 +298,7 @@ def _abandon(connection: Connection, message: int) -> None:
         connection.ldap.abandon(message)
 
 
-def _next_message(
+def _next_answer(
     link: LdapObject,
     message: int,
     query: Query,
@@ -311,18 +306,17 @@ def _next_message(
     first_seconds: float | None,
     *,
     whole: bool,
-) -> tuple[int, list[tuple[str | None, Values]], list[ResponseControl]]:
+) -> tuple[Rows, list[ResponseControl] | None]:
     left = query.operation_seconds if deadline is None else deadline - time.monotonic()
     if left <= 0:
         raise LimitExceeded("The time for this search is over", result_code=3)
     try:
         seconds = min(left, query.operation_seconds)
-        kind, rows, _, answered = first_answer(link, message, seconds, first_seconds, whole=whole)
+        return first_answer(link, message, seconds, first_seconds, whole=whole)
     except ldap.TIMEOUT:
         if left < query.operation_seconds:
             raise LimitExceeded("The time for this search is over", result_code=3) from None
         raise
-    return kind, rows, answered
 
 
 def _pages(connection: Connection, query: Query, deadline: float | None) -> Generator[Entry, None, None]:

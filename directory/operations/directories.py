@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db.models import ProtectedError, RestrictedError
+from django.utils.translation import gettext_noop
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -128,7 +129,7 @@ def _set(row: DirectoryConnection, given: dict[str, Any]) -> None:
         row.full_clean()
     except ValidationError as refusal:
         if any(error.code == "unique" for error in refusal.error_dict.get("name", ())):
-            raise Conflict("A directory connection with this name exists already.") from None
+            raise Conflict(gettext_noop("A directory connection with this name exists already.")) from None
         shape = CreateDirectory.model_fields
         errors = [
             FieldError(
@@ -210,7 +211,9 @@ def delete_directory(_: Call, *, id: UUID) -> None:
     try:
         _find(id).delete()
     except (ProtectedError, RestrictedError):
-        raise Conflict("The directory connection is in use: API keys, roles, people or groups belong to it.") from None
+        raise Conflict(
+            gettext_noop("The directory connection is in use: API keys, roles, people or groups belong to it.")
+        ) from None
 
 
 @operation(

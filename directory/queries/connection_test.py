@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from django.utils.translation import gettext as _
 from typing_extensions import TypedDict
 
 from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, check_server
@@ -67,10 +68,10 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
     warnings: list[str] = []
     for url in everything.urls:
         if not row.is_bind_password_sealed:
-            servers.append(_report(url, problem="Not tried: the bind password was given for other servers"))
+            servers.append(_report(url, problem=_("Not tried: the bind password was given for other servers")))
             continue
         if refused:
-            servers.append(_report(url, problem="Not tried, as the bind name or password was refused"))
+            servers.append(_report(url, problem=_("Not tried, as the bind name or password was refused")))
             continue
         client = Client(replace(everything, urls=(url,), pool_size=1))
         try:
@@ -99,8 +100,10 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
 def _warnings(client: Client) -> list[str]:
     """What the gateway cannot do as it should with the rights of its account."""
     return [
-        f"The access control list of {name} cannot be read: accounts and groups that hold the domain by it are not "
-        "known, and so not protected."
+        _(
+            "The access control list of {name} cannot be read: accounts and groups that hold the domain by it are not "
+            "known, and so not protected."
+        ).format(name=name)
         for name in unreadable_lists(client)
     ]
 
@@ -131,7 +134,7 @@ def _rights(found: ServerCheck) -> RightsReport:
 def functional_level_name(level: int | None) -> str:
     """A functional level with the Windows release people know it by, as far as this version knows it."""
     if level is None:
-        return "unknown"
+        return _("unknown")
     try:
         name = FunctionalLevel(level).name.replace("_", " ").replace("WINDOWS", "Windows Server")
     except ValueError:

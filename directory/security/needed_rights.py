@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from django.utils.translation import gettext_noop as _
+
 from directory.ldap import DistinguishedName, InvalidValue
 
 
@@ -81,7 +83,7 @@ DISPLAY_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class NeededRights:
-    """A task that people think of as one, and the permissions of the gateway's that make it up."""
+    """A task that people think of as one, and the permissions of the gateway's that make it up. Pages translate it."""
 
     task: str
     permissions: tuple[str, ...]
@@ -98,7 +100,7 @@ class NeededRights:
 
 NEEDED_RIGHTS: Final = (
     NeededRights(
-        "Change users: their attributes, their names, whether they are enabled, unlocking",
+        _("Change users: their attributes, their names, whether they are enabled, unlocking"),
         (
             "directory.update_user",
             "directory.enable_account",
@@ -107,27 +109,27 @@ NEEDED_RIGHTS: Final = (
             "directory.run_accounts",
         ),
     ),
-    NeededRights("Reset passwords", ("directory.reset_password",)),
-    NeededRights("Create and delete users", ("directory.create_user", "directory.delete_user")),
-    NeededRights("Change members of groups", ("directory.manage_membership",)),
+    NeededRights(_("Reset passwords"), ("directory.reset_password",)),
+    NeededRights(_("Create and delete users"), ("directory.create_user", "directory.delete_user")),
+    NeededRights(_("Change members of groups"), ("directory.manage_membership",)),
     NeededRights(
-        "Create, change and delete groups",
+        _("Create, change and delete groups"),
         ("directory.create_group", "directory.update_group", "directory.delete_group"),
     ),
     NeededRights(
-        "Create, change and delete computers",
+        _("Create, change and delete computers"),
         ("directory.create_computer", "directory.update_computer", "directory.delete_computer"),
     ),
     NeededRights(
-        "Create, change and delete organizational units",
+        _("Create, change and delete organizational units"),
         (
             "directory.create_organizationalunit",
             "directory.update_organizationalunit",
             "directory.delete_organizationalunit",
         ),
     ),
-    NeededRights("Move users, groups and computers", ("directory.move_object",)),
-    NeededRights("Restore deleted objects (besides creating their kind)", ("directory.restore_deleted",)),
+    NeededRights(_("Move users, groups and computers"), ("directory.move_object",)),
+    NeededRights(_("Restore deleted objects (besides creating their kind)"), ("directory.restore_deleted",)),
 )
 
 

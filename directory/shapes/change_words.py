@@ -8,10 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
 from directory.ldap import DistinguishedName
 from directory.shapes.attribute_labels import label_of
 from directory.shapes.names import parsed
-from directory.shapes.value_words import Named, Phrase, ValueChange, object_named, plain, say_values
+from directory.shapes.value_words import Named, Phrase, ValueChange, filled, object_named, plain, say_values
+from gateway.core.vocabulary import capitalized, in_sentence, said, sentence_of, spaced, words
 
 _SHOWN: Final = 3
 """So many members, attributes or values are named; of the others their number."""
@@ -102,24 +106,24 @@ def _headline(change: ChangeFacts) -> Phrase:
     say_it = _HEADLINES.get(change.action)
     if say_it is not None and (phrase := say_it(change)) is not None:
         return phrase
-    return (f"{_words(change.action).capitalize()} ", change.target)
+    return filled(sentence_of(change.action), object=change.target)
 
 
 def _created(change: ChangeFacts) -> Phrase:
-    return (f"Create {_article(change.kind)}", change.target)
+    return filled(_("Create {object}"), object=_of_its_kind(change))
 
 
 def _updated(change: ChangeFacts) -> Phrase | None:
     if not change.changes:
-        return ("Change ", change.target)
+        return filled(_("Change {object}"), object=change.target)
     control = change.change_of("userAccountControl")
     if control is not None and len(change.changes) == 1 and (switch := control.switch()) is not None:
-        return (f"{'Disable' if switch else 'Enable'} ", change.target)
+        return filled(sentence_of("disable" if switch else "enable"), object=change.target)
     member = change.change_of("member")
     if member is not None and len(change.changes) == 1:
         return _members(change)
-    labels = list(dict.fromkeys(_in_sentence(_label(change, each)) for each in change.changes))
-    return (f"Change {_listed(labels, 'attribute')} of ", change.target)
+    labels = list(dict.fromkeys(in_sentence(_label(change, each)) for each in change.changes))
+    return filled(_("Change {attributes} of {object}"), attributes=_listed(labels), object=change.target)
 
 
 def _members(change: ChangeFacts) -> Phrase | None:
@@ -131,46 +135,58 @@ def _members(change: ChangeFacts) -> Phrase | None:
     removed = [name for name in member.before if name not in member.after]
     phrase: Phrase
     if added and removed:
-        phrase = ("Add ", *_some(change, added), " to ", change.target)
-        phrase = (*phrase, " and remove ", *_some(change, removed), " from it")
+        text = _("Add {added} to {group} and remove {removed} from it")
+        phrase = filled(text, added=_some(change, added), group=change.target, removed=_some(change, removed))
     elif added:
-        phrase = ("Add ", *_some(change, added), " to ", change.target)
+        phrase = filled(_("Add {members} to {group}"), members=_some(change, added), group=change.target)
     elif removed:
-        phrase = ("Remove ", *_some(change, removed), " from ", change.target)
+        phrase = filled(_("Remove {members} from {group}"), members=_some(change, removed), group=change.target)
     else:
         return None
     if member.kept is not None:
         now, then = member.kept + len(removed), member.kept + len(added)
-        phrase = (*phrase, f" ({now} member{'' if now == 1 else 's'}, then {then})")
+        text = ngettext("{change} ({now} member, then {then})", "{change} ({now} members, then {then})", now)
+        return filled(text, change=phrase, now=now, then=then)
     return phrase
 
 
 def _some(change: ChangeFacts, names: Sequence[str]) -> Phrase:
     """Objects by their names, of many the first ones."""
     shown = names if len(names) <= _SHOWN else names[: _SHOWN - 1]
-    phrase: list[str | Named] = []
-    for index, name in enumerate(shown):
-        if index:
-            phrase.append(" and " if index == len(names) - 1 else ", ")
-        phrase.append(change.named(name))
+    named = [change.named(name) for name in shown]
     if len(names) > len(shown):
-        phrase.append(f" and {len(names) - len(shown)} others")
-    return tuple(phrase)
+        return filled(_("{names} and {count} others"), names=_enumerated(named), count=len(names) - len(shown))
+    if len(named) > 1:
+        return filled(_("{names} and {last}"), names=_enumerated(named[:-1]), last=named[-1])
+    return tuple(named)
+
+
+def _enumerated(names: Sequence[Named]) -> Phrase:
+    return tuple(part for name in names for part in (", ", name))[1:]
 
 
 def _moved(change: ChangeFacts) -> Phrase | None:
     before, after = _places(change)
     if before is None or after is None:
-        return ("Move ", change.target)
-    phrase: Phrase = ("Move ", change.target, f" from {_unit(before.parent)} to {_unit(after.parent)}")
+        return filled(_("Move {object}"), object=change.target)
     if before.rdn_value != after.rdn_value:
-        phrase += (f", with the name {after.rdn_value}",)
-    return phrase
+        text = _("Move {object} from {old_place} to {new_place}, with the name {name}")
+    else:
+        text = _("Move {object} from {old_place} to {new_place}")
+    return filled(
+        text,
+        object=change.target,
+        old_place=_unit(before.parent),
+        new_place=_unit(after.parent),
+        name=after.rdn_value,
+    )
 
 
 def _renamed(change: ChangeFacts) -> Phrase | None:
-    _, after = _places(change)
-    return ("Rename ", change.target, f" to {after.rdn_value}" if after is not None else "")
+    after = _places(change)[1]
+    if after is None:
+        return filled(_("Rename {object}"), object=change.target)
+    return filled(_("Rename {object} to {name}"), object=change.target, name=after.rdn_value)
 
 
 def _places(change: ChangeFacts) -> tuple[DistinguishedName | None, DistinguishedName | None]:
@@ -183,7 +199,7 @@ def _places(change: ChangeFacts) -> tuple[DistinguishedName | None, Distinguishe
 def _unit(name: DistinguishedName | None) -> str:
     """A place by its last part: `Sales`; the domain by its whole name."""
     if name is None:
-        return "the root"
+        return _("the root")
     if name.rdns and name.rdns[0][0][0].upper() == "DC":
         return ".".join(rdn[0][1] for rdn in name.rdns)
     return name.rdn_value
@@ -192,26 +208,33 @@ def _unit(name: DistinguishedName | None) -> str:
 def _deleted(change: ChangeFacts) -> Phrase:
     names = change.change_of("distinguishedName")
     below = len(names.before) - 1 if names is not None else 0
-    more = f" and the {below} objects below it" if below > 1 else " and the object below it" if below else ""
-    return (f"Delete {_article(change.kind)}", change.target, *filter(None, (more,)))
+    if below <= 0:
+        return filled(_("Delete {object}"), object=_of_its_kind(change))
+    text = ngettext(
+        "Delete {object} and the object below it", "Delete {object} and the {count} objects below it", below
+    )
+    return filled(text, object=_of_its_kind(change), count=below)
 
 
 def _restored(change: ChangeFacts) -> Phrase:
     names = change.change_of("distinguishedName")
     target = change.target if names is None or not names.after else object_named(names.after[0], id=change.target.id)
-    return (f"Restore the deleted {kind_words(change.kind)} ", target)
+    return filled(_("Restore the deleted {kind} {object}"), kind=kind_words(change.kind), object=target)
 
 
 def _run(change: ChangeFacts) -> Phrase:
-    action = change.action.partition("-")[0].capitalize()
     count = len(change.changes)
     if not count:
-        return (f"{action} the accounts of ", change.target)
-    return (f"{action} {count} account{'' if count == 1 else 's'} in ", change.target)
+        return filled(sentence_of(change.action), object=change.target)
+    if change.action == "enable-accounts":
+        text = ngettext("Enable {count} account in {unit}", "Enable {count} accounts in {unit}", count)
+    else:
+        text = ngettext("Disable {count} account in {unit}", "Disable {count} accounts in {unit}", count)
+    return filled(text, count=count, unit=change.target)
 
 
 def _reverted(change: ChangeFacts) -> Phrase:
-    return ("Undo an earlier change of ", change.target)
+    return filled(_("Undo an earlier change of {object}"), object=change.target)
 
 
 _HEADLINES: Final[Mapping[str, Callable[[ChangeFacts], Phrase | None]]] = {
@@ -225,8 +248,6 @@ _HEADLINES: Final[Mapping[str, Callable[[ChangeFacts], Phrase | None]]] = {
     "enable-accounts": _run,
     "disable-accounts": _run,
     "revert": _reverted,
-    "reset-password": lambda change: ("Reset the password of ", change.target),
-    "change-password": lambda change: ("Change the password of ", change.target),
 }
 
 _NOT_TOLD: Final = frozenset(
@@ -262,21 +283,17 @@ def _label(change: ChangeFacts, each: ValueChange) -> str:
     """Rows of the gateway's own tables have members in camel case instead of attributes."""
     label = label_of(each.attribute)
     is_own = not change.target.place
-    return _words(label).capitalize() if is_own and label == each.attribute else label
+    return capitalized(words(label)) if is_own and label == each.attribute else label
 
 
-def _in_sentence(label: str) -> str:
-    """A label in the middle of a sentence: only what is written in capitals stays so."""
-    first = label.partition(" ")[0]
-    return label if first.isupper() or any(letter.isupper() for letter in first[1:]) else label[:1].lower() + label[1:]
-
-
-def _listed(words: Sequence[str], noun: str) -> str:
+def _listed(labels: Sequence[str]) -> str:
     """`title`, `title and mail`, `title, mail and 3 more attributes`."""
-    if len(words) > _SHOWN:
-        rest = len(words) - _SHOWN + 1
-        return f"{', '.join(words[: _SHOWN - 1])} and {rest} more {noun}s"
-    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    if len(labels) > _SHOWN:
+        first, rest = labels[: _SHOWN - 1], len(labels) - _SHOWN + 1
+        return _("{names} and {count} more attributes").format(names=", ".join(first), count=rest)
+    if len(labels) > 1:
+        return _("{names} and {last}").format(names=", ".join(labels[:-1]), last=labels[-1])
+    return labels[0]
 
 
 _OWN_TABLES: Final = {"api-keys": "API key", "people": "person", "directories": "directory connection"}
@@ -284,33 +301,38 @@ _OWN_TABLES: Final = {"api-keys": "API key", "people": "person", "directories": 
 
 def kind_words(kind: str, count: int = 1) -> str:
     """What an object of a kind, or a row of an own table by its resource, is called, so many of them."""
-    word = _OWN_TABLES.get(kind) or _words(kind or "object").removesuffix("s")
-    return word if count == 1 else "people" if word == "person" else f"{word}s"
+    word = _OWN_TABLES.get(kind) or spaced(kind or "object").removesuffix("s")
+    return said(word if count == 1 else "people" if word == "person" else f"{word}s")
 
 
-def _article(kind: str) -> str:
-    return f"the {kind_words(kind)} " if kind and kind != "object" else ""
-
-
-def _words(name: str) -> str:
-    """`organizationalUnit`, `api-keys` as words."""
-    spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
-    return spaced.replace("-", " ").replace("_", " ").strip()
+def _of_its_kind(change: ChangeFacts) -> Phrase:
+    """`the user Ada Lovelace`."""
+    if not change.kind or change.kind == "object":
+        return (change.target,)
+    return filled(_("the {kind} {object}"), kind=kind_words(change.kind), object=change.target)
 
 
 def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
     """Several changes in one sentence: `Change department of 200 users`. `changes` are some of them."""
     actions = {change.action for change in changes}
     kinds = {change.kind for change in changes}
-    objects = f"{count} {kind_words(kinds.pop() if len(kinds) == 1 else 'object', count)}"
     if len(actions) != 1:
-        return f"{count} changes: {', '.join(sorted(_words(action) for action in actions))}"
+        names = ", ".join(sorted(words(action) for action in actions))
+        return _("{count} changes: {actions}").format(count=count, actions=names)
     action = actions.pop()
+    objects = f"{count} {kind_words(kinds.pop() if len(kinds) == 1 else 'object', count)}"
     if action == "update":
-        labels = list(dict.fromkeys(_in_sentence(_label(one, each)) for one in changes for each in one.changes))
-        return f"Change {_listed(labels, 'attribute')} of {objects}" if labels else f"Change {objects}"
-    if action == "change-members":
-        return f"Change the members of {objects}"
-    if action.endswith("-password"):
-        return f"{_words(action).partition(' ')[0].capitalize()} the passwords of {objects}"
-    return f"{_words(action).capitalize()} {objects}"
+        labels = list(dict.fromkeys(in_sentence(_label(one, each)) for one in changes for each in one.changes))
+        if not labels:
+            return _("Change {object}").format(object=objects)
+        return _("Change {attributes} of {object}").format(attributes=_listed(labels), object=objects)
+    text = _OF_MANY.get(action)
+    return (str(text) if text is not None else sentence_of(action)).format(object=objects)
+
+
+_OF_MANY: Final = {
+    "change-members": gettext_lazy("Change the members of {object}"),
+    "reset-password": gettext_lazy("Reset the passwords of {object}"),
+    "change-password": gettext_lazy("Change the passwords of {object}"),
+}
+"""Of several objects the words are others than of one."""

@@ -7,7 +7,6 @@ Names are spelled as the schema spells them: so does the directory in its answer
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
 
 from typing_extensions import TypedDict
 
@@ -293,7 +292,7 @@ class Renderer:
         for name, decode in decoders:
             found = values(name, _NO_VALUES)
             if decode is None:
-                shown[name] = cast(list[str], found)
+                shown[name] = found  # type: ignore[assignment]  # what writes JSON decodes them
             else:  # a single value, as most are, takes less than a list of them
                 shown[name] = [decode(found[0])] if len(found) == 1 else [*map(decode, found)]
         if self.selection.everything:

@@ -3,7 +3,12 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, Final, NamedTuple
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from audit.redact import SECRET
 from directory.ldap import GroupType, UserAccountControl
@@ -12,7 +17,7 @@ from directory.shapes.names import common_name, place
 _NAMED: Final = 5
 """So many values of one attribute are told; of the others their number."""
 _LONGEST: Final = 80
-_EMPTY: Final = "(empty)"
+_EMPTY: Final = gettext_lazy("(empty)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,8 @@ class Named:
     @property
     def account_and_place(self) -> str:
         """What tells it from others of its name: `ada, in Staff / London`; empty where neither is known."""
-        return ", ".join(filter(None, (self.account_name, f"in {self.place}" if self.place else "")))
+        place = _("in {place}").format(place=self.place) if self.place else ""
+        return ", ".join(filter(None, (self.account_name, place)))
 
 
 Phrase = tuple[str | Named, ...]
@@ -39,6 +45,18 @@ Phrase = tuple[str | Named, ...]
 def plain(phrase: Phrase) -> str:
     """A phrase as text, each object by its name alone."""
     return "".join(map(str, phrase))
+
+
+def filled(text: str, **parts: "str | int | Named | Phrase") -> Phrase:
+    """A sentence with its places (`{object}`) filled, in the order in which its language has them."""
+    phrase: list[str | Named] = []
+    for before, name, _spec, _conversion in Formatter().parse(text):
+        if before:
+            phrase.append(before)
+        if name is not None:
+            part = parts[name]
+            phrase += part if isinstance(part, tuple) else (part if isinstance(part, Named) else str(part),)
+    return tuple(phrase)
 
 
 def object_named(distinguished_name: str, *, id: str | None = None, account_name: str | None = None) -> Named:
@@ -87,9 +105,12 @@ def say_values(change: ValueChange, name: Name, *, label: str, of_whole: bool = 
     if special is not None:
         yield from special(change, label)
     elif _is_secret(change.after) or _is_secret(change.before):
-        yield label, ("removed" if not change.after else "set" if not change.before else "replaced", " (not shown)")
+        if not change.after:
+            yield label, (_("removed (not shown)"),)
+        else:
+            yield label, (_("replaced (not shown)") if change.before else _("set (not shown)"),)
     elif change.attribute.lower() in _OCTETS:
-        yield label, ("removed" if not change.after else "set" if not change.before else "replaced",)
+        yield label, (_("removed") if not change.after else _("replaced") if change.before else _("set"),)
     elif of_whole:
         yield label, _listed(change.after or change.before, name)
     elif len(change.before) <= 1 and len(change.after) <= 1 and not change.kept and not _is_list(change):
@@ -102,7 +123,7 @@ def given_words(change: ValueChange, name: Name) -> str:
     """What an attribute is given, whatever it was before."""
     given = ValueChange(change.attribute, (), change.after)
     texts = [plain(text) for _, text in say_values(given, name, label="", of_whole=bool(change.after))]
-    return "; ".join(texts) if change.after else "nothing"
+    return "; ".join(texts) if change.after else _("nothing")
 
 
 def _is_list(change: ValueChange) -> bool:
@@ -111,12 +132,12 @@ def _is_list(change: ValueChange) -> bool:
 
 
 def _value(values: Sequence[str], name: Name) -> Phrase:
-    return (_said(values[0], name),) if values else (_EMPTY,)
+    return (_said(values[0], name),) if values else (str(_EMPTY),)
 
 
 _NAME = re.compile(r"(?:CN|OU)=.+,DC=[^,]+", re.IGNORECASE | re.DOTALL)
 _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2}:\d{2})(?::\d{2}(?:\.\d+)?)?Z")
-_BOOLEANS: Final = {"TRUE": "yes", "FALSE": "no"}
+_BOOLEANS: Final = {"TRUE": gettext_lazy("yes"), "FALSE": gettext_lazy("no")}
 
 
 def _said(value: str, name: Name) -> str | Named:
@@ -126,7 +147,7 @@ def _said(value: str, name: Name) -> str | Named:
     if time := _TIME.fullmatch(value):
         return f"{time[1]} {time[2]} UTC"
     if value in _BOOLEANS:
-        return _BOOLEANS[value]
+        return str(_BOOLEANS[value])
     return value if len(value) <= _LONGEST else f"{value[: _LONGEST - 1]}…"
 
 
@@ -136,7 +157,7 @@ def _listed(values: Sequence[str], name: Name) -> Phrase:
     for value in shown:
         phrase += [*([", "] if phrase else []), _said(value, name)]
     if len(values) > len(shown):
-        phrase.append(f" and {len(values) - len(shown)} more")
+        return filled(_("{values} and {count} more"), values=tuple(phrase), count=len(values) - len(shown))
     return tuple(phrase)
 
 
@@ -149,14 +170,16 @@ def _several(change: ValueChange, name: Name) -> Phrase:
     phrase: list[str | Named] = []
     for sign, value in shown:
         phrase += [f", {sign}" if phrase else sign, _said(value, name)]
+    said: Phrase = tuple(phrase)
     if len(steps) > len(shown):
-        phrase.append(f" and {len(steps) - len(shown)} more")
+        said = filled(_("{values} and {count} more"), values=said, count=len(steps) - len(shown))
     stay = len(before & after) if change.kept is None else change.kept
     if stay:
-        phrase.append(f"; {stay} other{' stays' if stay == 1 else 's stay'}")
-    elif change.kept is None and _is_list(change) and not (before & after):
-        phrase.append("; others, if there are any, stay")
-    return tuple(phrase)
+        text = ngettext("{values}; {count} other stays", "{values}; {count} others stay", stay)
+        return filled(text, values=said, count=stay)
+    if change.kept is None and _is_list(change) and not (before & after):
+        return filled(_("{values}; others, if there are any, stay"), values=said)
+    return said
 
 
 _OCTETS: Final = frozenset(
@@ -168,26 +191,58 @@ _OCTETS: Final = frozenset(
 )
 """Values that nobody reads."""
 
-_OPTIONS: Final[Mapping[UserAccountControl, tuple[str, str, str]]] = {
-    UserAccountControl.ACCOUNTDISABLE: ("Account", "Enabled", "Disabled"),
-    UserAccountControl.PASSWD_NOTREQD: ("Password", "required", "not required: it may be empty"),
-    UserAccountControl.DONT_EXPIRE_PASSWD: ("Password", "expires as the policy says", "never expires"),
+_OPTIONS: Final[Mapping[UserAccountControl, tuple[Promise, Promise, Promise]]] = {
+    UserAccountControl.ACCOUNTDISABLE: (gettext_lazy("Account"), gettext_lazy("Enabled"), gettext_lazy("Disabled")),
+    UserAccountControl.PASSWD_NOTREQD: (
+        gettext_lazy("Password"),
+        gettext_lazy("required"),
+        gettext_lazy("not required: it may be empty"),
+    ),
+    UserAccountControl.DONT_EXPIRE_PASSWD: (
+        gettext_lazy("Password"),
+        gettext_lazy("expires as the policy says"),
+        gettext_lazy("never expires"),
+    ),
     UserAccountControl.PASSWD_CANT_CHANGE: (
-        "Password",
-        "can be changed by its owner",
-        "cannot be changed by its owner",
+        gettext_lazy("Password"),
+        gettext_lazy("can be changed by its owner"),
+        gettext_lazy("cannot be changed by its owner"),
     ),
     UserAccountControl.ENCRYPTED_TEXT_PASSWORD_ALLOWED: (
-        "Password",
-        "stored as a hash",
-        "stored so that it can be read",
+        gettext_lazy("Password"),
+        gettext_lazy("stored as a hash"),
+        gettext_lazy("stored so that it can be read"),
     ),
-    UserAccountControl.SMARTCARD_REQUIRED: ("Smart card", "not needed to sign in", "needed to sign in"),
-    UserAccountControl.TRUSTED_FOR_DELEGATION: ("Delegation to any service", "not allowed", "allowed"),
-    UserAccountControl.TRUSTED_TO_AUTHENTICATE_FOR_DELEGATION: ("Protocol transition", "not allowed", "allowed"),
-    UserAccountControl.NOT_DELEGATED: ("Delegation of this account", "allowed", "not allowed: it is sensitive"),
-    UserAccountControl.DONT_REQUIRE_PREAUTH: ("Kerberos pre-authentication", "required", "not required"),
-    UserAccountControl.USE_DES_KEY_ONLY: ("Kerberos encryption", "as usual", "DES only"),
+    UserAccountControl.SMARTCARD_REQUIRED: (
+        gettext_lazy("Smart card"),
+        gettext_lazy("not needed to sign in"),
+        gettext_lazy("needed to sign in"),
+    ),
+    UserAccountControl.TRUSTED_FOR_DELEGATION: (
+        gettext_lazy("Delegation to any service"),
+        gettext_lazy("not allowed"),
+        gettext_lazy("allowed"),
+    ),
+    UserAccountControl.TRUSTED_TO_AUTHENTICATE_FOR_DELEGATION: (
+        gettext_lazy("Protocol transition"),
+        gettext_lazy("not allowed"),
+        gettext_lazy("allowed"),
+    ),
+    UserAccountControl.NOT_DELEGATED: (
+        gettext_lazy("Delegation of this account"),
+        gettext_lazy("allowed"),
+        gettext_lazy("not allowed: it is sensitive"),
+    ),
+    UserAccountControl.DONT_REQUIRE_PREAUTH: (
+        gettext_lazy("Kerberos pre-authentication"),
+        gettext_lazy("required"),
+        gettext_lazy("not required"),
+    ),
+    UserAccountControl.USE_DES_KEY_ONLY: (
+        gettext_lazy("Kerberos encryption"),
+        gettext_lazy("as usual"),
+        gettext_lazy("DES only"),
+    ),
 }
 """What a bit of userAccountControl is called, and what it means unset and set ([MS-ADTS] 2.2.16)."""
 _MAKING: Final = frozenset(
@@ -203,7 +258,7 @@ _MAKING: Final = frozenset(
 def _options(change: ValueChange, label: str) -> Iterator[Said]:
     after = _number(change.after)
     if after is None:
-        yield label, ("removed",)
+        yield label, (_("removed"),)
         return
     before = _number(change.before)
     is_new = before is None
@@ -211,11 +266,16 @@ def _options(change: ValueChange, label: str) -> Iterator[Said]:
         is_set = bool(after & bit)
         if is_new:
             if bit is UserAccountControl.ACCOUNTDISABLE or (is_set and bit not in _MAKING):
-                called, unset, as_set = _OPTIONS.get(bit, (str(bit.name), "off", "on"))
+                called, unset, as_set = _option(bit)
                 yield called, (as_set if is_set else unset,)
         elif before is not None and bool(before & bit) != is_set:
-            called, unset, as_set = _OPTIONS.get(bit, (str(bit.name), "off", "on"))
+            called, unset, as_set = _option(bit)
             yield called, (f"{unset} → {as_set}" if is_set else f"{as_set} → {unset}",)
+
+
+def _option(bit: UserAccountControl) -> tuple[str, str, str]:
+    called, unset, as_set = _OPTIONS.get(bit, (str(bit.name), _("off"), _("on")))
+    return str(called), str(unset), str(as_set)
 
 
 def _group_type(change: ValueChange, label: str) -> Iterator[Said]:
@@ -226,42 +286,42 @@ def _group_type(change: ValueChange, label: str) -> Iterator[Said]:
 def _group_words(values: Sequence[str]) -> str:
     number = _number(values)
     if number is None:
-        return _EMPTY
+        return str(_EMPTY)
     bits = GroupType.from_directory(number)
-    scope = next(
+    security, distribution = next(
         (
             words
             for bit, words in (
-                (GroupType.GLOBAL, "global"),
-                (GroupType.DOMAIN_LOCAL, "domain local"),
-                (GroupType.UNIVERSAL, "universal"),
+                (GroupType.GLOBAL, (_("global security group"), _("global distribution group"))),
+                (GroupType.DOMAIN_LOCAL, (_("domain local security group"), _("domain local distribution group"))),
+                (GroupType.UNIVERSAL, (_("universal security group"), _("universal distribution group"))),
             )
             if bits & bit
         ),
-        "",
+        (_("security group"), _("distribution group")),
     )
-    return f"{scope} {'security' if bits & GroupType.SECURITY_ENABLED else 'distribution'} group".strip()
+    return security if bits & GroupType.SECURITY_ENABLED else distribution
 
 
 def _password_set(change: ValueChange, label: str) -> Iterator[Said]:
     """0, which is shown as never, asks for a new one; the directory writes the present time for -1."""
     if change.after in (("never",), ("0",)):
-        yield "", ("must change the password at next sign-in",)
+        yield "", (_("must change the password at next sign-in"),)
     elif change.before in (("never",), ("0",)):
-        yield "", ("need not change the password at next sign-in any more",)
+        yield "", (_("need not change the password at next sign-in any more"),)
     else:
-        yield label, ("counts as changed now",)
+        yield label, (_("counts as changed now"),)
 
 
 def _lock_out(change: ValueChange, label: str) -> Iterator[Said]:
     if change.after in ((), ("never",), ("0",)):
-        yield label, ("Locked out → Not locked out",)
+        yield label, (_("Locked out → Not locked out"),)
     else:
-        yield label, (f"{'Locked out' if change.after else _EMPTY}",)
+        yield label, (_("Locked out") if change.after else str(_EMPTY),)
 
 
 def _password(change: ValueChange, label: str) -> Iterator[Said]:
-    yield label, ("a new one" if change.before else "is set", " (not shown)")
+    yield label, (_("a new one (not shown)") if change.before else _("is set (not shown)"),)
 
 
 _SPECIAL: Final[Mapping[str, Callable[[ValueChange, str], Iterator[Said]]]] = {

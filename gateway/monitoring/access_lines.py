@@ -8,17 +8,15 @@ written, requests write their own, as they do where no thread was started.
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from multiprocessing.util import Finalize
 from typing import Any, Final
 
-import structlog
+from gateway.monitoring.logs import write_lines
 
-from gateway.monitoring.logs import held_back
-
-_level = logging.getLogger("gateway.access")
-_logger = structlog.stdlib.get_logger("gateway.access")
+_LOGGER: Final = "gateway.access"
+_level = logging.getLogger(_LOGGER)
 
 Line = Mapping[str, Any]
 
@@ -59,18 +57,15 @@ class AccessLines:
                 if len(self._waiting) == 1:
                     self._changed.notify()
                 return
-        _write(is_unimportant, stamped)
+        _write([(is_unimportant, stamped)])
 
     def flush(self) -> None:
         """Write what is waiting, from the calling thread."""
         with self._writing:
             with self._changed:
                 lines, self._waiting = self._waiting, []
-            if not lines:
-                return
-            with held_back():
-                for is_unimportant, line in lines:
-                    _write(is_unimportant, line)
+            if lines:
+                _write(lines)
 
     def _run(self) -> None:
         while True:
@@ -80,9 +75,11 @@ class AccessLines:
             self.flush()
 
 
-def _write(is_unimportant: bool, line: Line) -> None:
-    log = _logger.debug if is_unimportant else _logger.info
-    log("request", **line)
+def _write(lines: Sequence[tuple[bool, Line]]) -> None:
+    write_lines(
+        _LOGGER,
+        (("debug" if is_unimportant else "info", {**line, "event": "request"}) for is_unimportant, line in lines),
+    )
 
 
 access_lines: Final = AccessLines()

@@ -3,10 +3,10 @@
 import json
 import logging.config
 import re
-import threading
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Iterable, MutableMapping, Sequence
+from contextlib import nullcontext
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import Any, Final
 
 import structlog
@@ -29,25 +29,35 @@ request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=Non
 
 
 class LineHandler(logging.StreamHandler[Any]):
-    """Writes each line at once, but those of `held_back` together at its end."""
+    """Writes each line at once, or many together."""
 
-    _held = threading.local()
+    def write_all(self, lines: Sequence[Event]) -> None:
+        """Lines with all their members, in one piece. A record of logging for each took three times as long."""
+        assert isinstance(self.formatter, structlog.stdlib.ProcessorFormatter)
+        text = "".join([f"{_rendered(line, self.formatter.processors)}{self.terminator}" for line in lines])
+        with self.lock or nullcontext():
+            self.stream.write(text)
+            self.flush()
 
-    def flush(self) -> None:
-        if not getattr(self._held, "is_on", False):
-            super().flush()
+
+def write_lines(logger: str, lines: Iterable[tuple[str, Event]]) -> None:
+    """Write lines of which logging has nothing to decide, each with its level."""
+    events = [{**line, "level": level, "logger": logger} for level, line in lines]
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, LineHandler):
+            handler.write_all(events)
 
 
-@contextmanager
-def held_back() -> Iterator[None]:
-    """Write the lines of this thread together at the end."""
-    LineHandler._held.is_on = True
-    try:
-        yield
-    finally:
-        LineHandler._held.is_on = False
-        for handler in logging.getLogger().handlers:
-            handler.flush()
+def _rendered(event: Event, processors: Iterable[Any]) -> Any:
+    rendered: Any = {**event, "_record": None, "_from_structlog": True}
+    for process in processors:
+        rendered = process(None, "", rendered)
+    return rendered
+
+
+@lru_cache(maxsize=1024)
+def _is_secret(name: str) -> bool:
+    return bool(_SECRET_NAME.search(name)) or is_credential(name)
 
 
 def _add_request_id(_logger: Any, _method: str, event: Event) -> Event:
@@ -60,7 +70,7 @@ def _add_request_id(_logger: Any, _method: str, event: Event) -> Event:
 
 def _hide_secrets(_logger: Any, _method: str, event: Event) -> Event:
     for name in event:
-        if event[name] is not None and (_SECRET_NAME.search(name) or is_credential(name)):
+        if event[name] is not None and _is_secret(name):
             event[name] = "<secret>"
     return event
 

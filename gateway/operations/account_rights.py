@@ -9,6 +9,8 @@ from uuid import UUID
 
 from django.db.models import Q
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -45,13 +47,13 @@ _RESET: Final = Right(Access.EXTENDED, "user", "User-Force-Change-Password")
 
 
 _TITLES: Final = {
-    Reading.OBJECTS: "Users, groups, computers, organizational units and contacts",
-    Reading.ACCESS_CONTROL: "Access control lists",
-    Reading.DELETED_OBJECTS: "Deleted objects",
-    Reading.PASSWORD_POLICIES: "The domain's password policy",
-    Reading.FINE_GRAINED: "Fine-grained password policies",
-    Reading.GROUP_POLICIES: "Group policies",
-    Reading.SCHEMA: "Schema and configuration",
+    Reading.OBJECTS: gettext_noop("Users, groups, computers, organizational units and contacts"),
+    Reading.ACCESS_CONTROL: gettext_noop("Access control lists"),
+    Reading.DELETED_OBJECTS: gettext_noop("Deleted objects"),
+    Reading.PASSWORD_POLICIES: gettext_noop("The domain's password policy"),
+    Reading.FINE_GRAINED: gettext_noop("Fine-grained password policies"),
+    Reading.GROUP_POLICIES: gettext_noop("Group policies"),
+    Reading.SCHEMA: gettext_noop("Schema and configuration"),
 }
 _READ_FOR: Final[dict[Reading, tuple[str, ...] | None]] = {
     **dict.fromkeys((Reading.OBJECTS, Reading.PASSWORD_POLICIES, Reading.SCHEMA)),
@@ -286,13 +288,13 @@ def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> I
     yield from (f"The account {words}." for words in _administration(effective))
     needed = {right for name in used for right in NEEDED.get(name, ())}
     if effective.may_change_access():
-        yield "It may change the access control list of the base, and so give itself every right below."
+        yield _("It may change the access control list of the base, and so give itself every right below.")
     if _RESET not in needed and effective.holds(_RESET):
-        yield "It may reset passwords of users."
+        yield _("It may reset passwords of users.")
     if "directory.create_object" not in used:
         wanted = {(right.object_class or "").lower() for right in needed if right.access is Access.CREATE}
         if surplus := sorted(name for name in effective.creatable if name.lower() not in wanted):
-            yield f"It may create objects that nobody needs to: {_listed(surplus)}."
+            yield _("It may create objects that nobody needs to: {classes}.").format(classes=_listed(surplus))
     for object_class in ("user", "group", "computer", "organizationalUnit"):
         written = {
             right.name for right in needed if right.object_class == object_class and right.access is Access.WRITE
@@ -300,9 +302,10 @@ def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> I
         if "" in written:
             continue
         if surplus := sorted(effective.writable(object_class) - written):
-            yield f"It may write attributes of {object_class} objects that nobody needs to: {_listed(surplus)}."
+            text = _("It may write attributes of {kind} objects that nobody needs to: {attributes}.")
+            yield text.format(kind=object_class, attributes=_listed(surplus))
         if effective.may_change_access(object_class):
-            yield f"It may change access control lists of {object_class} objects."
+            yield _("It may change access control lists of {kind} objects.").format(kind=object_class)
 
 
 def _administration(effective: EffectiveRights) -> list[str]:
@@ -315,5 +318,6 @@ def _administration(effective: EffectiveRights) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return _("{names} and {n} more").format(names=shown, n=more) if more > 0 else shown

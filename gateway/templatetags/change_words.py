@@ -11,8 +11,10 @@ from django.utils.safestring import SafeString
 from directory.shapes.change_words import ChangeWords, say
 from directory.shapes.value_words import Named, Phrase, plain
 from gateway.console.shared.change_facts import facts_of_preview, facts_of_record, facts_of_request
+from gateway.console.shared.retelling import retold
 
 register = template.Library()
+register.filter(retold)
 
 
 @register.simple_tag

@@ -17,12 +17,16 @@ from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed, place
 from gateway.console.shared.sentences import sentence
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
+from gateway.core.vocabulary import in_sentence, risk_words, words
 from keys.permissions.effective import held_by_person
 
 register = template.Library()
 register.filter(common_name)
 register.filter(sentence)
 register.filter(place)
+register.filter(words)
+register.filter(in_sentence)
+register.filter(risk_words)
 
 _UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
@@ -79,29 +83,6 @@ def place_below(distinguished_name: str | None, unit: str) -> str:
     """Where an object is below a unit that is on the page anyway: empty directly in it, else as `place` says it."""
     name = parsed(distinguished_name)
     return "" if name is None or name.parent == parsed(unit) else place(distinguished_name)
-
-
-@register.filter
-def words(name: str) -> str:
-    """`organizationalUnit`, `reset-password` and `user_with_spn` as words."""
-    spaced = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
-    return spaced.replace("-", " ").replace("_", " ").strip()
-
-
-_ACTIONS = {
-    "change-members": "change the members of",
-    "change-password": "change the password of",
-    "disable-accounts": "disable the accounts of",
-    "enable-accounts": "enable the accounts of",
-    "reset-password": "reset the password of",
-}
-
-
-@register.filter
-def operation_words(name: str) -> str:
-    """What an operation does to its object, as a verb: `users.reset-password` is "reset the password of"."""
-    action = name.rpartition(".")[2]
-    return _ACTIONS.get(action, words(action))
 
 
 SHOWN_UNCHANGED = 12

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from django.http import HttpRequest
+from django.utils.translation import gettext
 from oauthlib.oauth2 import FatalClientError, OAuth2Error
 
 from keys.agents import redirects
@@ -56,7 +57,7 @@ def read_request(request: HttpRequest) -> Asked:
     except FatalClientError as error:
         raise NotAsked(error.description or error.error) from None
     except ValueError:  # a query that cannot be read in one way
-        raise NotAsked("The address cannot be read.") from None
+        raise NotAsked(gettext("The address cannot be read.")) from None
     except OAuth2Error as error:
         if not error.redirect_uri:
             raise NotAsked(error.description or error.error or "") from None
@@ -82,7 +83,9 @@ def answer_with_code(request: HttpRequest, asked: Asked, consent: Consent) -> tu
     location, grant = oauth().issue_code(request, asked.redirect_uri, asked.state, consent)
     location = _with(request, location, {})
     if grant is None:
-        raise SentBack(location, "The request of the agent is wrong.", is_trusted=redirects.is_loopback(location))
+        raise SentBack(
+            location, gettext("The request of the agent is wrong."), is_trusted=redirects.is_loopback(location)
+        )
     return location, grant
 
 

@@ -8,12 +8,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from django.utils.translation import gettext_noop as _
+
 from directory.shapes.kinds import PERMISSION_SUFFIXES
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`title` and `meaning` are for the person who is to consent. Of `waits`, a person decides at the usual level."""
+    """`title` and `meaning` are for the person who is to consent; the page translates them. Of `waits`, a person
+    decides at the usual level.
+    """
 
     title: str
     meaning: str
@@ -27,47 +31,52 @@ def _each(action: str) -> frozenset[str]:
 
 SCOPES: Final[dict[str, Scope]] = {
     "read": Scope(
-        "Read the directory",
-        "Search and read users, groups, computers, units and everything else, with their attributes, members, access "
-        "control and history, and what is in the recycle bin.",
+        _("Read the directory"),
+        _(
+            "Search and read users, groups, computers, units and everything else, with their attributes, members, "
+            "access control and history, and what is in the recycle bin."
+        ),
         frozenset({"directory.read_object", "directory.read_deleted", "directory.read_acl", "audit.read_log"}),
     ),
     "change": Scope(
-        "Change attributes, rename and move",
-        "Change attributes of objects, rename them, and move them to other units.",
+        _("Change attributes, rename and move"),
+        _("Change attributes of objects, rename them, and move them to other units."),
         _each("update") | {"directory.move_object"},
     ),
     "accounts": Scope(
-        "Enable, disable and unlock accounts",
-        "Let accounts be used again, and keep them from being used. Lock-outs are ended at once.",
+        _("Enable, disable and unlock accounts"),
+        _("Let accounts be used again, and keep them from being used. Lock-outs are ended at once."),
         frozenset({"directory.enable_account", "directory.disable_account", "directory.unlock_account"}),
         waits=True,
     ),
     "membership": Scope(
-        "Change who is in a group",
-        "Add members to groups and remove them, and with it what the groups give access to.",
+        _("Change who is in a group"),
+        _("Add members to groups and remove them, and with it what the groups give access to."),
         frozenset({"directory.manage_membership"}),
         waits=True,
     ),
     "passwords": Scope(
-        "Reset passwords",
-        "Give accounts new passwords. Whoever resets a password can sign in as that person.",
+        _("Reset passwords"),
+        _("Give accounts new passwords. Whoever resets a password can sign in as that person."),
         frozenset({"directory.reset_password"}),
         waits=True,
     ),
-    "create": Scope("Create objects", "Make users, groups, computers, units and other objects.", _each("create")),
+    "create": Scope(_("Create objects"), _("Make users, groups, computers, units and other objects."), _each("create")),
     "delete": Scope(
-        "Delete objects", "Delete users, groups, computers, units and other objects.", _each("delete"), waits=True
+        _("Delete objects"), _("Delete users, groups, computers, units and other objects."), _each("delete"), waits=True
     ),
     "restore": Scope(
-        "Restore deleted objects",
-        "Bring objects back from the recycle bin, with their memberships as far as they are known.",
+        _("Restore deleted objects"),
+        _("Bring objects back from the recycle bin, with their memberships as far as they are known."),
         frozenset({"directory.restore_deleted", "directory.read_deleted"}),
         waits=True,
     ),
     "runs": Scope(
-        "Enable or disable the accounts of a whole unit",
-        "Do it to up to a hundred accounts of a unit at once, where single accounts may be enabled or disabled, too.",
+        _("Enable or disable the accounts of a whole unit"),
+        _(
+            "Do it to up to a hundred accounts of a unit at once, where single accounts may be enabled or disabled, "
+            "too."
+        ),
         frozenset({"directory.run_accounts"}),
         waits=True,
     ),

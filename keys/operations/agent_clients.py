@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, NotFound
@@ -110,7 +111,7 @@ def delete_agent_client(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - ever
     """Delete a client that nobody lets do anything now."""
     client = _find(id)
     if client.agents:
-        raise Conflict("People let this agent act for them: disable it first.")
+        raise Conflict(gettext_noop("People let this agent act for them: disable it first."))
     AgentClient.objects.get(pk=id).delete()
 
 

@@ -4,6 +4,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Conflict, NotFound
@@ -66,7 +67,7 @@ def update_agent(call: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:  # 
     """Change the supervision level of one agent. It holds from its next request on."""
     grant = _find(_grants(), id)
     if grant.state != "active":
-        raise Conflict("The agent is not connected any more.")
+        raise Conflict(gettext_noop("The agent is not connected any more."))
     AgentGrant.objects.filter(pk=id).update(supervision_level=body.supervision_level)
     return agent_as_json(_find(_grants(), id))
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 from django.utils import timezone
+from django.utils.translation import gettext_noop
 
 from directory.models import DirectoryConnection
 from gateway.core.call import Call, Surface
@@ -124,7 +125,7 @@ def delete_api_key(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every ope
     """Delete an API key that is revoked, expired or linked to no directory."""
     key = find_key(id)
     if lifecycle.is_in_use(key):
-        raise Conflict("The key is valid and linked to a directory: revoke it first.")
+        raise Conflict(gettext_noop("The key is valid and linked to a directory: revoke it first."))
     key.delete()
 
 
@@ -230,7 +231,7 @@ def _find_changeable(call: Call, id: UUID) -> ApiKey:
     key = find_key(id)
     _require_may_give(call, key.owner)
     if key.revoked_at is not None:
-        raise Conflict("The key is revoked.")
+        raise Conflict(gettext_noop("The key is revoked."))
     return key
 
 

@@ -8,6 +8,7 @@ from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
+from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -203,7 +204,9 @@ def delete_permission_group(call: Call, *, id: UUID) -> None:
     _require_superuser(call)
     group = _find(id)
     if confines_members(group):
-        raise Conflict("The group confines its members. Take them out of it first: they may do more then.")
+        raise Conflict(
+            gettext_noop("The group confines its members. Take them out of it first: they may do more then.")
+        )
     group.delete()
 
 

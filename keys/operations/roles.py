@@ -6,6 +6,7 @@ from uuid import UUID
 from django.db import IntegrityError, transaction
 from django.db.models import Count, ProtectedError, QuerySet
 from django.db.models.functions import Lower
+from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -180,7 +181,7 @@ def delete_role(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operat
     try:
         find_role(id).delete()
     except ProtectedError:
-        raise Conflict("API keys have this role.") from None
+        raise Conflict(gettext_noop("API keys have this role.")) from None
 
 
 def _roles() -> QuerySet[Role]:

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db.models import Exists, OuterRef, ProtectedError, Q, QuerySet
 from django.db.models.functions import Lower
+from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
@@ -246,11 +247,11 @@ def delete_user(call: Call, *, id: UUID) -> None:
     person = find_person(id)
     _require_not_above(call, person)
     if person.pk == call.person.id:
-        raise Conflict("Nobody can delete themselves.")
+        raise Conflict(gettext_noop("Nobody can delete themselves."))
     try:
         person.delete()
     except ProtectedError:
-        raise Conflict("The person owns API keys.") from None
+        raise Conflict(gettext_noop("The person owns API keys.")) from None
 
 
 @operation(
@@ -334,7 +335,7 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
         set_email(person, body.email)
     if "active" in given:
         if person.pk == call.person.id and not body.active:
-            raise Conflict("Nobody can deactivate themselves.")
+            raise Conflict(gettext_noop("Nobody can deactivate themselves."))
         person.is_active = body.active
         person.left_directory_at = None  # an administrator has decided: signing in does not take it back
     if "password" in given:
@@ -346,9 +347,9 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
 def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:
     """Confine a person to these, or to nothing; raises Conflict where it would not hold or could not be undone."""
     if person.is_superuser and scopes:
-        raise Conflict("Superusers are confined to nothing: they could lift it again.")
+        raise Conflict(gettext_noop("Superusers are confined to nothing: they could lift it again."))
     if person.pk == call.person.id:
-        raise Conflict("Nobody can confine themselves, or lift what confines them.")
+        raise Conflict(gettext_noop("Nobody can confine themselves, or lift what confines them."))
     person.scopes = resolve_scopes(scopes)
 
 
@@ -362,7 +363,7 @@ def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
     found = {group.name: group for group in Group.objects.filter(name__in=names)}
     for index, name in enumerate(names):
         if name not in found:
-            raise invalid_member(f"groups/{index}", "There is no such group of permissions.")
+            raise invalid_member(f"groups/{index}", gettext_noop("There is no such group of permissions."))
     return list(found.values())
 
 

@@ -4,6 +4,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
+from django.utils.translation import gettext_noop
 
 from gateway.core.errors import Conflict, invalid_member
 from keys.models import Person, find_lookalike
@@ -29,7 +30,7 @@ def set_email(person: Person, address: str) -> None:
         try:
             validate_email(address)
         except ValidationError:
-            raise invalid_member("email", "This is not an e-mail address.") from None
+            raise invalid_member("email", gettext_noop("This is not an e-mail address.")) from None
     person.email = address
 
 

@@ -7,6 +7,8 @@ its permissions asks for.
 from dataclasses import dataclass
 from typing import Final
 
+from django.utils.translation import gettext_noop as _
+
 from keys.permissions.assignable import GRANTABLE
 from keys.permissions.meanings import MEANINGS
 
@@ -16,7 +18,7 @@ _CONNECTING = frozenset(name for name in MEANINGS if name.endswith("_directoryco
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """`permissions` are a person's; a role gets those of them that a role can give."""
+    """`permissions` are a person's; a role gets those of them that a role can give. Pages translate the texts."""
 
     name: str
     title: str
@@ -32,8 +34,8 @@ class Preset:
 PRESETS: Final = (
     Preset(
         "help-desk",
-        "Help desk",
-        "Find people, unlock them, reset passwords, enable and disable accounts. No groups, nothing is deleted.",
+        _("Help desk"),
+        _("Find people, unlock them, reset passwords, enable and disable accounts. No groups, nothing is deleted."),
         _READING
         | {
             "directory.unlock_account",
@@ -44,14 +46,14 @@ PRESETS: Final = (
     ),
     Preset(
         "approver",
-        "Approver",
-        "Look at what waits and at the objects concerned, decide, and see in the log what became of it.",
+        _("Approver"),
+        _("Look at what waits and at the objects concerned, decide, and see in the log what became of it."),
         _READING | {"approvals.decide_change", "approvals.view_changerequest", "audit.read_log"},
     ),
     Preset(
         "auditor",
-        "Auditor",
-        "See everything and change nothing: the log, the directory, who was given what.",
+        _("Auditor"),
+        _("See everything and change nothing: the log, the directory, who was given what."),
         _READING
         | {"directory.read_deleted", "directory.read_acl", "audit.read_log", "audit.view_operationrecord"}
         | {"approvals.view_changerequest", "keys.view_role", "keys.view_apikey", "keys.view_person"}
@@ -59,8 +61,8 @@ PRESETS: Final = (
     ),
     Preset(
         "administrator",
-        "Administrator",
-        "Look after keys, roles, people, connections and agents. Decides on no changes and makes none.",
+        _("Administrator"),
+        _("Look after keys, roles, people, connections and agents. Decides on no changes and makes none."),
         frozenset(name for name in MEANINGS if name.startswith("keys."))
         | _CONNECTING
         | _READING

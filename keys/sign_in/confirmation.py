@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from django.conf import settings
+from django.utils.translation import gettext_noop
 from pydantic import Field
 
 from gateway.core.call import Call
@@ -13,9 +14,9 @@ from keys.sign_in import second_factor
 from keys.sign_in.credentials import Reason, SignInRefused
 
 _TOLD = {
-    Reason.CODE_MISSING: "Type the code that your authenticator shows.",
-    Reason.CODE_WRONG: "This code is wrong, or was used already. Wait for the next one and try again.",
-    Reason.CODES_TOO_OFTEN: "There were too many wrong codes. Try again in a quarter of an hour.",
+    Reason.CODE_MISSING: gettext_noop("Type the code that your authenticator shows."),
+    Reason.CODE_WRONG: gettext_noop("This code is wrong, or was used already. Wait for the next one and try again."),
+    Reason.CODES_TOO_OFTEN: gettext_noop("There were too many wrong codes. Try again in a quarter of an hour."),
 }
 
 

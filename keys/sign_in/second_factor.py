@@ -18,6 +18,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext_noop
 from django_otp.oath import hotp
 
 from audit import security
@@ -65,7 +66,7 @@ def remaining_recovery_codes(person: Person) -> int:
 def enrol(person: Person) -> Enrolment:
     """Begin to set an authenticator up, with a new secret; raises Conflict when there is one already."""
     if is_on(person):
-        raise Conflict("There is a second factor already.")
+        raise Conflict(gettext_noop("There is a second factor already."))
     secret = b32encode(secrets.token_bytes(_SECRET_OCTETS)).decode()
     # Whoever began before, maybe somebody else at a browser left open, holds a secret that is worth nothing now.
     SecondFactor.objects.update_or_create(person=person, defaults={"secret": secret})
@@ -85,7 +86,7 @@ def confirm(call: Call, person: Person, code: str) -> list[str]:
     """
     factor = SecondFactor.objects.filter(person=person, confirmed_at__isnull=True).first()
     if factor is None:
-        raise Conflict("No second factor is being set up.")
+        raise Conflict(gettext_noop("No second factor is being set up."))
     _try_code(call, factor, code, _is_next_code)
     with recorded(call, operation="people.update") as administration:  # after the code: wrong ones stay counted
         administration.watch_row(person)
@@ -117,7 +118,11 @@ def remove(call: Call, person: Person, code: str) -> None:
     """Turn the own second factor off. Raises SignInRefused for a wrong code, Conflict without a second factor."""
     factor = _required(person)
     if settings.CONFIGURATION.SignIn.RequireSecondFactor:
-        raise Conflict("Everybody needs a second factor here. Set up another one instead: an administrator resets it.")
+        raise Conflict(
+            gettext_noop(
+                "Everybody needs a second factor here. Set up another one instead: an administrator resets it."
+            )
+        )
     _try_code(call, factor, code, _is_any_code)
     with recorded(call, operation="people.update") as administration:
         administration.watch_row(person)
@@ -131,7 +136,7 @@ def reset(person: Person, *, by: PersonRef) -> bool:
     Whoever calls decides that they may. Raises Conflict for one's own, which takes a code.
     """
     if person.pk == by.id:
-        raise Conflict("Your own second factor is removed on your account's page, with a code.")
+        raise Conflict(gettext_noop("Your own second factor is removed on your account's page, with a code."))
     deleted, _ = SecondFactor.objects.filter(person=person).delete()
     if deleted:
         security.noted("second factor reset", person=person.username, by=by.username)
@@ -145,7 +150,7 @@ def _confirmed(person: Person) -> SecondFactor | None:
 def _required(person: Person) -> SecondFactor:
     factor = _confirmed(person)
     if factor is None:
-        raise Conflict("There is no second factor.")
+        raise Conflict(gettext_noop("There is no second factor."))
     return factor
 
 

@@ -4,14 +4,17 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import Group
 from django.core.mail import EmailMessage
 from django.db import connection
 from django.utils import timezone
+from django.utils.translation import override
 
 from approvals import decisions, mail, notifications, queue
+from approvals.messages import headline_of
 from approvals.models import ChangeRequest, Notice, Status
 from approvals.states import move
 from directory.shapes.proposal import AttributeChange
@@ -418,3 +421,10 @@ def test_the_request_knows_nothing_of_mail(ada: Person, grace: Person, django_as
     """Holding a change is one insertion, whoever there is to be told, and a look for endpoints of webhooks."""
     with django_assert_num_queries(2):
         hold(CALL)
+
+
+def test_what_goes_out_is_english_whoever_moved_the_request() -> None:
+    asked = ChangeRequest(operation="users.disable", target_dn="CN=Ada Lovelace,DC=corp,DC=test", changes=[])
+    asked.directory_id = uuid4()
+    with override("de"):
+        assert headline_of(asked) == "Disable Ada Lovelace"

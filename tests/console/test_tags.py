@@ -8,6 +8,7 @@ from django.utils import timezone
 from directory.shapes.names import common_name
 from directory.shapes.names import place as place_of
 from gateway.core.errors import FieldError
+from gateway.core.vocabulary import sentence_of
 from gateway.templatetags import console
 
 
@@ -75,5 +76,5 @@ def test_fields_are_called_as_their_labels(error: FieldError, said: str) -> None
 
 
 def test_operations_in_words() -> None:
-    assert console.operation_words("users.reset-password") == "reset the password of"
-    assert console.operation_words("groups.rename") == "rename"
+    assert sentence_of("reset-password") == "Reset the password of {object}"
+    assert sentence_of("dance-with") == "Dance with {object}"

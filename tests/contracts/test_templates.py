@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator
 
+from django.template import TemplateSyntaxError
+from django.template.loader import get_template
+
 from demo.services import PROJECT
 
 LONGEST = 120
@@ -25,3 +28,14 @@ def test_tags_and_comments_end_on_their_line() -> None:
     """Django takes `{#` and `{%` whose ends are on another line for text, and shows them."""
     unended = [place for place, line in lines() if any(line.count(begin) != line.count(end) for begin, end in _ENDS)]
     assert unended == []
+
+
+def test_they_compile() -> None:
+    """A filter that is not loaded shows only when the page is asked for, and then as a failure."""
+    broken = []
+    for template in sorted((PROJECT / "templates").rglob("*.html")):
+        try:
+            get_template(str(template.relative_to(PROJECT / "templates")))
+        except TemplateSyntaxError as error:
+            broken.append(f"{template.relative_to(PROJECT)}: {error}")
+    assert broken == []

@@ -7,6 +7,8 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
@@ -34,7 +36,7 @@ def _page(page: PageContext, **context: Any) -> HttpResponseBase:
             "found": found,
             "clients": clients,
             "levels": Level,
-            "states": ("active", "expired", "ended"),
+            "states": (("active", _("Active")), ("expired", _("Expired")), ("ended", _("Ended"))),
             "is_on": settings.CONFIGURATION.Agents.Enabled,
             "registration": settings.CONFIGURATION.Agents.Registration,
             "address": page.request.build_absolute_uri("/mcp"),
@@ -47,12 +49,12 @@ def _page(page: PageContext, **context: Any) -> HttpResponseBase:
 @console_page(post="agents.update")
 def supervise(page: PageContext, agent_id: UUID) -> HttpResponseBase:
     body = {"supervisionLevel": page.form.get("level", "")}
-    return _done(page, "agents.update", "It holds from the agent's next request on.", id=agent_id, body=body)
+    return _done(page, "agents.update", _("It holds from the agent's next request on."), id=agent_id, body=body)
 
 
 @console_page(post="agents.revoke")
 def revoke(page: PageContext, agent_id: UUID) -> HttpResponseBase:
-    return _done(page, "agents.revoke", "Ended. Every request of the agent is refused from now on.", id=agent_id)
+    return _done(page, "agents.revoke", _("Ended. Every request of the agent is refused from now on."), id=agent_id)
 
 
 @console_page(post="agents.revoke")
@@ -63,7 +65,7 @@ def revoke_all(page: PageContext) -> HttpResponseBase:
         for agent in living:
             page.perform("agents.revoke", id=agent["id"])
         count += len(living)
-    messages.success(page.request, f"Ended: {count} agent{'' if count == 1 else 's'}.")
+    messages.success(page.request, ngettext("Ended: {n} agent.", "Ended: {n} agents.", count).format(n=count))
     return page.redirect("agents")
 
 
@@ -76,16 +78,16 @@ def create_client(page: PageContext) -> HttpResponseBase:
         )
     except GatewayError as refusal:
         return _page(page, problem=refusal, typed=typed)
-    messages.success(page.request, f"Made. Give its client ID to the program: {made['clientId']}")
+    messages.success(page.request, _("Made. Give its client ID to the program: {id}").format(id=made["clientId"]))
     return page.redirect("agents")
 
 
 @console_page(post="agent-clients.disable")
 def change_client(page: PageContext, client_id: UUID, change: str) -> HttpResponseBase:
     message = {
-        "disable": "Disabled. What anybody let it do is ended.",
-        "enable": "People can connect it again.",
-        "delete": "Deleted.",
+        "disable": _("Disabled. What anybody let it do is ended."),
+        "enable": _("People can connect it again."),
+        "delete": _("Deleted."),
     }
     return _done(page, f"agent-clients.{change}", message[change], id=client_id)
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
 
 from directory.errors import ObjectNotFound
 from directory.queries.connection_test import functional_level_name
@@ -99,7 +100,7 @@ def new(page: PageContext) -> HttpResponseBase:
         return _form(page, None, sent(page), problem=refusal)
     if made is None:
         return _form(page, None, sent(page), status=InvalidRequest.status, is_new=True, **context_of_report(report))
-    messages.success(page.request, "The connection is made.")
+    messages.success(page.request, _("The connection is made."))
     return page.redirect("connection", connection_id=made["id"])
 
 
@@ -145,7 +146,7 @@ def edit(page: PageContext, connection_id: UUID) -> HttpResponseBase:
         page.answer("directories.update", body=_body(page), if_match=page.form.get("version"), id=connection_id)
     except GatewayError as refusal:
         return _form(page, found, sent(page), problem=refusal)
-    messages.success(page.request, "Saved. Every process uses the new settings from its next request on. Test them.")
+    messages.success(page.request, _("Saved. Every process uses the new settings from its next request on. Test them."))
     return page.redirect("connection", connection_id=connection_id)
 
 
@@ -196,7 +197,8 @@ def enabling(page: PageContext, connection_id: UUID, enabled: bool) -> HttpRespo
         page.perform("directories.update", body={"enabled": enabled}, id=connection_id)
     except GatewayError as refusal:
         return _page(page, connection_id, problem=refusal)
-    messages.success(page.request, "Enabled." if enabled else "Disabled. Nobody reaches the directory through it now.")
+    text = _("Enabled.") if enabled else _("Disabled. Nobody reaches the directory through it now.")
+    messages.success(page.request, text)
     return page.redirect("connection", connection_id=connection_id)
 
 
@@ -207,7 +209,7 @@ def rotate_password(page: PageContext, connection_id: UUID) -> HttpResponseBase:
         page.perform("directories.rotate-password", id=connection_id)
     except GatewayError as refusal:
         return _page(page, connection_id, problem=refusal)
-    messages.success(page.request, "The account has a new password, which nobody knows. Test the connection.")
+    messages.success(page.request, _("The account has a new password, which nobody knows. Test the connection."))
     return page.redirect("connection", connection_id=connection_id)
 
 
@@ -217,7 +219,7 @@ def delete(page: PageContext, connection_id: UUID) -> HttpResponseBase:
         page.perform("directories.delete", id=connection_id)
     except GatewayError as refusal:
         return _page(page, connection_id, problem=refusal)
-    messages.success(page.request, "The connection is deleted.")
+    messages.success(page.request, _("The connection is deleted."))
     return page.redirect("connections")
 
 

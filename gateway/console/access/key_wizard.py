@@ -11,6 +11,7 @@ from typing import Any
 
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext_noop as _
 
 from approvals.deciders import find_deciders_for
 from directory.errors import Unavailable
@@ -36,7 +37,7 @@ Draft = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`members` are those of a key's body that the step is about, as pointers."""
+    """`members` are those of a key's body that the step is about, as pointers. Pages translate the title."""
 
     name: str
     title: str
@@ -44,12 +45,12 @@ class Step:
 
 
 STEPS = (
-    Step("role", "Role", ("#/role",)),
-    Step("key", "Key and owner", ("#/name", "#/owner", "#/expiresAt")),
-    Step("directory", "Directory", ("#/directory",)),
-    Step("addresses", "Addresses", ("#/allowedAddresses",)),
-    Step("level", "Supervision", ("#/supervisionLevel",)),
-    Step("check", "Check and make"),
+    Step("role", _("Role"), ("#/role",)),
+    Step("key", _("Key and owner"), ("#/name", "#/owner", "#/expiresAt")),
+    Step("directory", _("Directory"), ("#/directory",)),
+    Step("addresses", _("Addresses"), ("#/allowedAddresses",)),
+    Step("level", _("Supervision"), ("#/supervisionLevel",)),
+    Step("check", _("Check and make")),
 )
 _BY_NAME = {step.name: step for step in STEPS}
 

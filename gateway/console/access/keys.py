@@ -7,6 +7,8 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from gateway.console.access.permission_choices import explained
 from gateway.console.page_context import PageContext, console_page
@@ -15,7 +17,13 @@ from gateway.console.shared.fields import lines_of, midnight_of
 from gateway.core.errors import GatewayError
 from keys.models import Level
 
-GRACES = ((0, "no time: it ends now"), (3600, "an hour"), (86400, "a day"), (604800, "a week"), (2592000, "30 days"))
+GRACES = (
+    (0, gettext_lazy("no time: it ends now")),
+    (3600, gettext_lazy("an hour")),
+    (86400, gettext_lazy("a day")),
+    (604800, gettext_lazy("a week")),
+    (2592000, gettext_lazy("30 days")),
+)
 """For how long the value before a rotation may stay valid, in seconds."""
 _RECORDS_SHOWN = 8
 
@@ -29,7 +37,7 @@ def keys(page: PageContext) -> HttpResponseBase:
             "found": found,
             "due": page.perform("api-keys.list-due"),
             "roles": all_of(page, "roles.search"),
-            "states": ("active", "expired", "revoked"),
+            "states": (("active", _("Active")), ("expired", _("Expired")), ("revoked", _("Revoked"))),
         },
     )
 
@@ -138,7 +146,7 @@ def edit(page: PageContext, key_id: UUID) -> HttpResponseBase:
         page.answer("api-keys.update", body=body, if_match=typed.get("version"), id=key_id)
     except GatewayError as refusal:
         return _edit_page(page, found, typed, problem=refusal)
-    messages.success(page.request, "Saved. It holds from the key's next request on.")
+    messages.success(page.request, _("Saved. It holds from the key's next request on."))
     return page.redirect("key", key_id=key_id)
 
 
@@ -186,7 +194,7 @@ def value_shown(page: PageContext, key: Mapping[str, Any], value: str) -> dict[s
 
 @console_page("POST")
 def revoke(page: PageContext, key_id: UUID) -> HttpResponseBase:
-    return _done(page, key_id, "api-keys.revoke", "Revoked. Every request with it is refused from now on.")
+    return _done(page, key_id, "api-keys.revoke", _("Revoked. Every request with it is refused from now on."))
 
 
 @console_page("POST")
@@ -195,19 +203,19 @@ def delete(page: PageContext, key_id: UUID) -> HttpResponseBase:
         page.perform("api-keys.delete", id=key_id)
     except GatewayError as refusal:
         return _page(page, key_id, problem=refusal)
-    messages.success(page.request, "Deleted. What it did is still in the operations log.")
+    messages.success(page.request, _("Deleted. What it did is still in the operations log."))
     return page.redirect("keys")
 
 
 @console_page("POST")
 def link(page: PageContext, key_id: UUID) -> HttpResponseBase:
     body = {"directory": page.form.get("directory", "")}
-    return _done(page, key_id, "api-keys.create-link", "Linked. The integration sends the Client ID.", body=body)
+    return _done(page, key_id, "api-keys.create-link", _("Linked. The integration sends the Client ID."), body=body)
 
 
 @console_page("POST")
 def unlink(page: PageContext, key_id: UUID, client_id: UUID) -> HttpResponseBase:
-    message = "The link is removed. The key can no longer reach that directory."
+    message = _("The link is removed. The key can no longer reach that directory.")
     return _done(page, key_id, "api-keys.delete-link", message, clientId=client_id)
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
 
 from gateway.console.access.keys import all_of
 from gateway.console.access.permission_choices import choices, explained, preset_of
@@ -115,7 +116,7 @@ def new(page: PageContext) -> HttpResponseBase:
         made = page.perform("people.create", body=body)
     except GatewayError as refusal:
         return _new_page(page, typed, problem=refusal)
-    messages.success(page.request, "The account is made. Tell its owner the password in another way than its name.")
+    messages.success(page.request, _("The account is made. Tell its owner the password in another way than its name."))
     return page.redirect("person", person_id=made["id"])
 
 
@@ -155,7 +156,7 @@ def permissions(page: PageContext, person_id: UUID) -> HttpResponseBase:
         page.answer("people.update", body=body, if_match=version, id=person_id)
     except GatewayError as refusal:
         return _permissions_page(page, found, chosen, version=version, typed=scopes_typed, problem=refusal)
-    messages.success(page.request, "Saved. It holds for them and their keys from the next request on.")
+    messages.success(page.request, _("Saved. It holds for them and their keys from the next request on."))
     return page.redirect("person", person_id=person_id)
 
 
@@ -196,7 +197,7 @@ def change(page: PageContext, person_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         shown = {**page.perform("people.read", id=person_id), **typed}
         return _page(page, person_id, problem=refusal, typed=shown, opened="names")
-    return _saved(page, person_id, "Saved.")
+    return _saved(page, person_id, _("Saved."))
 
 
 @console_page("POST")
@@ -205,23 +206,25 @@ def password(page: PageContext, person_id: UUID) -> HttpResponseBase:
         page.perform("people.update", body={"password": page.form.get("password", "")}, id=person_id)
     except GatewayError as refusal:
         return _page(page, person_id, problem=refusal, opened="password")
-    return _saved(page, person_id, "The password is set. They are signed out everywhere.")
+    return _saved(page, person_id, _("The password is set. They are signed out everywhere."))
 
 
 @console_page("POST")
 def activation(page: PageContext, person_id: UUID, active: bool) -> HttpResponseBase:
-    message = "Active again, and with them their keys." if active else "Deactivated, and with them all their keys."
+    message = (
+        _("Active again, and with them their keys.") if active else _("Deactivated, and with them all their keys.")
+    )
     return _done(page, person_id, "people.update", message, body={"active": active})
 
 
 @console_page("POST")
 def end_sessions(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    return _done(page, person_id, "people.end-sessions", "They are signed out everywhere, and can sign in again.")
+    return _done(page, person_id, "people.end-sessions", _("They are signed out everywhere, and can sign in again."))
 
 
 @console_page("POST")
 def reset_second_factor(page: PageContext, person_id: UUID) -> HttpResponseBase:
-    message = "The second factor is off. Their password alone signs them in until they set another one up."
+    message = _("The second factor is off. Their password alone signs them in until they set another one up.")
     return _done(page, person_id, "people.reset-second-factor", message)
 
 
@@ -231,7 +234,7 @@ def delete(page: PageContext, person_id: UUID) -> HttpResponseBase:
         page.perform("people.delete", id=person_id)
     except GatewayError as refusal:
         return _page(page, person_id, problem=refusal)
-    messages.success(page.request, "Deleted.")
+    messages.success(page.request, _("Deleted."))
     return page.redirect("people")
 
 

@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from gateway.console.page_context import PageContext
 from keys.permissions.meanings import MEANINGS
 from keys.permissions.presets import Preset, find_preset
 
 _ORDER = {name: number for number, name in enumerate(MEANINGS)}
+_WORDS = ("group", "title", "meaning", "danger")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +53,9 @@ def explained(page: PageContext) -> dict[str, dict[str, Any]]:
 
 def _read(page: PageContext) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = page.perform("permissions.search", query={"pageSize": "1000"})["items"]
-    return sorted(found, key=lambda item: _ORDER[item["name"]])
+    return [_in_words(item) for item in sorted(found, key=lambda item: _ORDER[item["name"]])]
+
+
+def _in_words(record: dict[str, Any]) -> dict[str, Any]:
+    """The record in the language of the page: operations answer in English."""
+    return {**record, **{member: _(record[member]) for member in _WORDS if record[member]}}

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
 
 from gateway.console.access.permission_choices import choices, preset_of
 from gateway.console.page_context import PageContext, console_page
@@ -78,13 +79,13 @@ def new(page: PageContext) -> HttpResponseBase:
     typed = GroupForm.sent(page)
     name = typed.name
     if (preset := preset_of(page)) is not None:
-        filled = replace(typed, name=name or preset.title, permissions=sorted(preset.permissions))
+        filled = replace(typed, name=name or _(preset.title), permissions=sorted(preset.permissions))
         return _form(page, None, filled)
     try:
         page.perform("permission-groups.create", body=typed.body(None))
     except GatewayError as refusal:
         return _form(page, None, typed, problem=refusal)
-    messages.success(page.request, f"{name} is made. People are put into it on their own pages.")
+    messages.success(page.request, _("{name} is made. People are put into it on their own pages.").format(name=name))
     return page.redirect("permission-groups")
 
 
@@ -101,7 +102,7 @@ def group(page: PageContext, group_id: UUID) -> HttpResponseBase:
         page.answer("permission-groups.update", body=body, if_match=page.form.get("version"), id=group_id)
     except GatewayError as refusal:
         return _form(page, found, typed, problem=refusal)
-    messages.success(page.request, "Saved. It holds for all members from their next request on.")
+    messages.success(page.request, _("Saved. It holds for all members from their next request on."))
     return page.redirect("permission-groups")
 
 
@@ -132,7 +133,7 @@ def delete(page: PageContext, group_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         found = page.perform("permission-groups.read", id=group_id)
         return _form(page, found, GroupForm.of(found), problem=refusal)
-    messages.success(page.request, "The group is deleted. Its members keep what they were given otherwise.")
+    messages.success(page.request, _("The group is deleted. Its members keep what they were given otherwise."))
     return page.redirect("permission-groups")
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase, QueryDict
 from django.urls import path
+from django.utils.translation import gettext as _
 
 from gateway.console.access.permission_choices import by_group, choices, explained, preset_of
 from gateway.console.page_context import PageContext, console_page
@@ -86,10 +87,10 @@ def _keys_with(page: PageContext, role: Mapping[str, Any]) -> list[dict[str, Any
     return found
 
 
-def _not_held(page: PageContext, role: Mapping[str, Any]) -> list[str]:
-    """What keeps the person from changing the role: titles of permissions that it gives and they do not hold."""
+def _not_held(page: PageContext, role: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What keeps the person from changing the role: permissions that it gives and they do not hold."""
     meanings = explained(page)
-    return [meanings[name]["title"] for name in role["permissions"] if name not in page.call.permissions]
+    return [meanings[name] for name in role["permissions"] if name not in page.call.permissions]
 
 
 @console_page(get="roles.read-scopes")
@@ -110,7 +111,7 @@ def new(page: PageContext) -> HttpResponseBase:
         made = page.perform("roles.create", body=typed.body([]))
     except GatewayError as refusal:
         return _form(page, None, typed, problem=refusal)
-    messages.success(page.request, "The role is made. Keys can be given it now.")
+    messages.success(page.request, _("The role is made. Keys can be given it now."))
     return page.redirect("role", role_id=made["id"])
 
 
@@ -130,7 +131,7 @@ def edit(page: PageContext, role_id: UUID) -> HttpResponseBase:
         page.answer("roles.update", body=typed.body(found["scopeObjects"]), if_match=version, id=role_id)
     except GatewayError as refusal:
         return _form(page, found, typed, problem=refusal, version=version)
-    messages.success(page.request, "Saved. It holds for every key with this role from its next request on.")
+    messages.success(page.request, _("Saved. It holds for every key with this role from its next request on."))
     return page.redirect("role", role_id=role_id)
 
 
@@ -199,7 +200,7 @@ def delete(page: PageContext, role_id: UUID) -> HttpResponseBase:
         page.perform("roles.delete", id=role_id)
     except GatewayError as refusal:
         return _page(page, role_id, problem=refusal)
-    messages.success(page.request, "The role is deleted.")
+    messages.success(page.request, _("The role is deleted."))
     return page.redirect("roles")
 
 

@@ -14,6 +14,7 @@ from django.core.signing import BadSignature, TimestampSigner
 from django.http import HttpResponseBase, HttpResponseRedirect
 from django.urls import path
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext as _
 
 from audit.administration.recording import recorded
 from directory.models import DirectoryConnection
@@ -61,12 +62,16 @@ def _decide(page: PageContext, asked: authorization.Asked) -> HttpResponseBase:
     if page.form["decision"] != "allow":
         return _leave(authorization.answer_no(page.request, asked))
     if not _was_shown(page, asked):
-        return _page(page, asked, refusal="This page was open for too long, or the agent has changed. Read it again.")
+        return _page(
+            page, asked, refusal=_("This page was open for too long, or the agent has changed. Read it again.")
+        )
     wanted = set(page.request.POST.getlist("scope"))
     chosen = tuple(choice.name for choice in _choices(page, asked) if choice.is_usable and choice.name in wanted)
     directory = _chosen_directory(page)
     if not chosen or directory is None:
-        missing = "Choose the directory." if directory is None else "Leave the agent at least one thing, or refuse."
+        missing = (
+            _("Choose the directory.") if directory is None else _("Leave the agent at least one thing, or refuse.")
+        )
         return _page(page, asked, refusal=missing, chosen=chosen)
     person = page.request.user
     assert isinstance(person, Person)  # pages are for signed-in people

@@ -5,6 +5,7 @@ These pages call hardly any operations: they are about the identity that operati
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +13,8 @@ import segno
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import get_language, gettext_lazy, ngettext
+from django.utils.translation import gettext as _
 
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.names import client_name
@@ -24,20 +27,20 @@ from keys.sign_in.own_password import change_own_password
 from keys.sign_in.session_store import stored_key_of
 
 _APPS = {
-    "directory": "The directory",
-    "approvals": "Approvals",
-    "audit": "The operations log",
-    "keys": "Roles, keys and people",
+    "directory": gettext_lazy("The directory"),
+    "approvals": gettext_lazy("Approvals"),
+    "audit": gettext_lazy("The operations log"),
+    "keys": gettext_lazy("Roles, keys and people"),
 }
 _MOST_SESSIONS = 100
 _MOST_AGENTS = 100
 _WRONG_CODE = {
-    Reason.CODE_MISSING: "Type the code.",
-    Reason.CODE_WRONG: "This code is wrong, or was used already. Wait for the next one.",
-    Reason.CODES_TOO_OFTEN: "There were too many wrong codes. Try again in a quarter of an hour.",
+    Reason.CODE_MISSING: gettext_lazy("Type the code."),
+    Reason.CODE_WRONG: gettext_lazy("This code is wrong, or was used already. Wait for the next one."),
+    Reason.CODES_TOO_OFTEN: gettext_lazy("There were too many wrong codes. Try again in a quarter of an hour."),
 }
 _WRONG_PASSWORD = {
-    Reason.TOO_OFTEN: "There were too many wrong passwords. Try again in a quarter of an hour.",
+    Reason.TOO_OFTEN: gettext_lazy("There were too many wrong passwords. Try again in a quarter of an hour."),
 }
 
 
@@ -50,7 +53,7 @@ def _page(page: PageContext, *, problem: InvalidRequest | None = None, **context
     """The whole page; `problem` is a refused form, of which is said beside its field what was wrong with it."""
     person = _person(page)
     found = page.perform("permissions.search", query={"pageSize": "1000"})["items"]
-    held = [item for item in found if item["name"] in page.call.permissions]
+    held = [{**item, "says": _said(item)} for item in found if item["name"] in page.call.permissions]
     own = stored_key_of(page.request)
     living = list(sessions.sessions_of(person.pk)[:_MOST_SESSIONS])
     return page.render(
@@ -76,6 +79,12 @@ def _page(page: PageContext, *, problem: InvalidRequest | None = None, **context
     )
 
 
+def _said(permission: Mapping[str, Any]) -> str:
+    """A permission in words. Its description is the database's, in English alone; other languages have its title."""
+    is_english = (get_language() or "en").startswith("en")
+    return str(permission["description"]) if is_english else _(permission["title"])
+
+
 def _own_agents(page: PageContext) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = page.perform("agents.list-own", query={"pageSize": str(_MOST_AGENTS)})["items"]
     return found
@@ -94,15 +103,15 @@ def _person(page: PageContext) -> Person:
 def password(page: PageContext) -> HttpResponseBase:
     current, new, again = (page.form.get(name, "") for name in ("current", "new", "again"))
     if new != again:
-        return _page(page, problem=invalid_member("again", "This is not the same as the new password."))
+        return _page(page, problem=invalid_member("again", _("This is not the same as the new password.")))
     try:
         change_own_password(page.request, page.call, _person(page), current=current, new=new)
     except SignInRefused as refusal:
-        text = _WRONG_PASSWORD.get(refusal.reason, "This is not your present password.")
-        return _page(page, problem=invalid_member("current", text))
+        text = _WRONG_PASSWORD.get(refusal.reason) or _("This is not your present password.")
+        return _page(page, problem=invalid_member("current", str(text)))
     except InvalidRequest as refusal:
         return _page(page, problem=invalid_member("new", refusal.detail))
-    messages.success(page.request, "Your password is changed. You are signed out everywhere else.")
+    messages.success(page.request, _("Your password is changed. You are signed out everywhere else."))
     return page.redirect("account")
 
 
@@ -145,8 +154,8 @@ def confirm_second_factor(page: PageContext) -> HttpResponseBase:
     try:
         codes = second_factor.confirm(page.call, _person(page), page.form.get("code", ""))
     except SignInRefused as refusal:
-        return _enrolment_page(page, problem=invalid_member("code", _WRONG_CODE[refusal.reason]))
-    messages.success(page.request, "The second factor is on. From now on you are asked for a code at every sign-in.")
+        return _enrolment_page(page, problem=invalid_member("code", str(_WRONG_CODE[refusal.reason])))
+    messages.success(page.request, _("The second factor is on. From now on you are asked for a code at every sign-in."))
     return page.render("account/account_recovery_codes.html", {"codes": codes})
 
 
@@ -160,8 +169,8 @@ def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
             return page.render("account/account_recovery_codes.html", {"codes": codes})
         second_factor.remove(call, person, code)
     except SignInRefused as refusal:
-        return _page(page, problem=invalid_member("code", _WRONG_CODE[refusal.reason]))
-    messages.success(page.request, "The second factor is off. Your password alone signs you in.")
+        return _page(page, problem=invalid_member("code", str(_WRONG_CODE[refusal.reason])))
+    messages.success(page.request, _("The second factor is off. Your password alone signs you in."))
     return page.redirect("account")
 
 
@@ -171,7 +180,7 @@ def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
 @console_page(post="agents.revoke-own")
 def revoke_agent(page: PageContext, agent_id: UUID) -> HttpResponseBase:
     ended = page.perform("agents.revoke-own", id=agent_id)
-    messages.success(page.request, f"{ended['name']} can do nothing for you any more.")
+    messages.success(page.request, _("{name} can do nothing for you any more.").format(name=ended["name"]))
     return page.redirect("account")
 
 
@@ -181,14 +190,17 @@ def revoke_agent(page: PageContext, agent_id: UUID) -> HttpResponseBase:
 @console_page("POST")
 def end_session(page: PageContext, session_id: UUID) -> HttpResponseBase:
     sessions.end(page.request, page.call.person, session_id)
-    messages.success(page.request, "You are signed out there.")
+    messages.success(page.request, _("You are signed out there."))
     return page.redirect("account")
 
 
 @console_page("POST")
 def end_other_sessions(page: PageContext) -> HttpResponseBase:
     count = sessions.end_others(page.request, page.call.person)
-    messages.success(page.request, f"You are signed out everywhere else ({count} session{'' if count == 1 else 's'}).")
+    text = ngettext(
+        "You are signed out everywhere else ({n} session).", "You are signed out everywhere else ({n} sessions).", count
+    )
+    messages.success(page.request, text.format(n=count))
     return page.redirect("account")
 
 

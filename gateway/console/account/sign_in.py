@@ -11,6 +11,8 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -29,21 +31,25 @@ _LAST_CHOICE = "sign-in-with"
 _LAST_CHOICE_SECONDS = 365 * 86_400
 
 # Whatever does not prove that the password was right gets one and the same text.
-_WRONG = (
+_WRONG = _(
     "The user name or the password is wrong. After several failures nobody gets in under a name for a while, "
     "not even with the right password."
 )
-_CHANGE_IT = "Change it at a computer of your domain or ask your help desk, then come back."
 _REFUSALS = {
-    Reason.DEACTIVATED: "Your access to this gateway is switched off. Its administrators can switch it on again.",
-    Reason.PASSWORD_EXPIRED: f"Your password has expired. {_CHANGE_IT}",
-    Reason.MUST_CHANGE_PASSWORD: f"You have to change your password before you can sign in here. {_CHANGE_IT}",
-    Reason.ACCOUNT_DISABLED: "Your account is disabled in the directory. Your help desk can enable it.",
-    Reason.ACCOUNT_EXPIRED: "Your account has expired in the directory. Your help desk can extend it.",
-    Reason.NOT_NOW: "Your account may not sign in at this time or from here.",
-    Reason.CODE_MISSING: "Type the code that your authenticator shows.",
-    Reason.CODE_WRONG: "This code is wrong, or was used already. Wait for the next one and try again.",
-    Reason.CODES_TOO_OFTEN: "There were too many wrong codes. Try again in a quarter of an hour.",
+    Reason.DEACTIVATED: _("Your access to this gateway is switched off. Its administrators can switch it on again."),
+    Reason.PASSWORD_EXPIRED: _(
+        "Your password has expired. Change it at a computer of your domain or ask your help desk, then come back."
+    ),
+    Reason.MUST_CHANGE_PASSWORD: _(
+        "You have to change your password before you can sign in here. Change it at a computer of your domain or ask "
+        "your help desk, then come back."
+    ),
+    Reason.ACCOUNT_DISABLED: _("Your account is disabled in the directory. Your help desk can enable it."),
+    Reason.ACCOUNT_EXPIRED: _("Your account has expired in the directory. Your help desk can extend it."),
+    Reason.NOT_NOW: _("Your account may not sign in at this time or from here."),
+    Reason.CODE_MISSING: _("Type the code that your authenticator shows."),
+    Reason.CODE_WRONG: _("This code is wrong, or was used already. Wait for the next one and try again."),
+    Reason.CODES_TOO_OFTEN: _("There were too many wrong codes. Try again in a quarter of an hour."),
 }
 
 
@@ -82,7 +88,7 @@ def sign_in(request: HttpRequest) -> HttpResponseBase:
         context["refusal"] = _REFUSALS.get(refusal.reason, _WRONG)
         return render(request, "console/account/sign_in.html", context, status=Forbidden.status)
     except GatewayError as problem:
-        context["refusal"] = problem.detail
+        context["refusal"] = gettext(problem.detail)
         return render(request, "console/account/sign_in.html", context, status=problem.status)
     if second_factor.is_on(person):
         sessions.await_code(request, person)
@@ -103,7 +109,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
     there = _way_on(request)
     person = sessions.find_awaited(request)
     if person is None:
-        messages.warning(request, "That took too long. Sign in again.")
+        messages.warning(request, gettext("That took too long. Sign in again."))
         return HttpResponseRedirect(f"{reverse('console:sign-in')}?{urlencode({'next': there})}")
     context = {"next": there, "person": person}
     if request.method == "GET":
@@ -120,7 +126,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponseBase:
 @console_page("POST", may_lack_second_factor=True)
 def sign_out(page: PageContext) -> HttpResponseBase:
     sessions.sign_out(page.request)
-    messages.success(page.request, "You are signed out.")
+    messages.success(page.request, gettext("You are signed out."))
     return page.redirect("sign-in")
 
 

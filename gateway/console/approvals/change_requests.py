@@ -7,6 +7,8 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from approvals.models import Status
 from directory.shapes.change_words import say
@@ -18,10 +20,10 @@ from gateway.core.errors import GatewayError
 from gateway.core.shapes import parse_guid
 
 _DONE: Final = {
-    Status.PENDING: "Your approval is kept. Somebody else has to approve it too.",
-    Status.APPROVED: "Approved. A worker makes the change now.",
-    Status.REJECTED: "Rejected. The requester reads your comment.",
-    Status.CANCELLED: "Withdrawn.",
+    Status.PENDING: _("Your approval is kept. Somebody else has to approve it too."),
+    Status.APPROVED: _("Approved. A worker makes the change now."),
+    Status.REJECTED: _("Rejected. The requester reads your comment."),
+    Status.CANCELLED: _("Withdrawn."),
 }
 RUNS: Final = frozenset({"organization-units.disable-accounts", "organization-units.enable-accounts"})
 """What a run is asked for by."""
@@ -114,7 +116,7 @@ def ask_anew(page: PageContext, request_id: UUID) -> HttpResponseBase:
         new = page.perform("change-requests.ask-anew", id=request_id)
     except GatewayError as refusal:
         return _page(page, request_id, problem=refusal)
-    messages.success(page.request, "It was asked for anew: these are the values of now.")
+    messages.success(page.request, gettext("It was asked for anew: these are the values of now."))
     return page.redirect("change", request_id=new["id"])
 
 
@@ -147,21 +149,25 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
         if "atOnce" not in page.form:
             return page.redirect_to(address)
         return _page(page, following, decided=_outcome(page, request_id), address=address, comment="")
-    messages.success(page.request, _DONE[status])
+    messages.success(page.request, str(_DONE[status]))
     return page.redirect("change", request_id=request_id)
 
 
 @console_page("POST")
 def comment(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Ask back, or answer; the request keeps waiting."""
-    return _talk(page, request_id, "comment", {"comment": page.form.get("comment", "")}, "Said; the others are told.")
+    body = {"comment": page.form.get("comment", "")}
+    return _talk(page, request_id, "comment", body, gettext("Said; the others are told."))
 
 
 @console_page("POST")
 def assign(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Ask one person to decide, or nobody in particular."""
     username = page.form.get("username", "").strip() or None
-    message = f"It is for {username} now." if username else "It is for nobody in particular."
+    if username:
+        message = gettext("It is for {name} now.").format(name=username)
+    else:
+        message = gettext("It is for nobody in particular.")
     return _talk(page, request_id, "assign", {"username": username}, message)
 
 

@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from approvals.models import Status
 from audit.administration.descriptions import find_own_table
@@ -21,15 +23,15 @@ FILTERS: Final[tuple[str, ...]] = (
 )
 """The parameters of the inbox that go with a request opened from it, so that the next one comes from the same list."""
 _ORDERS: Final = {
-    "urgency": "Most dangerous, then oldest",
-    "oldest": "Oldest",
-    "newest": "Newest",
-    "expiring": "Expires first",
-    "object": "Object",
-    "owner": "Requested by",
-    "key": "Key",
+    "urgency": _("Most dangerous, then oldest"),
+    "oldest": _("Oldest"),
+    "newest": _("Newest"),
+    "expiring": _("Expires first"),
+    "object": _("Object"),
+    "owner": _("Requested by"),
+    "key": _("Key"),
 }
-_AGES: Final = {"1": "An hour", "24": "A day", "72": "Three days", "168": "A week"}
+_AGES: Final = {"1": _("An hour"), "24": _("A day"), "72": _("Three days"), "168": _("A week")}
 
 
 @console_page()
@@ -42,7 +44,7 @@ def changes(page: PageContext) -> HttpResponseBase:
             "found": found,
             "lines": [line_of(page, item) for item in found["items"]],
             "status": page.query.get("status", Status.PENDING),
-            "statuses": Status.choices,
+            "statuses": list(Status),
             "risks": list(Risk),
             "orders": _ORDERS,
             "ages": _AGES,
@@ -95,7 +97,7 @@ def _first_details(words: ChangeWords) -> list[str]:
     """What becomes of the attributes, as far as one line has room for it."""
     shown = [str(detail) for detail in words.details[:3]]
     rest = len(words.details) - len(shown)
-    return [*shown, f"and {rest} more"] if rest > 0 else shown
+    return [*shown, gettext("and {count} more").format(count=rest)] if rest > 0 else shown
 
 
 def _may_wait(operation: Operation) -> bool:

@@ -8,6 +8,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase, QueryDict
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
 
 from approvals.models import Status
 from directory.shapes.change_words import say, say_many
@@ -135,11 +136,14 @@ def decide(page: PageContext) -> HttpResponseBase:
         decided = page.perform("change-requests.decide", body=body)
     except GatewayError as refusal:
         return _page(page, selection, problem=refusal, ticked=ticked)
-    word = "approved" if decision == "approve" else "rejected"
+    if decision == "approve":
+        done, not_done = _("{count} of {total} approved."), _("{count} not approved: {reason}")
+    else:
+        done, not_done = _("{count} of {total} rejected."), _("{count} not rejected: {reason}")
     if decided["succeeded"]:
-        messages.success(page.request, f"{decided['succeeded']} of {decided['total']} {word}.")
+        messages.success(page.request, done.format(count=decided["succeeded"], total=decided["total"]))
     for reason, count in _refusals(decided["results"]).items():
-        messages.error(page.request, f"{count} not {word}: {reason}")
+        messages.error(page.request, not_done.format(count=count, reason=reason))
     return page.redirect_to(f"{reverse('console:changes-together')}?{urlencode(selection)}")
 
 

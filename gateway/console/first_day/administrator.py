@@ -10,6 +10,8 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import path, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -23,8 +25,10 @@ from keys.sign_in import sessions
 from keys.sign_in.credentials import client_address
 
 _FIELDS = ("username", "displayName", "email")
-_WRONG_CODE = "This is not the code. It is in the log of the gateway's web server, in the line that begins “Nobody …”."
-_TOO_OFTEN = "There were too many wrong codes. Try again in a quarter of an hour."
+_WRONG_CODE = _(
+    "This is not the code. It is in the log of the gateway's web server, in the line that begins “Nobody …”."
+)
+_TOO_OFTEN = _("There were too many wrong codes. Try again in a quarter of an hour.")
 
 
 @never_cache
@@ -42,7 +46,7 @@ def set_up(request: HttpRequest) -> HttpResponseBase:
         person = _make(request, typed)
     except WrongCode as refusal:
         message = _TOO_OFTEN if refusal.too_often else _WRONG_CODE
-        return _page(request, typed, problem=invalid_member("code", message), status=Forbidden.status)
+        return _page(request, typed, problem=invalid_member("code", str(message)), status=Forbidden.status)
     except SetUpClosed:  # another browser was faster
         return HttpResponseRedirect(reverse("console:first-day"))
     except GatewayError as refusal:
@@ -57,7 +61,7 @@ def _make(request: HttpRequest, typed: dict[str, str]) -> Person:
     first_administrator.require_code(request.POST.get("code", ""), client_address=client, request_id=request_id)
     password = request.POST.get("password", "")
     if password != request.POST.get("again", ""):
-        raise invalid_member("again", "This is not the same as the password.")
+        raise invalid_member("again", gettext("This is not the same as the password."))
     return first_administrator.make_first_administrator(
         call_of_set_up(client_address=client, request_id=request_id),
         username=typed["username"],

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.utils.translation import gettext as _
 
 from approvals.deciders import find_people_who_decide
 from gateway.console.page_context import PageContext
@@ -28,31 +29,33 @@ def checklist(page: PageContext) -> list[Item]:
     return [
         Item(
             "address",
-            "Address",
+            _("Address"),
             "first-day-address",
             bool(base_url),
-            base_url or "E-mails can link to what waits only if the gateway knows its own address.",
+            base_url or _("E-mails can link to what waits only if the gateway knows its own address."),
         ),
         Item(
             "directory",
-            "Directory",
+            _("Directory"),
             "first-day-directory",
             bool(directories),
-            directories[0]["name"] if directories else "The domain that the gateway is to manage, tested first.",
+            directories[0]["name"] if directories else _("The domain that the gateway is to manage, tested first."),
         ),
         Item(
             "approver",
-            "Approver",
+            _("Approver"),
             "first-day-approver",
             bool(approvers),
-            ", ".join(approvers) or "Nobody decides on their own changes: somebody besides you has to.",
+            ", ".join(approvers) or _("Nobody decides on their own changes: somebody besides you has to."),
         ),
         Item(
             "key",
-            "First key",
+            _("First key"),
             "first-day-key",
             bool(keys),
-            keys[0]["name"] if keys else "What the first integration signs in with, with a role that gives it little.",
+            keys[0]["name"]
+            if keys
+            else _("What the first integration signs in with, with a role that gives it little."),
         ),
     ]
 

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
 
 from gateway.console.access.connections import context_of_report, make_tested, needed_rights, sent
 from gateway.console.first_day.checklist import checklist
@@ -74,7 +75,7 @@ def directory(page: PageContext) -> HttpResponseBase:
             {"typed": sent(page), "is_new": True, **context_of_report(report)},
             status=InvalidRequest.status,
         )
-    messages.success(page.request, f"{made['name']} is connected.")
+    messages.success(page.request, _("{name} is connected.").format(name=made["name"]))
     return page.redirect("first-day-directory")
 
 
@@ -97,7 +98,8 @@ def approver(page: PageContext) -> HttpResponseBase:
         made = page.perform("people.create", body={**body, "permissions": sorted(preset.permissions)})
     except GatewayError as refusal:
         return _show(page, "approver", {"typed": page.form}, problem=refusal)
-    messages.success(page.request, f"{made['username']} can decide now. Tell them the password, not by e-mail.")
+    said = _("{name} can decide now. Tell them the password, not by e-mail.")
+    messages.success(page.request, said.format(name=made["username"]))
     return page.redirect("first-day-key")
 
 

@@ -5,9 +5,12 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
 
 from audit.chain.verification import KEY_IS_MISSING
 from gateway.console.page_context import PageContext
+from gateway.console.shared.retelling import retold
+from gateway.core.vocabulary import capitalized
 
 SEALED_WITHIN = timedelta(minutes=1)
 """A worker seals every two seconds; records that wait for longer tell that there is none."""
@@ -33,14 +36,20 @@ def chain_state(page: PageContext) -> ChainState | None:
 def _judged(chain: dict[str, Any]) -> tuple[str, str, str]:
     verification, oldest = chain["lastVerification"], parse_datetime(chain["oldestUnsealedAt"] or "")
     if chain["missing"]:
-        return "bad", "Records are missing", f"{chain['missing'][0].upper()}{chain['missing'][1:]}."
+        return "bad", _("Records are missing"), f"{capitalized(retold(chain['missing']))}."
     if chain["refused"]:
-        return "bad", "Tampered with", f"Records that the gateway did not make: {chain['refused']}. They get no seal."
+        text = _("Records that the gateway did not make: {count}. They get no seal.")
+        return "bad", _("Tampered with"), text.format(count=chain["refused"])
     if verification and verification["finding"]:
-        verdict = "Cannot be verified" if verification["finding"].startswith(KEY_IS_MISSING) else "Tampered with"
-        return "bad", verdict, f"The last verification found: {verification['finding']}."
+        is_unknown = verification["finding"].startswith(KEY_IS_MISSING)
+        verdict = _("Cannot be verified") if is_unknown else _("Tampered with")
+        return (
+            "bad",
+            verdict,
+            _("The last verification found: {finding}.").format(finding=retold(verification["finding"])),
+        )
     if oldest and timezone.now() - oldest > SEALED_WITHIN:
-        return "warn", "Not sealed", "New records are not being sealed. A worker does that: is there one?"
+        return "warn", _("Not sealed"), _("New records are not being sealed. A worker does that: is there one?")
     if chain["head"] is None:
-        return "good", "Empty", "There is no seal yet: they are made as soon as there is something to seal."
-    return "good", "Sealed", "All records are sealed, but those of the last seconds."
+        return "good", _("Empty"), _("There is no seal yet: they are made as soon as there is something to seal.")
+    return "good", _("Sealed"), _("All records are sealed, but those of the last seconds.")

@@ -6,15 +6,16 @@ from datetime import UTC, datetime, timedelta
 
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext_lazy as _
 
-PRESETS = {
-    "The last hour": "last hour",
-    "Today": "today",
-    "7 days": "last 7 days",
-    "This month": "this month",
-    "Last month": "last month",
-}
-"""What is offered beside the filters, as it is typed."""
+PRESETS = (
+    (_("The last hour"), "last hour"),
+    (_("Today"), "today"),
+    (_("7 days"), "last 7 days"),
+    (_("This month"), "this month"),
+    (_("Last month"), "last month"),
+)
+"""What is offered beside the filters, as it is typed: in English in every language."""
 _SAID = re.compile(
     r"\b(?:today|yesterday|(?:this|last) (?:hour|week|month|year)|last (\d{1,3}) (days?|hours?|weeks?))\b",
     re.IGNORECASE,

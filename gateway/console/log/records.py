@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path, reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
 from audit.administration.descriptions import names_of_changes
 from audit.models import Outcome, Reversible
@@ -60,9 +61,9 @@ def log(page: PageContext) -> HttpResponseBase:
             "filters": _FILTERS,
             "chain": chain_state(page),
             "shown": {**shown, **{name: for_field(shown[name]) for name in ("from", "to") if name in shown}},
-            "outcomes": Outcome.choices,
+            "outcomes": list(Outcome),
             "operations": sorted({*(item.name for item in operations()), *names_of_changes()}),
-            "presets": {label: f"{shown.get('q', '')} {said}".strip() for label, said in PRESETS.items()},
+            "presets": [(label, f"{shown.get('q', '')} {said}".strip()) for label, said in PRESETS],
             "more_is_open": any(name in query for name in _LESS_COMMON),
         },
         status=problem.status if problem else 200,
@@ -93,7 +94,7 @@ def evidence(page: PageContext) -> HttpResponseBase:
 def verify(page: PageContext) -> HttpResponseBase:
     """Have the whole log verified; the page follows what comes of it."""
     if not page.perform("operations.verify")["began"]:
-        messages.info(page.request, "The log is being verified already.")
+        messages.info(page.request, _("The log is being verified already."))
     return page.redirect_to(f"{reverse('console:log')}#chain")
 
 
@@ -151,7 +152,7 @@ def revert(page: PageContext, record_id: UUID) -> HttpResponseBase:
         page.answer("operations.revert", id=record_id, reason=page.form.get("reason"))
     except GatewayError as refusal:
         return page.render("log/log_revert.html", {**about, "problem": refusal}, status=refusal.status)
-    messages.success(page.request, "Reverted. The inverse change has a record of its own.")
+    messages.success(page.request, _("Reverted. The inverse change has a record of its own."))
     return page.redirect("log-record", record_id=record_id)
 
 

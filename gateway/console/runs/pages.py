@@ -11,6 +11,8 @@ from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
 from django.utils import timezone
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from directory.models.runs import RunState
 from gateway.console.page_context import PageContext, console_page
@@ -19,8 +21,8 @@ from gateway.core.shapes import parse_guid
 
 ACTIONS = {"disable": "organization-units.disable-accounts", "enable": "organization-units.enable-accounts"}
 """What a run can do, with the operation that starts it."""
-KINDS = {"user": "Users", "computer": "Computers", "user,computer": "Users and computers"}
-SCOPES = {"one-level": "Directly in the unit", "subtree": "In the unit and all units below it"}
+KINDS = {"user": _("Users"), "computer": _("Computers"), "user,computer": _("Users and computers")}
+SCOPES = {"one-level": _("Directly in the unit"), "subtree": _("In the unit and all units below it")}
 
 _LATE = 10
 """Seconds after which a person is told why nothing happens."""
@@ -36,7 +38,7 @@ def runs(page: PageContext) -> HttpResponseBase:
         {
             "found": found,
             "is_live": any(item["state"] != RunState.COMPLETED for item in found["items"]),
-            "states": RunState.choices,
+            "states": list(RunState),
             "actions": ACTIONS,
             "may_plan": page.may("organization-units.plan-accounts"),
         },
@@ -169,7 +171,7 @@ def _may_start(page: PageContext, action: str) -> bool:
 
 def _follow(page: PageContext, started: Mapping[str, Any]) -> HttpResponseBase:
     if started["unchanged"] == started["total"]:
-        messages.success(page.request, "There was nothing left to do.")
+        messages.success(page.request, gettext("There was nothing left to do."))
     return page.redirect("run", run_id=started["runId"])
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+from django.utils.translation import gettext as _
+
 from directory.shapes.names import common_name, parsed, place
 
 __all__ = ["client_name", "common_name", "parsed", "place"]
@@ -24,5 +26,5 @@ def client_name(user_agent: str) -> str:
     browser = next((name for token, name in _BROWSERS if f"{token}/" in user_agent), None)
     system = next((name for token, name in _SYSTEMS if token in user_agent), None)
     if browser is None:
-        return re.split(r"[/ ]", user_agent, maxsplit=1)[0] or "Unknown"
-    return f"{browser} on {system}" if system else browser
+        return re.split(r"[/ ]", user_agent, maxsplit=1)[0] or _("Unknown")
+    return _("{browser} on {system}").format(browser=browser, system=system) if system else browser

@@ -3,12 +3,14 @@
 import json
 import logging
 import multiprocessing
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from gateway.monitoring import access_lines
 from gateway.monitoring.access_lines import AccessLines
@@ -21,7 +23,7 @@ MANY = 300
 def written(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of lines as they are written, with the name of the thread that did it."""
     lines: list[str] = []
-    monkeypatch.setattr(access_lines, "_write", lambda _, line: lines.append(line["path"]))
+    monkeypatch.setattr(access_lines, "_write", lambda given: lines.extend(line["path"] for _, line in given))
     return lines
 
 
@@ -45,7 +47,7 @@ def test_a_thread_writes_them(served: AccessLines, monkeypatch: pytest.MonkeyPat
     by: list[str] = []
     has_come = threading.Event()
 
-    def note(_: bool, line: Any) -> None:
+    def note(_: Any) -> None:
         by.append(threading.current_thread().name)
         has_come.set()
 
@@ -77,6 +79,36 @@ def test_what_the_level_leaves_out_is_not_kept(served: AccessLines, written: lis
     finally:
         level.setLevel(logging.NOTSET)
     assert written == []
+
+
+def _line_processes(output: str, format: str) -> None:
+    """The same line by logging and by the way of access lines, a key in its address and a member to be hidden."""
+    configure({"level": "INFO", "format": format})
+    for handler in logging.getLogger().handlers:
+        assert isinstance(handler, logging.StreamHandler)
+        handler.setStream(Path(output).open("w"))  # noqa: SIM115 - open until the process ends
+    line = {
+        "timestamp": "2026-11-22T10:00:00Z",
+        "path": f'/api/ad/users?q="a b"&key=dgk_0123456789AB_{"x" * 38}',
+        "status": 200,
+        "trace_id": None,
+        "token": "hidden",
+    }
+    structlog.stdlib.get_logger("gateway.access").info("request", **line)
+    access_lines.access_lines.add({name: value for name, value in line.items() if name != "timestamp"})
+
+
+@pytest.mark.parametrize("format", ["text", "json"])
+def test_a_line_is_what_logging_would_write(format: str, tmp_path: Path) -> None:
+    output = tmp_path / "log"
+    process = multiprocessing.get_context("spawn").Process(target=_line_processes, args=(str(output), format))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    by_logging, by_us = (re.sub(r"20\d\d-[-0-9T:.]+Z", "", line) for line in output.read_text().splitlines())
+    assert by_us == by_logging
+    assert "hidden" not in by_us
+    assert "x" * 38 not in by_us
 
 
 def _process(output: str) -> None:

@@ -308,6 +308,6 @@ def test_a_time_limit_reached_is_told_as_that(
         time.sleep(0.6)
         raise error({"result": result, "desc": "", "info": info})
 
-    monkeypatch.setattr(ldap_streaming, "_next_message", over)
+    monkeypatch.setattr(ldap_streaming, "_next_answer", over)
     answer = ask(integration, base=organizational_unit, filter=chains(1))
     assert (answer.status, answer.code) == (503, "AD.Directory.LimitExceeded")
