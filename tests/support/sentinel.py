@@ -80,7 +80,7 @@ class Watched:
     def ask(self, port: int, *command: str) -> Any:
         """What a server answers; None where it does not."""
         try:
-            return self._client(port).execute_command(*command)
+            return self._client(port).execute_command(*command)  # type: ignore[no-untyped-call]
         except RedisError:
             return None
 
