@@ -47,7 +47,7 @@ class _Shared:
     """See `Agreement`."""
 
     def __init__(self, key: str, servers: Sequence[str], seconds: int) -> None:
-        self._latest, self._since = f"{key}:latest", f"{key}:since"
+        self._latest, self._since = f"{key}:latest", f"{key}:complete-since"
         self._marks = {server: f"{key}:wrote:{server}" for server in servers}
         self._seconds = seconds
         self._heard: tuple[str, float] | None = None

@@ -90,8 +90,8 @@ class PrimaryWatch(bootsteps.StartStopStep):
     """Lets a worker follow a fail-over of Redis that closed no connection of its own.
 
     A primary that hangs or is cut off ends nothing: the worker would wait there for tasks that all others send to the
-    promoted one, until its system gives the connection up, which takes a quarter of an hour. Does nothing where the
-    broker has no Sentinels.
+    promoted one, for minutes, until it misses the answers to its own questions. Does nothing where the broker has no
+    Sentinels.
     """
 
     requires = ("celery.worker.consumer.tasks:Tasks",)
@@ -117,5 +117,6 @@ class PrimaryWatch(bootsteps.StartStopStep):
         """Raises Redis' ConnectionError, at which the worker connects anew."""
         found = find_primary(settings.REDIS_URL)
         if found is not None and self._primary is not None and found != self._primary:
-            raise ConnectionError(f"another server is the primary now: {found[0]}:{found[1]}")
+            logger.warning("another Redis is the primary now", host=found[0], port=found[1])
+            raise ConnectionError("another Redis is the primary now")
         self._primary = self._primary or found

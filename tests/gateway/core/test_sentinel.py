@@ -103,6 +103,9 @@ def test_the_gateway_follows_a_fail_over(
             until(lambda: is_completed(run_id), seconds=300)
             assert unit.count_enabled(users) == 0
             assert servers.primary != first
+            assert "another Redis is the primary now" in gateway.worker_log.read_text(), (
+                "it waits for minutes otherwise"
+            )
             between = remaining()
             assert between < before
 
