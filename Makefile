@@ -21,7 +21,7 @@ UV ?= uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint style types imports format check documents docs fuzz bench faults cluster upgrade-test screenshots clients release reset lock install install-test
+.PHONY: help run manage test test-clocks lint style types imports format check documents docs fuzz bench faults cluster upgrade-test screenshots clients translations release reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ screenshots: install-test ## Take the documentation's pictures of the demonstrat
 clients: install-test ## Generate the typed clients under clients/ from docs/openapi/api.json
 	scripts/make-clients python clients/python
 	scripts/make-clients typescript clients/typescript
+
+translations: install-test ## Bring the German catalogue up to date with the sources, and compile it
+	@scripts/make-translations
 
 release: install-test ## Make the files of a release in var/release from what is committed
 	@scripts/make-release

@@ -97,6 +97,7 @@ MIDDLEWARE = [
     "gateway.middleware.browser.BrowserSecurityMiddleware",
     "gateway.middleware.programs.ProgramsMiddleware",
     "gateway.middleware.people.WhiteNoiseMiddleware",
+    "gateway.middleware.people.LanguageMiddleware",
     "gateway.middleware.people.SessionMiddleware",
     "gateway.middleware.people.CsrfViewMiddleware",
     "gateway.middleware.people.AuthenticationMiddleware",
@@ -148,7 +149,13 @@ LOGIN_URL = "console:sign-in"
 # Bodies are limited by BodyLimitMiddleware, which answers 413; Django's own limit would answer 400 first.
 DATA_UPLOAD_MAX_MEMORY_SIZE = None
 
-LANGUAGE_CODE = "en"
+LANGUAGE_CODE = "en"  # of the texts in the sources, and of all that programs get
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+LANGUAGE_COOKIE_NAME = "language"
+LANGUAGE_COOKIE_AGE = 365 * 24 * 3600
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SECURE = not DEVELOPMENT
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = True

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from django.utils.translation import gettext_noop
+
 from gateway.core.operation import SIGNED_IN, find_operation
 
 
@@ -9,8 +11,9 @@ from gateway.core.operation import SIGNED_IN, find_operation
 class Entry:
     """A part of the console. It is shown to whoever is admitted to one of its `operations`; without any, to all.
 
-    `view` is the name of its first page; `place` what the addresses of all its pages begin with. Entries of a `group`
-    stand next to each other. `staff_only` is what Django admin asks for besides its own permissions.
+    `label` and `group` are in English, and translated where they are shown. `view` is the name of its first page;
+    `place` what the addresses of all its pages begin with. Entries of a `group` stand next to each other.
+    `staff_only` is what Django admin asks for besides its own permissions.
     """
 
     label: str
@@ -22,27 +25,76 @@ class Entry:
 
 
 MENU = (
-    Entry("Home", "console:home", "/console/"),
-    Entry("Approvals", "console:changes", "/console/changes/", ("change-requests.approve", "change-requests.search")),
-    Entry("Browse and search", "console:tree", "/console/directory/", ("objects.search",), "Directory"),
-    Entry("Saved filters", "console:saved-filters", "/console/filters/", ("saved-filters.list",), "Directory"),
-    Entry("Account states", "console:account-states", "/console/accounts/", ("accounts.search",), "Directory"),
+    Entry(gettext_noop("Home"), "console:home", "/console/"),
     Entry(
-        "Service accounts",
+        gettext_noop("Approvals"),
+        "console:changes",
+        "/console/changes/",
+        ("change-requests.approve", "change-requests.search"),
+    ),
+    Entry(
+        gettext_noop("Browse and search"),
+        "console:tree",
+        "/console/directory/",
+        ("objects.search",),
+        gettext_noop("Directory"),
+    ),
+    Entry(
+        gettext_noop("Saved filters"),
+        "console:saved-filters",
+        "/console/filters/",
+        ("saved-filters.list",),
+        gettext_noop("Directory"),
+    ),
+    Entry(
+        gettext_noop("Account states"),
+        "console:account-states",
+        "/console/accounts/",
+        ("accounts.search",),
+        gettext_noop("Directory"),
+    ),
+    Entry(
+        gettext_noop("Service accounts"),
         "console:service-accounts",
         "/console/service-accounts/",
         ("service-accounts.search",),
-        "Directory",
+        gettext_noop("Directory"),
     ),
-    Entry("Deleted objects", "console:deleted-objects", "/console/deleted/", ("deleted-objects.search",), "Directory"),
-    Entry("Runs", "console:runs", "/console/runs/", ("organization-units.plan-accounts",), "Directory"),
-    Entry("API keys", "console:keys", "/console/keys/", ("api-keys.search",), "Access"),
-    Entry("Agents", "console:agents", "/console/agents/", ("agents.search", "agent-clients.search"), "Access"),
-    Entry("Roles", "console:roles", "/console/roles/", ("roles.search",), "Access"),
-    Entry("People", "console:people", "/console/people/", ("people.search",), "Access"),
-    Entry("Connections", "console:connections", "/console/connections/", ("directories.list",), "Access"),
-    Entry("Operations log", "console:log", "/console/log/", ("operations.search",), "Record"),
-    Entry("Back office", "admin:index", "/admin/", group="Record", staff_only=True),
+    Entry(
+        gettext_noop("Deleted objects"),
+        "console:deleted-objects",
+        "/console/deleted/",
+        ("deleted-objects.search",),
+        gettext_noop("Directory"),
+    ),
+    Entry(
+        gettext_noop("Runs"),
+        "console:runs",
+        "/console/runs/",
+        ("organization-units.plan-accounts",),
+        gettext_noop("Directory"),
+    ),
+    Entry(gettext_noop("API keys"), "console:keys", "/console/keys/", ("api-keys.search",), gettext_noop("Access")),
+    Entry(
+        gettext_noop("Agents"),
+        "console:agents",
+        "/console/agents/",
+        ("agents.search", "agent-clients.search"),
+        gettext_noop("Access"),
+    ),
+    Entry(gettext_noop("Roles"), "console:roles", "/console/roles/", ("roles.search",), gettext_noop("Access")),
+    Entry(gettext_noop("People"), "console:people", "/console/people/", ("people.search",), gettext_noop("Access")),
+    Entry(
+        gettext_noop("Connections"),
+        "console:connections",
+        "/console/connections/",
+        ("directories.list",),
+        gettext_noop("Access"),
+    ),
+    Entry(
+        gettext_noop("Operations log"), "console:log", "/console/log/", ("operations.search",), gettext_noop("Record")
+    ),
+    Entry(gettext_noop("Back office"), "admin:index", "/admin/", group=gettext_noop("Record"), staff_only=True),
 )
 
 

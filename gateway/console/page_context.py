@@ -10,6 +10,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -177,7 +178,7 @@ def console_page(
             except SecondFactorMissing:
                 return _send_to(request, reverse("console:second-factor"))
             except WaitsForSecondPerson as waits:
-                messages.info(request, "This gives more access, so a second person has to approve it first.")
+                messages.info(request, _("This gives more access, so a second person has to approve it first."))
                 return _send_to(request, reverse("console:change", kwargs={"request_id": waits.request_id}))
             except Exception as error:  # noqa: BLE001 - the console's problem handler
                 return refusal_page(request, page, error_of(error))

@@ -2,7 +2,7 @@
 
 from gateway.console import home
 from gateway.console.access import agents, connections, key_wizard, keys, people, permission_groups, roles
-from gateway.console.account import connect_agent, profile, sign_in
+from gateway.console.account import connect_agent, language, profile, sign_in
 from gateway.console.approvals import change_requests, inbox, together
 from gateway.console.directory import (
     account_states,
@@ -27,6 +27,7 @@ app_name = "console"
 urlpatterns = [
     *sign_in.urls,
     *profile.urls,
+    *language.urls,
     *connect_agent.urls,
     *home.urls,
     *administrator.urls,

@@ -76,6 +76,8 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "contacts": pgettext_lazy("word", "contacts"),
     "container": pgettext_lazy("word", "container"),
     "containers": pgettext_lazy("word", "containers"),
+    "objects of any kind": pgettext_lazy("word", "objects of any kind"),
+    "another object": pgettext_lazy("word", "another object"),
     "object": pgettext_lazy("word", "object"),
     "objects": pgettext_lazy("word", "objects"),
     "deleted object": pgettext_lazy("word", "deleted object"),
@@ -152,6 +154,10 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "unchanged": pgettext_lazy("word", "unchanged"),
     "active": pgettext_lazy("word", "active"),
     "revoked": pgettext_lazy("word", "revoked"),
+    # what the gateway works with
+    "database": pgettext_lazy("word", "database"),
+    "redis": pgettext_lazy("word", "redis"),
+    "workers": pgettext_lazy("word", "workers"),
     # members of the gateway's own tables
     "allowed addresses": pgettext_lazy("word", "allowed addresses"),
     "description": pgettext_lazy("word", "description"),

@@ -1,19 +1,24 @@
-"""Django's middleware for people (static files, session, CSRF, sign-in, messages), which programs' requests pass by.
+"""The middleware for people (static files, language, session, CSRF, sign-in, messages), which programs pass by.
 
 A session cookie is no credential below `/api`, `/ad`, `/mcp` and `/oauth`: there it is not even looked at.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponseBase
 from django.middleware import csrf
+from django.utils.cache import patch_vary_headers
+from django.utils.translation import get_language
 from whitenoise import middleware as whitenoise
 
 from gateway.middleware.static_files import keep_for_good
+from gateway.surfaces.languages import in_language_of
+from gateway.surfaces.problems import is_machine_path
 from gateway.surfaces.routes import is_for_programs
 from keys.sign_in.sessions import note_seen
 
@@ -36,6 +41,22 @@ class WhiteNoiseMiddleware(_ForPeople, whitenoise.WhiteNoiseMiddleware):  # type
         if request.path_info.startswith(settings.STATIC_URL) and response.status_code == 200:
             name = request.path_info.removeprefix(settings.STATIC_URL)
             keep_for_good(response, name=name, version=request.GET.get("v"))
+        return response
+
+
+class LanguageMiddleware:
+    """Pages in the language of who asks; the back office is in English alone."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if is_machine_path(request.path) or request.path.startswith("/admin/"):
+            return self.get_response(request)
+        with in_language_of(request):
+            response = self.get_response(request)
+            response.headers.setdefault("Content-Language", get_language() or settings.LANGUAGE_CODE)
+        patch_vary_headers(response, ("Accept-Language", "Cookie"))
         return response
 
 

@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 
 from gateway.core.errors import RateLimited
 from gateway.middleware.browser import CONTENT_SECURITY_POLICY
+from gateway.surfaces.languages import in_language_of
 
 PAGES: Final = "/console/"
 _MOST_KEPT: Final = 65_536
@@ -39,7 +40,9 @@ def page_that_waits(request: HttpRequest, refusal: RateLimited, *, seconds: int)
         "problem": refusal,
     }
     template = "console/_waits.html" if is_part else "console/waits.html"
-    response = HttpResponse(render_to_string(template, context), status=refusal.status, headers=refusal.headers)
+    with in_language_of(request):
+        content = render_to_string(template, context)
+    response = HttpResponse(content, status=refusal.status, headers=refusal.headers)
     # This stands before the middleware that gives other pages theirs.
     response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
     response["Cache-Control"] = "no-store"

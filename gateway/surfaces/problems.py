@@ -11,6 +11,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
 from django.template.loader import render_to_string
 from django.utils.encoding import escape_uri_path
+from django.utils.translation import gettext as _
 from rest_framework import exceptions as drf
 
 from gateway.core.errors import (
@@ -28,6 +29,7 @@ from gateway.core.errors import (
     UnsupportedMediaType,
     UriTooLong,
 )
+from gateway.surfaces.languages import in_language_of
 
 logger = structlog.get_logger(__name__)
 
@@ -66,9 +68,9 @@ def error_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
 def page_of(request: HttpRequest, error: GatewayError, hint: str = "") -> HttpResponse:
     """An error as a page that needs nothing but itself: the database may be away, and nobody signed in."""
     shown = {"problem": error, "hint": hint, "request_id": getattr(request, "request_id", "")}
-    return HttpResponse(
-        render_to_string("console/refusal_alone.html", shown), status=error.status, headers=error.headers
-    )
+    with in_language_of(request):
+        content = render_to_string("console/refusal_alone.html", shown)
+    return HttpResponse(content, status=error.status, headers=error.headers)
 
 
 def error_of(exception: Exception) -> GatewayError:
@@ -141,7 +143,9 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if is_machine_path(request.path):
         return problem_response(request, Forbidden())
     logger.info("CSRF token refused", path=request.path, reason=reason)
-    return page_of(request, Forbidden(), "Your session has changed since this page was opened. Go back and reload it.")
+    return page_of(
+        request, Forbidden(), _("Your session has changed since this page was opened. Go back and reload it.")
+    )
 
 
 def _handler(error: type[GatewayError]) -> Callable[..., HttpResponse]:

@@ -8,16 +8,20 @@ from django import template
 from django.http import QueryDict
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
-from django.utils.html import format_html
+from django.utils.html import format_html, json_script
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from directory.shapes.attribute_labels import label_of
 from directory.shapes.explained_values import explained
 from gateway.console.menu import Entry, entries_for
 from gateway.console.shared.names import common_name, parsed, place
+from gateway.console.shared.retelling import retold
+from gateway.console.shared.script_words import script_words
 from gateway.console.shared.sentences import sentence
+from gateway.console.shared.spans import distance_in_words, length_in_words
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest
-from gateway.core.vocabulary import in_sentence, risk_words, words
+from gateway.core.vocabulary import in_sentence, risk_words, said, words
 from keys.permissions.effective import held_by_person
 
 register = template.Library()
@@ -27,8 +31,6 @@ register.filter(place)
 register.filter(words)
 register.filter(in_sentence)
 register.filter(risk_words)
-
-_UNITS = ((86400 * 365, "year"), (86400 * 30, "month"), (86400, "day"), (3600, "hour"), (60, "minute"))
 
 
 def _as_datetime(value: datetime | str | None) -> datetime | None:
@@ -46,17 +48,8 @@ def moment(value: datetime | str | None) -> str | SafeString:
         '<time datetime="{}" title="{} UTC">{}</time>',
         at.isoformat(),
         f"{at:%Y-%m-%d %H:%M:%S}",
-        _distance((timezone.now() - at).total_seconds()),
+        distance_in_words((timezone.now() - at).total_seconds()),
     )
-
-
-def _distance(seconds: float) -> str:
-    for length, unit in _UNITS:
-        count = round(abs(seconds) / length)
-        if abs(seconds) >= 0.95 * length:
-            text = f"{count} {unit}{'' if count == 1 else 's'}"
-            return f"{text} ago" if seconds > 0 else f"in {text}"
-    return "just now" if seconds > 0 else "in a moment"
 
 
 @register.filter
@@ -74,8 +67,7 @@ def duration(seconds: float | None) -> str:
     """A length of time in its greatest whole unit ("3 hours"); — for none."""
     if seconds is None:
         return "—"
-    text = _distance(seconds)
-    return text.removesuffix(" ago") if seconds >= 60 else "less than a minute"
+    return length_in_words(seconds)
 
 
 @register.filter
@@ -85,8 +77,28 @@ def place_below(distinguished_name: str | None, unit: str) -> str:
     return "" if name is None or name.parent == parsed(unit) else place(distinguished_name)
 
 
+@register.filter
+def check_words(name: str) -> str:
+    """What a check of the gateway's health is of: "broker", or a directory, which is followed by its name."""
+    what, _space, which = name.partition(" ")
+    return f"{said(what)} {which}".strip()
+
+
+@register.filter
+def caller_words(name: str, is_agent: bool) -> str:
+    """What a person worked with, a key or an agent of this name."""
+    return (_("agent {name}") if is_agent else _("key {name}")).format(name=name)
+
+
 SHOWN_UNCHANGED = 12
 """Of an attribute with more values than this, say a large group's members, only those that change are listed."""
+
+
+@register.simple_tag(name="script_words")
+def script_words_of_page() -> SafeString | str:
+    """What the page's scripts say in its language; nothing where that is English, which they speak by themselves."""
+    words_of_scripts = script_words()
+    return json_script(words_of_scripts, "words") if words_of_scripts else ""
 
 
 @register.simple_tag
@@ -155,7 +167,21 @@ def field_words(error: FieldError) -> str:
 @register.filter
 def headline(problem: GatewayError) -> str:
     """What a refusal says first: of a form, that it is about its fields."""
-    return "Something in the form needs another look" if problem.code == InvalidRequest.code else problem.title
+    if problem.code == InvalidRequest.code:
+        return _("Something in the form needs another look")
+    return title_of(problem)
+
+
+@register.filter
+def title_of(problem: GatewayError) -> str:
+    """The title of a refusal in the reader's language."""
+    return retold(problem.title)
+
+
+@register.filter
+def detail(problem: GatewayError | FieldError) -> str:
+    """What a refusal says, or what it says of a field, in the reader's language where that is known."""
+    return retold(problem.detail)
 
 
 @register.simple_tag

@@ -7,14 +7,16 @@ from typing import Any, NamedTuple
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from directory.shapes.kinds import RESOURCES
 from gateway.console.directory.evidence import in_words
 from gateway.console.directory.finding.typed import PHONE_ATTRIBUTES
-from gateway.console.directory.labels import label_of
+from gateway.console.directory.labels import group_words, label_of
 from gateway.console.directory.selection.actions import ACTIONS, Action, actions_for
 from gateway.console.shared.names import common_name, place
 from gateway.core.errors import GatewayError
+from gateway.core.vocabulary import words
 from gateway.templatetags.console import address_with, moment
 
 register = template.Library()
@@ -113,7 +115,7 @@ def selecting_head(context: template.RequestContext) -> str | SafeString:
     if not _may_select(context):
         return ""
     return format_html(
-        '<th scope="col" class="choose"><input type="checkbox" data-ticks aria-label="{}"></th>', "Choose all"
+        '<th scope="col" class="choose"><input type="checkbox" data-ticks aria-label="{}"></th>', _("Choose all")
     )
 
 
@@ -123,10 +125,10 @@ def selecting_box(context: template.RequestContext, item: Mapping[str, Any], nam
     if not _may_select(context):
         return ""
     return format_html(
-        '<td class="choose"><input type="checkbox" name="{}" value="{}" aria-label="Choose {}"></td>',
+        '<td class="choose"><input type="checkbox" name="{}" value="{}" aria-label="{}"></td>',
         name,
         item["id"],
-        item["name"],
+        _("Choose {name}").format(name=item["name"]),
     )
 
 
@@ -140,7 +142,18 @@ def nth(values: Sequence[str], place: int) -> str:
 def resource_words(resource: str, count: int) -> str:
     """What the objects under a path are called, so many of them."""
     declared = RESOURCES[resource if resource in RESOURCES else "objects"].declared
-    return declared.singular if count == 1 else declared.many
+    return words(declared.singular if count == 1 else declared.many)
+
+
+@register.filter
+def listed(texts: Sequence[str]) -> str:
+    """Parts of a sentence as one: `a; b and c`."""
+    if len(texts) < 2:
+        return "".join(texts)
+    return _("{first} and {last}").format(first="; ".join(texts[:-1]), last=texts[-1])
+
+
+register.filter(group_words)
 
 
 @register.filter

@@ -73,7 +73,7 @@ def test_an_auditors_question(
     expect(main).to_contain_text("Nothing in the log matches these filters.")
 
 
-def test_moments_are_told_in_the_readers_time(sign_in: SignIn, integration: Integration) -> None:
+def test_moments_are_told_in_the_readers_time_and_language(sign_in: SignIn, integration: Integration) -> None:
     integration.post("/api/ad/users", {})
     person = make_person("ida", may=["audit.read_log"])
     browser = sign_in(None).context.browser
@@ -84,11 +84,11 @@ def test_moments_are_told_in_the_readers_time(sign_in: SignIn, integration: Inte
     page = context.new_page()
     assert context.request.post("/rest/session", data={"username": person.username, "password": PASSWORD}).ok
     page.goto("/console/log/?from=2026-01-31T20:30")
-    expect(page.get_by_label("From (local time)")).to_have_value("2026-02-01T05:30")
+    expect(page.get_by_label("Von (Ortszeit)")).to_have_value("2026-02-01T05:30")
     moment = page.locator("time[data-exact]").first
     expect(moment).not_to_contain_text("UTC")
     expect(moment).to_have_attribute("title", OperationRecord.objects.get().at.strftime("%Y-%m-%d %H:%M:%S UTC"))
-    page.get_by_label("From (local time)").fill("2026-02-01T09:00")
-    page.get_by_role("button", name="Filter").click()
+    page.get_by_label("Von (Ortszeit)").fill("2026-02-01T09:00")
+    page.get_by_role("button", name="Filtern").click()
     page.wait_for_url("**from=2026-02-01T00%3A00**")
     context.close()

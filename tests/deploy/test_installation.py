@@ -82,6 +82,7 @@ def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
     page = deployment.curl(f"https://{HOST}/console/sign-in", "--fail", "--include")
     assert "strict-transport-security: max-age=31536000" in page.stdout.lower()
     assert "Sign in" in page.stdout
+    assert "Anmelden" in deployment.curl(f"https://{HOST}/console/sign-in", "--header", "Accept-Language: de").stdout
     assert deployment.curl(f"https://{HOST}/static/console/console.css", "--fail").returncode == 0
     for hidden in ("/api/openapi.json", "/rest/docs", "/metrics"):
         assert _status(deployment, hidden) == 404

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from django.http import Http404, HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext_noop
 
 from directory.queries.account_states import AccountState
 from directory.shapes import kinds
@@ -13,12 +14,15 @@ from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import USUAL, given_in, render_list
 from gateway.core.errors import Forbidden
 
-KINDS = {str(kind): kinds.KINDS[kind].many.capitalize() for kind in kinds.Kind if kind in kinds.ACCOUNT_KINDS}
+KINDS = {str(kind): kinds.KINDS[kind].many for kind in kinds.Kind if kind in kinds.ACCOUNT_KINDS}
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a page says of a state. `sort` is the attribute that tells most of it; `days` asks for their number."""
+    """What a page says of a state, in English: it is translated where it is shown.
+
+    `sort` is the attribute that tells most of it; `days` asks for their number.
+    """
 
     label: str
     meaning: str
@@ -27,31 +31,54 @@ class State:
 
 
 STATES: dict[str, dict[AccountState, State]] = {
-    "Account": {
-        AccountState.ENABLED: State("Enabled", "Nothing keeps them from signing in but what the other states say."),
-        AccountState.DISABLED: State("Disabled", "Nobody can sign in with them."),
+    gettext_noop("Account"): {
+        AccountState.ENABLED: State(
+            gettext_noop("Enabled"), gettext_noop("Nothing keeps them from signing in but what the other states say.")
+        ),
+        AccountState.DISABLED: State(gettext_noop("Disabled"), gettext_noop("Nobody can sign in with them.")),
         AccountState.LOCKED_OUT: State(
-            "Locked out", "Too many wrong passwords, and the lock-out is not over.", "lockoutTime"
+            gettext_noop("Locked out"),
+            gettext_noop("Too many wrong passwords, and the lock-out is not over."),
+            "lockoutTime",
         ),
-        AccountState.EXPIRED: State("Expired", "Their day has come.", "accountExpires"),
-        AccountState.EXPIRING: State("Expiring", "They expire soon.", "accountExpires", "Within days"),
+        AccountState.EXPIRED: State(gettext_noop("Expired"), gettext_noop("Their day has come."), "accountExpires"),
+        AccountState.EXPIRING: State(
+            gettext_noop("Expiring"), gettext_noop("They expire soon."), "accountExpires", gettext_noop("Within days")
+        ),
     },
-    "Password": {
+    gettext_noop("Password"): {
         AccountState.PASSWORD_EXPIRED: State(
-            "Password expired", "It has to be changed at the next sign-in, because of its age.", "pwdLastSet"
+            gettext_noop("Password expired"),
+            gettext_noop("It has to be changed at the next sign-in, because of its age."),
+            "pwdLastSet",
         ),
-        AccountState.PASSWORD_EXPIRING: State("Password expiring", "It expires soon.", "pwdLastSet", "Within days"),
-        AccountState.PASSWORD_NEVER_EXPIRES: State("Password never expires", "Whatever the policy says."),
-        AccountState.PASSWORD_NOT_REQUIRED: State("Password not required", "It may be empty."),
+        AccountState.PASSWORD_EXPIRING: State(
+            gettext_noop("Password expiring"),
+            gettext_noop("It expires soon."),
+            "pwdLastSet",
+            gettext_noop("Within days"),
+        ),
+        AccountState.PASSWORD_NEVER_EXPIRES: State(
+            gettext_noop("Password never expires"), gettext_noop("Whatever the policy says.")
+        ),
+        AccountState.PASSWORD_NOT_REQUIRED: State(
+            gettext_noop("Password not required"), gettext_noop("It may be empty.")
+        ),
         AccountState.MUST_CHANGE_PASSWORD: State(
-            "Must change password", "It was set by somebody else, to be changed at the next sign-in."
+            gettext_noop("Must change password"),
+            gettext_noop("It was set by somebody else, to be changed at the next sign-in."),
         ),
     },
-    "Sign-in": {
+    gettext_noop("Sign-in"): {
         AccountState.INACTIVE: State(
-            "Inactive", "Nobody has signed in with them for a time.", "lastLogonTimestamp", "For days"
+            gettext_noop("Inactive"),
+            gettext_noop("Nobody has signed in with them for a time."),
+            "lastLogonTimestamp",
+            gettext_noop("For days"),
         ),
-        AccountState.NEVER_SIGNED_IN: State("Never signed in", "Nobody has ever signed in with them."),
+        AccountState.NEVER_SIGNED_IN: State(
+            gettext_noop("Never signed in"), gettext_noop("Nobody has ever signed in with them.")
+        ),
     },
 }
 _BY_NAME = {state.value: (state, shown) for group in STATES.values() for state, shown in group.items()}

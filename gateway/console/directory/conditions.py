@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from uuid import UUID
 
+from django.utils.translation import gettext, gettext_noop
+
 from directory.ldap import (
     BIT_AND,
     FILETIME_ATTRIBUTES,
@@ -35,21 +37,25 @@ from directory.ldap import (
 )
 
 OPERATORS = {
-    "is": "is",
-    "is-not": "is not",
-    "begins": "begins with",
-    "contains": "contains",
-    "ends": "ends with",
-    "at-least": "is at least",
-    "at-most": "is at most",
-    "present": "has a value",
-    "absent": "has no value",
-    "bits": "has the bits",
-    "no-bits": "has not the bits",
-    "nested": "is, or leads to",
+    "is": gettext_noop("is"),
+    "is-not": gettext_noop("is not"),
+    "begins": gettext_noop("begins with"),
+    "contains": gettext_noop("contains"),
+    "ends": gettext_noop("ends with"),
+    "at-least": gettext_noop("is at least"),
+    "at-most": gettext_noop("is at most"),
+    "present": gettext_noop("has a value"),
+    "absent": gettext_noop("has no value"),
+    "bits": gettext_noop("has the bits"),
+    "no-bits": gettext_noop("has not the bits"),
+    "nested": gettext_noop("is, or leads to"),
 }
 """How a value is compared, by the name a form gives it. `nested` follows links, such as memberOf, through groups."""
-MATCHES = {"all": "all of these hold", "any": "any of these holds", "none": "none of these holds"}
+MATCHES = {
+    "all": gettext_noop("all of these hold"),
+    "any": gettext_noop("any of these holds"),
+    "none": gettext_noop("none of these holds"),
+}
 
 _WITHOUT_VALUE = frozenset({"present", "absent"})
 _OPPOSITES = {"is-not": "is", "absent": "present", "no-bits": "bits"}
@@ -130,13 +136,13 @@ def _filter_of(condition: Condition, types: Mapping[str, str]) -> Filter | None:
         return None
     name, text, operator = condition.attribute.strip(), condition.value.strip(), condition.operator
     if not text and operator not in _WITHOUT_VALUE:
-        condition.problem = "needs a value"
+        condition.problem = gettext("needs a value")
         return None
     try:
         value = _as_directory_writes_it(name, text, types.get(name.lower(), "text"))
         made = _MAKE[_OPPOSITES.get(operator, operator)](name, value)
     except ValueError as error:
-        condition.problem = "needs a number" if operator.endswith("bits") else str(error)
+        condition.problem = gettext("needs a number") if operator.endswith("bits") else str(error)
         return None
     return Not(made) if operator in _OPPOSITES else made
 

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
 
 from directory.ldap import MANGLED
 from gateway.console.directory.objects.changes import finish
@@ -69,7 +70,7 @@ def deleted_object(page: PageContext, object_id: UUID) -> HttpResponseBase:
     except GatewayError as refusal:
         return _page(page, object_id, problem=refusal)
     there = reverse("console:object", kwargs={"object_id": object_id})
-    return finish(page, message="The object is restored.", then=there)
+    return finish(page, message=_("The object is restored."), then=there)
 
 
 def _page(page: PageContext, object_id: UUID, **context: Any) -> HttpResponseBase:

@@ -6,6 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
 
 from directory.queries.saved_filters import resource_of
 from gateway.console.directory.columns import usual_columns
@@ -34,7 +35,7 @@ def create(page: PageContext) -> HttpResponseBase:
         made = page.perform("saved-filters.create", body=_body(page))
     except GatewayError as refusal:
         return _form(page, page.form, problem=refusal)
-    messages.success(page.request, f"{made['name']} is saved.")
+    messages.success(page.request, _("{name} is saved.").format(name=made["name"]))
     return page.redirect("saved-filter-run", filter_id=made["id"])
 
 
@@ -48,7 +49,7 @@ def edit(page: PageContext, filter_id: UUID) -> HttpResponseBase:
         page.perform("saved-filters.update", id=filter_id, body=_body(page))
     except GatewayError as refusal:
         return _form(page, page.form, record=record, problem=refusal)
-    messages.success(page.request, f"{page.form.get('name', '')} is saved.")
+    messages.success(page.request, _("{name} is saved.").format(name=page.form.get("name", "")))
     return page.redirect("saved-filter-run", filter_id=filter_id)
 
 
@@ -56,7 +57,7 @@ def edit(page: PageContext, filter_id: UUID) -> HttpResponseBase:
 def delete(page: PageContext, filter_id: UUID) -> HttpResponseBase:
     name = page.perform("saved-filters.read", id=filter_id)["name"]
     page.perform("saved-filters.delete", id=filter_id)
-    messages.success(page.request, f"{name} is deleted.")
+    messages.success(page.request, _("{name} is deleted.").format(name=name))
     return page.redirect("saved-filters")
 
 

@@ -5,6 +5,8 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from directory.errors import ObjectNotFound
 from directory.shapes import kinds
@@ -17,11 +19,15 @@ from gateway.console.shared.own_address import own_path
 from gateway.core.errors import GatewayError, InvalidRequest
 
 RESOURCES = {
-    "objects": "Objects of any kind",
-    **{name: resource.declared.many.capitalize() for name, resource in kinds.RESOURCES.items() if name != "objects"},
+    "objects": "objects of any kind",
+    **{name: resource.declared.many for name, resource in kinds.RESOURCES.items() if name != "objects"},
 }
-"""What can be searched for, by the path of its search."""
-SCOPES = {"one-level": "Directly in it", "subtree": "In it and below", "base": "The container itself"}
+"""What can be searched for, by the path of its search; words that the filter `words` says in the reader's language."""
+SCOPES = {
+    "one-level": gettext_noop("Directly in it"),
+    "subtree": gettext_noop("In it and below"),
+    "base": gettext_noop("The container itself"),
+}
 
 
 def resource_of(page: PageContext) -> str:
@@ -104,7 +110,7 @@ def _container(page: PageContext) -> Node:
         return find_container(page, base)
     roots = find_roots(page)
     if not roots:
-        raise ObjectNotFound("What you are confined to is not there any more.")
+        raise ObjectNotFound(_("What you are confined to is not there any more."))
     return roots[0]
 
 

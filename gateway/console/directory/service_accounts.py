@@ -2,16 +2,17 @@
 
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext_noop
 
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.downloads import FORMATS, download
 from gateway.console.shared.lists import USUAL, given_in, render_list
 
 TYPES = {
-    "managed": "Managed",
-    "group-managed": "Group-managed",
-    "delegated-managed": "Delegated managed",
-    "user-with-spn": "Users with a service principal name",
+    "managed": gettext_noop("Managed"),
+    "group-managed": gettext_noop("Group-managed"),
+    "delegated-managed": gettext_noop("Delegated managed"),
+    "user-with-spn": gettext_noop("Users with a service principal name"),
 }
 
 

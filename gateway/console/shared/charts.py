@@ -3,6 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from django.utils.translation import gettext as _
+
+from gateway.core.vocabulary import words
+
 _STACK = (("succeeded", "good"), ("queued", "warn"), ("failed", "bad"), ("unknown", "open"), ("pending", "open"))
 """The outcomes from the bottom of a column to its top, and the colour of each."""
 _GAP = 0.25
@@ -47,7 +51,7 @@ class Bar(NamedTuple):
 
 def chart_of_days(days: Sequence[Mapping[str, Any]]) -> Days:
     """The changes of each day by outcome, as `operations.read-statistics` gives them."""
-    totals = [sum(day[outcome] for outcome, _ in _STACK) for day in days]
+    totals = [sum(day[outcome] for outcome, looks in _STACK) for day in days]
     top = _round_up(max(totals))
     place = 100 / len(days)
     columns = [
@@ -60,7 +64,7 @@ def chart_of_days(days: Sequence[Mapping[str, Any]]) -> Days:
         )
         for number, (day, total) in enumerate(zip(days, totals, strict=True))
     ]
-    together = {outcome: sum(day[outcome] for day in days) for outcome, _ in _STACK}
+    together = {outcome: sum(day[outcome] for day in days) for outcome, looks in _STACK}
     return Days(columns, top, sum(totals), _in_words(together))
 
 
@@ -81,14 +85,14 @@ def _stacked(day: Mapping[str, int], top: int) -> list[Part]:
 
 
 def _in_words(counts: Mapping[str, int]) -> str:
-    told = [f"{counts[outcome]} {outcome}" for outcome, _ in _STACK if counts[outcome]]
-    return ", ".join(told) or "no changes"
+    told = [f"{counts[outcome]} {words(outcome)}" for outcome, looks in _STACK if counts[outcome]]
+    return ", ".join(told) or _("no changes")
 
 
 def chart_of_keys(statistics: Mapping[str, Any]) -> list[Bar]:
     """The operations of the busiest keys, of all others together, and of persons."""
     rows = [(item["keyName"], item["keyName"], item) for item in statistics["keys"]]
-    rows += [("All other keys", None, statistics["otherKeys"]), ("People", None, statistics["persons"])]
+    rows += [(_("All other keys"), None, statistics["otherKeys"]), (_("People"), None, statistics["persons"])]
     used = [row for row in rows if row[2]["operations"]]
     longest = max((counts["operations"] for _, _, counts in used), default=1)
     return [Bar(name, key_name, _shares(counts, longest), counts) for name, key_name, counts in used]

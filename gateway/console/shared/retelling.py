@@ -1,7 +1,7 @@
 """Sentences that operations keep or answer in English, told again in the reader's language.
 
 Why a change waits is kept with it, warnings and hindrances are answered to programs too: all of these stay English
-there. A person reads them here, and whatever is not known (`retold_sentences`) as it is.
+there. A person reads them here, and whatever is not known (`retold_sentences`, `retold_refusals`) as it is.
 """
 
 import re
@@ -12,6 +12,7 @@ from typing import Final
 
 from django.utils.translation import get_language, gettext
 
+from gateway.console.shared.retold_refusals import DETAILS, TITLES
 from gateway.console.shared.retold_sentences import SENTENCES
 from gateway.core.operation import Risk
 from gateway.core.vocabulary import capitalized, risk_words
@@ -60,5 +61,6 @@ def _parts(source: str) -> Iterator[str]:
             yield f"(?P<{name}>.+?)"
 
 
-_WHOLE: Final = frozenset(source for source in SENTENCES if "{" not in source)
-_PATTERNS: Final = tuple((source, _pattern(source)) for source in SENTENCES if "{" in source)
+_KNOWN: Final = (*SENTENCES, *TITLES, *DETAILS)
+_WHOLE: Final = frozenset(source for source in _KNOWN if "{" not in source)
+_PATTERNS: Final = tuple((source, _pattern(source)) for source in _KNOWN if "{" in source)

@@ -1,32 +1,48 @@
 """What the gateway says of a field, as a person would say it. Programs read the words of the operations themselves."""
 
 import re
-from collections.abc import Callable
 from typing import Final
 
-_SAID: Final[tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...]] = (
+from django.utils.translation import gettext, gettext_noop
+
+from gateway.console.shared.retelling import retold
+
+_SAID: Final[tuple[tuple[str, str], ...]] = (
     (
         r"Field required|String should have at least 1 character|must not be blank|String should match pattern '\\S'",
-        "Fill this in.",
+        gettext_noop("Fill this in."),
     ),
-    (r"String should have at least (\d+) characters", r"Use at least \1 characters."),
-    (r"String should have at most (\d+) characters?", r"Use at most \1 characters."),
-    (r"List should have at least 1 item.*", "Name at least one."),
-    (r"List should have at most (\d+) items?.*", r"Name at most \1."),
-    (r"Input should be greater than or equal to (\S+)", r"Choose \1 or more."),
-    (r"Input should be less than or equal to (\S+)", r"Choose \1 or less."),
-    (r"Input should be a valid (integer|number).*|must be a whole number", "Write a whole number."),
-    (r"Input should be ('.*)", lambda said: f"Choose one of these: {said[1]}."),
-    (r"must be in the future", "Choose a future date."),
-    (r"must be a dashed UUID", "This is no id. One has 32 digits and letters from a to f, with dashes between them."),
-    (r"must be (?:an RFC 3339 timestamp|a time between).*", "Choose a date and a time that there are."),
-    (r"there is no such (\w+)", r"Choose a \1."),
-    (r"is the directory's to change", "This is the directory's: change it there."),
-    (r"(\S+): is no address", r"\1 is no address. Write one like 192.0.2.7, or a block like 192.0.2.0/24."),
-    (r"(\S+): has host bits set", r"\1 is not the beginning of a block. Did you mean the single address?"),
-    (r"String should match pattern .*", "This is not written as it has to be."),
-    (r"is not known here", "This is not known here."),
-    (r"(\S+) is no attribute of the directory's schema", r"The directory has no attribute \1."),
+    (r"String should have at least (?P<count>\d+) characters", gettext_noop("Use at least {count} characters.")),
+    (r"String should have at most (?P<count>\d+) characters?", gettext_noop("Use at most {count} characters.")),
+    (r"List should have at least 1 item.*", gettext_noop("Name at least one.")),
+    (r"List should have at most (?P<count>\d+) items?.*", gettext_noop("Name at most {count}.")),
+    (r"Input should be greater than or equal to (?P<limit>\S+)", gettext_noop("Choose {limit} or more.")),
+    (r"Input should be less than or equal to (?P<limit>\S+)", gettext_noop("Choose {limit} or less.")),
+    (r"Input should be a valid (?:integer|number).*|must be a whole number", gettext_noop("Write a whole number.")),
+    (r"Input should be (?P<values>'.*)", gettext_noop("Choose one of these: {values}.")),
+    (r"must be in the future", gettext_noop("Choose a future date.")),
+    (
+        r"must be a dashed UUID",
+        gettext_noop("This is no id. One has 32 digits and letters from a to f, with dashes between them."),
+    ),
+    (r"must be (?:an RFC 3339 timestamp|a time between).*", gettext_noop("Choose a date and a time that there are.")),
+    (r"there is no such role", gettext_noop("Choose a role.")),
+    (r"there is no such (?P<thing>\w+)", gettext_noop("Choose a {thing}.")),
+    (r"is the directory's to change", gettext_noop("This is the directory's: change it there.")),
+    (
+        r"(?P<address>\S+): is no address",
+        gettext_noop("{address} is no address. Write one like 192.0.2.7, or a block like 192.0.2.0/24."),
+    ),
+    (
+        r"(?P<address>\S+): has host bits set",
+        gettext_noop("{address} is not the beginning of a block. Did you mean the single address?"),
+    ),
+    (r"String should match pattern .*", gettext_noop("This is not written as it has to be.")),
+    (r"is not known here", gettext_noop("This is not known here.")),
+    (
+        r"(?P<name>\S+) is no attribute of the directory's schema",
+        gettext_noop("The directory has no attribute {name}."),
+    ),
 )
 _RULES: Final = tuple((re.compile(pattern, re.DOTALL), says) for pattern, says in _SAID)
 
@@ -36,8 +52,8 @@ def sentence(detail: str) -> str:
     for pattern, says in _RULES:
         said = pattern.fullmatch(detail)
         if said is not None:
-            return says(said) if callable(says) else said.expand(says)
-    text = detail.strip()
+            return gettext(says).format(**said.groupdict())
+    text = retold(detail.strip())
     first = text.partition(" ")[0]
     is_name = first.endswith(":") or first != first.lower()  # of an attribute or a member, which is spelt as it is
     return f"{text[:1] if is_name else text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

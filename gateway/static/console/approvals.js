@@ -29,7 +29,7 @@ const countTicks = (form) => {
   const boxes = [...form.querySelectorAll("input[name=change]")];
   const ticked = boxes.filter((box) => box.checked).length;
   form.querySelectorAll("[data-ticks]").forEach((place) => {
-    place.textContent = `${ticked} of ${boxes.length} ticked.`;
+    place.textContent = say("{ticked} of {count} ticked.", { ticked, count: boxes.length });
   });
 };
 document.querySelectorAll("[data-counts-ticks]").forEach(countTicks);

@@ -21,30 +21,44 @@ async function read(path) {
 
 function inWords(answer) {
   if (answer.status === 401 && button.dataset.admitted === "no") {
-    return `Refused with 401, as it should be: this browser is seen at ${button.dataset.address}, which is not among the allowed addresses. Test it from where the integration runs.`;
+    return say(
+      "Refused with 401, as it should be: this browser is seen at {address}, which is not among the allowed addresses. Test it from where the integration runs.",
+      { address: button.dataset.address },
+    );
   }
   const meanings = {
-    401: "the key is not valid any more, or its owner was deactivated. The security log has the reason.",
-    403: "the key is valid, but may not do this: its role or its owner lacks “Read objects”, or the directory is disabled.",
-    429: "too many requests from this address. Wait a moment.",
-    502: "the directory refused the gateway's own account. Test the directory connection.",
-    503: "no domain controller answers. Test the directory connection.",
+    401: say("the key is not valid any more, or its owner was deactivated. The security log has the reason."),
+    403: say("the key is valid, but may not do this: its role or its owner lacks “Read objects”, or the directory is disabled."),
+    429: say("too many requests from this address. Wait a moment."),
+    502: say("the directory refused the gateway's own account. Test the directory connection."),
+    503: say("no domain controller answers. Test the directory connection."),
   };
-  return `Refused with ${answer.status}: ${meanings[answer.status] ?? answer.body.detail ?? "the gateway failed."}`;
+  const reason = meanings[answer.status] ?? answer.body.detail ?? say("the gateway failed.");
+  return say("Refused with {status}: {reason}", { status: answer.status, reason });
+}
+
+function counted(items, what) {
+  const count = items.length;
+  if (what === "scope") return count === 1 ? say("1 scope") : say("{count} scopes", { count });
+  return count === 1 ? say("1 permission") : say("{count} permissions", { count });
 }
 
 async function test() {
   const me = await read("/api/me");
   if (me.status !== 200) return tell(false, inWords(me));
   const { subject, directory, permissions, scopes } = me.body;
-  const where = directory ? `in ${directory.name}` : "in no directory";
-  const confined = scopes.length ? `, confined to ${scopes.length} scope${scopes.length === 1 ? "" : "s"}` : "";
-  tell(true, `GET /api/me: the key acts as ${subject.username} ${where}, with ${permissions.length} permission${permissions.length === 1 ? "" : "s"}${confined}.`);
-  if (!directory) return tell(false, "There is nothing to search: the key is linked to no directory.");
+  const values = { name: subject.username, directory: directory?.name, permissions: counted(permissions, "permission"), scopes: counted(scopes, "scope") };
+  if (directory && scopes.length) tell(true, say("GET /api/me: the key acts as {name} in {directory}, with {permissions}, confined to {scopes}.", values));
+  else if (directory) tell(true, say("GET /api/me: the key acts as {name} in {directory}, with {permissions}.", values));
+  else if (scopes.length) tell(true, say("GET /api/me: the key acts as {name} in no directory, with {permissions}, confined to {scopes}.", values));
+  else tell(true, say("GET /api/me: the key acts as {name} in no directory, with {permissions}.", values));
+  if (!directory) return tell(false, say("There is nothing to search: the key is linked to no directory."));
   const found = await read("/api/ad/users?pageSize=1");
   if (found.status !== 200) return tell(false, inWords(found));
-  const some = found.body.items.length ? `found “${found.body.items[0].name}”${found.body.nextCursor ? " and more" : ""}` : "works, and found nobody where the key may look";
-  tell(true, `GET /api/ad/users: the search ${some}.`);
+  const name = found.body.items[0]?.name;
+  if (name === undefined) tell(true, say("GET /api/ad/users: the search works, and found nobody where the key may look."));
+  else if (found.body.nextCursor) tell(true, say("GET /api/ad/users: the search found “{name}” and more.", { name }));
+  else tell(true, say("GET /api/ad/users: the search found “{name}”.", { name }));
 }
 
 button.addEventListener("click", async () => {
@@ -53,7 +67,7 @@ button.addEventListener("click", async () => {
   try {
     await test();
   } catch {
-    tell(false, "No answer: the gateway cannot be reached from this browser.");
+    tell(false, say("No answer: the gateway cannot be reached from this browser."));
   } finally {
     button.disabled = false;
   }

@@ -3,6 +3,9 @@
 "use strict";
 
 const isUtc = new Date().getTimezoneOffset() === 0;
+// The page's language, as it is written where the reader lives: en-GB rather than en, where the browser says so.
+const pageLanguage = document.documentElement.lang;
+const locale = navigator.languages.find((name) => name.split("-")[0] === pageLanguage) ?? pageLanguage;
 
 function localize(root) {
   for (const time of root.querySelectorAll("time[datetime]")) {
@@ -10,7 +13,7 @@ function localize(root) {
     time.dataset.local = "yes";
     const at = new Date(time.dateTime);
     if (Number.isNaN(at.getTime())) continue;
-    const local = at.toLocaleString([], { dateStyle: "medium", timeStyle: "medium" });
+    const local = at.toLocaleString(locale, { dateStyle: "medium", timeStyle: "medium" });
     const utc = `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;
     if (time.hasAttribute("data-exact")) {
       time.textContent = local;
@@ -23,7 +26,7 @@ function localize(root) {
     if (field.dataset.local) continue;
     field.dataset.local = "yes";
     const zone = field.labels[0]?.querySelector("[data-zone]");
-    if (zone) zone.textContent = "(local time)";
+    if (zone) zone.textContent = say("(local time)");
     if (field.value) field.value = asField(new Date(`${field.value}Z`), -1);
   }
 }

@@ -3,10 +3,11 @@
 
 // `data-countdown` tells the seconds that are left; its form (`data-goes-on`) is sent when they are over.
 const countDown = (place, whenOver) => {
+  const inWords = new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" });
   const end = Date.now() + 1000 * Number(place.dataset.countdown);
   const tick = () => {
     const left = Math.max(0, Math.ceil((end - Date.now()) / 1000));
-    place.textContent = left === 0 ? "now" : `in ${left} second${left === 1 ? "" : "s"}`;
+    place.textContent = inWords.format(left, "second");
     if (left > 0) setTimeout(tick, 250);
     else whenOver();
   };

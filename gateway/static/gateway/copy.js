@@ -15,7 +15,7 @@ document.addEventListener("click", async (event) => {
     copied = false;
   }
   const status = button.parentElement.querySelector("[role=status]");
-  if (status) status.textContent = copied ? "Copied." : "Selected: press Ctrl-C to copy.";
+  if (status) status.textContent = copied ? say("Copied.") : say("Selected: press Ctrl-C to copy.");
 });
 
 function select(source) {

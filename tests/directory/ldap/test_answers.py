@@ -14,6 +14,7 @@ from directory.ldap import Client
 from directory.ldap.answers import Values, answers_are_compiled, next_answer
 from directory.ldap.connections.connection import LdapObject, open_connection
 from directory.ldap.streaming import EXTENDED_NAMES, SD_FLAGS
+from gateway import checks
 from tests.support.directory import Directory
 
 _ALL = ["*", "+"]
@@ -49,8 +50,11 @@ def _theirs(link: LdapObject, message: int) -> tuple[list[tuple[str, Values]], l
     return [(dn, values) for dn, values in rows if dn is not None], [control.controlType for control in controls]
 
 
-def test_it_is_compiled_where_the_tests_run() -> None:
+def test_it_is_compiled_where_the_tests_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert answers_are_compiled()
+    assert checks.check_answers() == []
+    monkeypatch.setattr(checks, "answers_are_compiled", lambda: False)
+    assert [warning.id for warning in checks.check_answers()] == ["gateway.W002"]
 
 
 @pytest.mark.parametrize("search", _SEARCHES.values(), ids=_SEARCHES)

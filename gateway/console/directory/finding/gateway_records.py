@@ -7,6 +7,8 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from gateway.console.directory.account_states import STATES
 from gateway.console.directory.finding.objects import Found
@@ -14,6 +16,7 @@ from gateway.console.directory.finding.typed import Typed
 from gateway.console.page_context import PageContext
 from gateway.console.shared.names import common_name
 from gateway.core.errors import Forbidden, NotFound
+from gateway.core.vocabulary import words
 
 _MOST: Final = "10"
 _ASKED_ABOUT: Final = 3
@@ -39,35 +42,43 @@ class Kind:
 
 def find_gateway_records(page: PageContext, typed: Typed, objects: Found) -> tuple[list[Kind], list[str]]:
     """What was found, by kind, and what was searched; `objects` are those of the directory that were found before."""
-    found: list[Kind] = [Kind("Pages", list(_pages(page, typed.text)))]
-    said = ["pages"]
+    found: list[Kind] = [Kind(_("Pages"), list(_pages(page, typed.text)))]
+    said = [_("pages")]
     if typed.guid is not None:
-        found.append(Kind("Requests", [*_request(page, typed), *_waiting_for(page, [str(typed.guid)])]))
-        found.append(Kind("Records of the log", list(_record(page, typed))))
-        said.append("requests and records with this id")
+        found.append(Kind(_("Requests"), [*_request(page, typed), *_waiting_for(page, [str(typed.guid)])]))
+        found.append(Kind(_("Records of the log"), list(_record(page, typed))))
+        said.append(_("requests and records with this id"))
     elif not typed.names_one:
-        for title, operation, view, argument in _NAMED:
+        for title, called, operation, view, argument in _NAMED:
             if page.may(operation):
-                found.append(Kind(title, list(_named(page, typed.text, operation, view, argument))))
-                said.append(title.lower())
-        found.append(Kind("Requests", list(_requests(page, typed.text, objects))))
-        found.append(Kind("In the log", list(_log(page, typed.text))))
-        said.append("changes that wait for approval")
+                found.append(Kind(_(title), list(_named(page, typed.text, operation, view, argument))))
+                said.append(_(called))
+        found.append(Kind(_("Requests"), list(_requests(page, typed.text, objects))))
+        found.append(Kind(_("In the log"), list(_log(page, typed.text))))
+        said.append(_("changes that wait for approval"))
     return [kind for kind in found if kind.hits], said
 
 
 _NAMED: Final = (
-    ("API keys", "api-keys.search", "key", "key_id"),
-    ("Roles", "roles.search", "role", "role_id"),
-    ("People of the gateway", "people.search", "person", "person_id"),
+    (gettext_noop("API keys"), gettext_noop("api keys"), "api-keys.search", "key", "key_id"),
+    (gettext_noop("Roles"), gettext_noop("roles"), "roles.search", "role", "role_id"),
+    (
+        gettext_noop("People of the gateway"),
+        gettext_noop("people of the gateway"),
+        "people.search",
+        "person",
+        "person_id",
+    ),
 )
-"""What has a name of which a part is searched for: the operation that does it, and the page of one."""
+"""What has a name of which a part is searched for: what it is called as a title and in a sentence, the operation that
+does it, and the page of one.
+"""
 _FURTHER: Final = (
-    ("Your account: password, second factor, sessions", "account", ""),
-    ("New object: user, group, computer", "object-new", "objects.create"),
-    ("Build a filter", "filter-builder", "objects.search"),
-    ("Set up an integration", "key-new", "api-keys.create"),
-    ("New run over an organizational unit", "run-new", "organization-units.plan-accounts"),
+    (gettext_noop("Your account: password, second factor, sessions"), "account", ""),
+    (gettext_noop("New object: user, group, computer"), "object-new", "objects.create"),
+    (gettext_noop("Build a filter"), "filter-builder", "objects.search"),
+    (gettext_noop("Set up an integration"), "key-new", "api-keys.create"),
+    (gettext_noop("New run over an organizational unit"), "run-new", "organization-units.plan-accounts"),
 )
 """Pages beside those of the menu, each with the operation that it is for."""
 
@@ -75,16 +86,17 @@ _FURTHER: Final = (
 def _pages(page: PageContext, text: str) -> Iterator[Hit]:
     wanted = text.casefold()
     for entry in page.menu:
-        if wanted in entry.label.casefold():
-            yield Hit(entry.label, reverse(entry.view), entry.group)
+        if wanted in _(entry.label).casefold():
+            yield Hit(_(entry.label), reverse(entry.view), _(entry.group))
     for label, view, operation in _FURTHER:
-        if wanted in label.casefold() and (not operation or page.may(operation)):
-            yield Hit(label, reverse(f"console:{view}"))
+        if wanted in _(label).casefold() and (not operation or page.may(operation)):
+            yield Hit(_(label), reverse(f"console:{view}"))
     if page.may("accounts.search"):
         for group, states in STATES.items():
             for name, shown in states.items():
-                if wanted in shown.label.casefold():
-                    yield Hit(shown.label, reverse("console:account-state", args=[name.value]), f"Accounts · {group}")
+                if wanted in _(shown.label).casefold():
+                    about = _("Accounts · {group}").format(group=_(group))
+                    yield Hit(_(shown.label), reverse("console:account-state", args=[name.value]), about)
 
 
 def _named(page: PageContext, text: str, operation: str, view: str, argument: str) -> Iterator[Hit]:
@@ -117,7 +129,9 @@ def _waiting_for(page: PageContext, targets: Iterable[str]) -> Iterator[Hit]:
 
 def _request_as_hit(request: Mapping[str, Any]) -> Hit:
     name = common_name((request["target"] or {}).get("distinguishedName")) or request["operation"]
-    return Hit(name, reverse("console:change", args=[request["id"]]), f"{request['operation']}, {request['status']}")
+    return Hit(
+        name, reverse("console:change", args=[request["id"]]), f"{request['operation']}, {words(request['status'])}"
+    )
 
 
 def _record(page: PageContext, typed: Typed) -> Iterator[Hit]:
@@ -128,7 +142,9 @@ def _record(page: PageContext, typed: Typed) -> Iterator[Hit]:
     except (NotFound, Forbidden):
         return
     name = common_name((record["target"] or {}).get("distinguishedName")) or record["operation"]
-    yield Hit(name, reverse("console:log-record", args=[record["id"]]), f"{record['operation']}, {record['outcome']}")
+    yield Hit(
+        name, reverse("console:log-record", args=[record["id"]]), f"{record['operation']}, {words(record['outcome'])}"
+    )
 
 
 def _log(page: PageContext, text: str) -> Iterator[Hit]:
@@ -136,5 +152,5 @@ def _log(page: PageContext, text: str) -> Iterator[Hit]:
     if not page.may("operations.search") or " " in text:
         return
     log = reverse("console:log")
-    yield Hit(f"What {text} did", f"{log}?{urlencode({'owner': text})}")
-    yield Hit(f"The request with the id {text}", f"{log}?{urlencode({'requestId': text})}")
+    yield Hit(_("What {name} did").format(name=text), f"{log}?{urlencode({'owner': text})}")
+    yield Hit(_("The request with the id {id}").format(id=text), f"{log}?{urlencode({'requestId': text})}")

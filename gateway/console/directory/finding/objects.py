@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.utils.translation import gettext as _
+
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from gateway.console.directory.finding.typed import NAMED, PHONE_ATTRIBUTES, Reading, Typed
 from gateway.console.directory.readable_attributes import readable_among
@@ -84,7 +86,7 @@ def _found_with(page: PageContext, typed: Typed, find: Callable[[PageContext, Ty
 
 def _find_one(page: PageContext, typed: Typed, found: Found) -> None:
     if typed.name is not None:
-        found.said.append("the object with this distinguished name")
+        found.said.append(_("the object with this distinguished name"))
         try:
             query = {"base": typed.name, "scope": "base", "attributes": _read(typed)}
             found.add(page.perform("objects.search", query=query)["items"])

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
+from django.utils.translation import gettext as _
+
 from directory.ldap import (
     And,
     Anr,
@@ -98,13 +100,14 @@ class Typed:
     def exact(self) -> Reading | None:
         """How to find the one object that it identifies. One named by its distinguished name is looked up."""
         if self.guid is not None:
-            return Reading(Equals("objectGUID", self.guid.bytes_le), "the object with this objectGUID")
+            return Reading(Equals("objectGUID", self.guid.bytes_le), _("the object with this objectGUID"))
         if self.sid is not None:
             known = Or(Equals("objectSid", self.sid), Equals("sIDHistory", self.sid))
-            return Reading(known, "the object that has or had this SID")
+            return Reading(known, _("the object that has or had this SID"))
         if self.account is not None:
             names = Or(Equals("sAMAccountName", self.account), Equals("sAMAccountName", f"{self.account}$"))
-            return Reading(names, f"the account {self.account} of this directory, whatever stands before it")
+            said = _("the account {name} of this directory, whatever stands before it")
+            return Reading(names, said.format(name=self.account))
         return None
 
     def names(self) -> Reading:
@@ -112,8 +115,8 @@ class Typed:
         ways: list[Filter] = [Anr(self.text), *(StartsWith(name, self.text) for name in self._usable(_INDEXED))]
         if self.address:
             ways.append(Equals("proxyAddresses", f"smtp:{self.address}"))
-        said = f"people, groups, computers and places with a name, account or address that begins with “{self.text}”"
-        return Reading(Or(*ways), said)
+        said = _("people, groups, computers and places with a name, account or address that begins with “{text}”")
+        return Reading(Or(*ways), said.format(text=self.text))
 
     def employee(self) -> Reading | None:
         """People by their employee number."""
@@ -121,7 +124,7 @@ class Typed:
         if self.number is None or not names:
             return None
         ways = Or(*(Equals(name, self.number) for name in names))
-        return Reading(And(PEOPLE, ways), f"people with the employee number {self.number}")
+        return Reading(And(PEOPLE, ways), _("people with the employee number {number}").format(number=self.number))
 
     def looked_through(self) -> Reading | None:
         """What no index leads to, so that the gateway bounds its time: a telephone number, or a part of a word."""
@@ -129,12 +132,13 @@ class Typed:
             parts = tuple(self.digits)
             phones = self._usable(PHONE_ATTRIBUTES)
             ways = Or(*(Substrings(name, middle=parts[:-1], final=parts[-1]) for name in phones))
-            said = f"people whose telephone number ends with {self.digits}, however it is written"
-            return Reading(And(PEOPLE, ways), said)
+            said = _("people whose telephone number ends with {digits}, however it is written")
+            return Reading(And(PEOPLE, ways), said.format(digits=self.digits))
         if self.names_one or len(self.text) < _SHORTEST_PART:
             return None
         anywhere = Or(*(Contains(name, self.text) for name in self._usable(_INSIDE_WORDS)))
-        return Reading(anywhere, f"names, accounts and addresses with “{self.text}” anywhere in them")
+        said = _("names, accounts and addresses with “{text}” anywhere in them")
+        return Reading(anywhere, said.format(text=self.text))
 
     def has_telephone(self, attributes: Mapping[str, Sequence[str]]) -> bool:
         """Whether somebody whom the digits found has the number: others may stand between those of the filter."""

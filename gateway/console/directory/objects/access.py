@@ -7,6 +7,8 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from directory.ldap import EVERYONE_SID, FULL_CONTROL, right_names
 from gateway.console.directory.objects.page import find, frame_of
@@ -17,36 +19,56 @@ Entry = Mapping[str, Any]
 _FULL_CONTROL: Final = frozenset(right_names(FULL_CONTROL))
 _READING: Final = frozenset({"read-property", "read-control", "list-children", "list-object"})
 _IN_WORDS: Final = {
-    "create-child": "create {}",
-    "delete-child": "delete {}",
-    "list-children": "list what is in it",
-    "self-write": "write {}, validated",
-    "read-property": "read {}",
-    "write-property": "write {}",
-    "delete-tree": "delete it with everything below",
-    "list-object": "see it in lists",
-    "control-access": "{}",
-    "delete": "delete it",
-    "read-control": "read its permissions",
-    "write-dacl": "change its permissions",
-    "write-owner": "take ownership",
+    "create-child": gettext_noop("create {subject}"),
+    "delete-child": gettext_noop("delete {subject}"),
+    "list-children": gettext_noop("list what is in it"),
+    "self-write": gettext_noop("write {subject}, validated"),
+    "read-property": gettext_noop("read {subject}"),
+    "write-property": gettext_noop("write {subject}"),
+    "delete-tree": gettext_noop("delete it with everything below"),
+    "list-object": gettext_noop("see it in lists"),
+    "control-access": "{subject}",
+    "delete": gettext_noop("delete it"),
+    "read-control": gettext_noop("read its permissions"),
+    "write-dacl": gettext_noop("change its permissions"),
+    "write-owner": gettext_noop("take ownership"),
 }
-_PAIRS: Final = (("read", "write"), ("create", "delete"))
+_PAIRS: Final = (
+    ("read-property", "write-property", gettext_noop("read and write {subject}")),
+    ("create-child", "delete-child", gettext_noop("create and delete {subject}")),
+)
+"""Rights that are told together where both hold for the same."""
 _OF_ALL: Final = {
-    "create-child": "any objects in it",
-    "delete-child": "any objects in it",
-    "self-write": "all that can be",
-    "read-property": "all attributes",
-    "write-property": "all attributes",
-    "control-access": "all extended rights",
+    "create-child": gettext_noop("any objects in it"),
+    "delete-child": gettext_noop("any objects in it"),
+    "self-write": gettext_noop("all that can be"),
+    "read-property": gettext_noop("all attributes"),
+    "write-property": gettext_noop("all attributes"),
+    "control-access": gettext_noop("all extended rights"),
 }
 _SUBJECT: Final = {
-    "attribute": "{}",
-    "property-set": "the attributes of {}",
-    "extended-right": "{}",
-    "validated-write": "{}",
-    "class": "{} objects in it",
+    "attribute": "{name}",
+    "property-set": gettext_noop("the attributes of {name}"),
+    "extended-right": "{name}",
+    "validated-write": "{name}",
+    "class": gettext_noop("{name} objects in it"),
 }
+
+
+_WHERE: Final = {
+    (True, True): gettext_noop("All objects directly in it"),
+    (True, False): gettext_noop("All objects below"),
+    (False, True): gettext_noop("This object and all objects directly in it"),
+    (False, False): gettext_noop("This object and all objects below"),
+}
+"""What an inherited entry holds for, by whether that is only what is below, and only what is directly in it."""
+_WHERE_OF_CLASS: Final = {
+    (True, True): gettext_noop("{name} objects directly in it"),
+    (True, False): gettext_noop("{name} objects below"),
+    (False, True): gettext_noop("This object and {name} objects directly in it"),
+    (False, False): gettext_noop("This object and {name} objects below"),
+}
+"""The same of an entry that holds for the objects of one class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +87,40 @@ def rows_of(entries: Iterable[Entry]) -> list[Row]:
     for entry in entries:
         denies, where = entry["type"] == "deny", _where(entry)
         row = Row(entry["principal"], denies, where, [])
-        words = _in_words(entry) + (", under a condition" if "condition" in entry else "")
+        words = _in_words(entry)
+        if "condition" in entry:
+            words = _("{rights}, under a condition").format(rights=words)
         rows.setdefault((entry["principal"]["sid"], denies, where), row).what.append(words)
     return list(rows.values())
 
 
 def _in_words(entry: Entry) -> str:
     """The rights of an entry: "full control", "read and write title", "create and delete user objects"."""
-    words = list(_rights(entry))
-    for first, second in _PAIRS:
-        for index, text in enumerate(words):
-            action, _, rest = text.partition(" ")
-            if action == first and f"{second} {rest}" in words:
-                words[index] = f"{first} and {second} {rest}"
-                words.remove(f"{second} {rest}")
-    return ", ".join(words)
+    return ", ".join(_rights(entry))
 
 
 def _rights(entry: Entry) -> Iterator[str]:
     rights = list(entry["rights"])
     if entry["appliesTo"] is None:
         if set(rights) >= _FULL_CONTROL:
-            yield "full control"
+            yield _("full control")
             return
         if set(rights) >= _READING:
-            yield "read everything"
+            yield _("read everything")
             rights = [right for right in rights if right not in _READING]
+    told = set()
     for right in rights:
+        if right in told:
+            continue
         words = _IN_WORDS.get(right, right.replace("-", " "))
         if right == "control-access" and _kind(entry) in ("attribute", "property-set"):
-            words = "control access to {}"  # which a confidential attribute asks for, to be read
-        yield words.format(_subject(entry, right))
+            # which a confidential attribute asks for, to be read
+            words = gettext_noop("control access to {subject}")
+        for first, second, both in _PAIRS:
+            if right in (first, second) and {first, second} <= set(rights):
+                words = both
+                told |= {first, second}
+        yield _(words).format(subject=_subject(entry, right))
 
 
 def _kind(entry: Entry) -> str | None:
@@ -105,22 +130,24 @@ def _kind(entry: Entry) -> str | None:
 def _subject(entry: Entry, right: str) -> str:
     applies_to = entry["appliesTo"]
     if applies_to is None:
-        return _OF_ALL.get(right, "")
+        return _(_OF_ALL.get(right, ""))
     kind, name = applies_to["kind"], applies_to["name"]
     if name is None:
         name = applies_to["guid"]
     elif kind not in ("attribute", "class"):  # the names of rights are words with hyphens
         name = name.replace("-", " ")
-    return _SUBJECT[kind].format(name)
+    return _(_SUBJECT[kind]).format(name=name)
 
 
 def _where(entry: Entry) -> str:
     flags, only = set(entry["flags"]), entry["inheritedObjectType"]
     if "container-inherit" not in flags:
-        return "This object"
-    things = f"{only['name'] or only['guid']} objects" if only else "All objects"
-    below = f"{things} directly in it" if "no-propagate" in flags else f"{things} below"
-    return below if "inherit-only" in flags else f"This object and {below[:1].lower()}{below[1:]}"
+        return _("This object")
+    is_direct, is_only_below = "no-propagate" in flags, "inherit-only" in flags
+    if only:
+        text = _WHERE_OF_CLASS[is_only_below, is_direct]
+        return _(text).format(name=only["name"] or only["guid"])
+    return _(_WHERE[is_only_below, is_direct])
 
 
 @console_page(get="objects.read-access-control")

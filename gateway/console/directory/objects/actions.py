@@ -7,6 +7,8 @@ from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
 
 from directory.shapes.kinds import permission_for
 from gateway.console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
@@ -14,7 +16,12 @@ from gateway.console.directory.objects.page import Record, find, frame_of, requi
 from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
 
-_MESSAGES: Final = {"enable": "{} is enabled.", "disable": "{} is disabled.", "unlock": "{} is unlocked."}
+_SWITCHES: Final = {
+    "enable": (gettext_noop("Enable {name}?"), gettext_noop("Enable"), gettext_noop("{name} is enabled.")),
+    "disable": (gettext_noop("Disable {name}?"), gettext_noop("Disable"), gettext_noop("{name} is disabled.")),
+    "unlock": (gettext_noop("Unlock {name}?"), gettext_noop("Unlock"), gettext_noop("{name} is unlocked.")),
+}
+"""What is asked, what the button says, and what is told when it is done."""
 
 
 def _address(record: Record) -> str:
@@ -26,12 +33,13 @@ def switch(page: PageContext, object_id: UUID, action: str) -> HttpResponseBase:
     """Enable, disable or unlock an account."""
     record = find(page, object_id)
     name = record["name"]
+    title, confirm, message = map(_, _SWITCHES[action])
     question = Question(
-        title=f"{action.capitalize()} {name}?",
-        confirm=action.capitalize(),
+        title=title.format(name=name),
+        confirm=confirm,
         about=record,
         then=_address(record),
-        message=_MESSAGES[action].format(name),
+        message=message.format(name=name),
         dangerous=action == "disable",
     )
     return ask(page, Change(operation=f"{resource_of(record)}.{action}", arguments={"id": object_id}), question)
@@ -43,11 +51,11 @@ def move(page: PageContext, object_id: UUID) -> HttpResponseBase:
     require(page, "directory.move_object")
     record = find(page, object_id)
     question = Question(
-        title=f"Move {record['name']}?",
-        confirm="Move",
+        title=_("Move {name}?").format(name=record["name"]),
+        confirm=_("Move"),
         about=record,
         then=_address(record),
-        message=f"{record['name']} is moved.",
+        message=_("{name} is moved.").format(name=record["name"]),
     )
     return _with_field(page, record, "move", "parent", question)
 
@@ -59,11 +67,11 @@ def rename(page: PageContext, object_id: UUID) -> HttpResponseBase:
     require(page, permission_for("update", record["kind"]))
     new = page.form.get("name", "")
     question = Question(
-        title=f"Rename {record['name']} to {new}?",
-        confirm="Rename",
+        title=_("Rename {name} to {new}?").format(name=record["name"], new=new),
+        confirm=_("Rename"),
         about=record,
         then=_address(record),
-        message=f"{record['name']} is now called {new}.",
+        message=_("{name} is now called {new}.").format(name=record["name"], new=new),
     )
     return _with_field(page, record, "rename", "name", question)
 
@@ -88,11 +96,11 @@ def delete(page: PageContext, object_id: UUID) -> HttpResponseBase:
     record = find(page, object_id)
     parent = record["parentId"]
     question = Question(
-        title=f"Delete {record['name']}?",
-        confirm="Delete",
+        title=_("Delete {name}?").format(name=record["name"]),
+        confirm=_("Delete"),
         about=record,
         then=reverse("console:object", kwargs={"object_id": parent}) if parent else reverse("console:home"),
-        message=f"{record['name']} is deleted.",
+        message=_("{name} is deleted.").format(name=record["name"]),
         dangerous=True,
         consent=_consent_to_delete,
     )
@@ -106,7 +114,8 @@ def _consent_to_delete(dry_run: DryRun) -> str:
     below = len(names) - 1
     if below == 0:
         return ""
-    return "Delete the object below it too" if below == 1 else f"Delete all {below} objects below it too"
+    text = ngettext("Delete the object below it too", "Delete all {count} objects below it too", below)
+    return text.format(count=below)
 
 
 @console_page(post="users.reset-password")
@@ -126,7 +135,7 @@ def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
         answer = Change(operation="users.reset-password", arguments={"id": object_id}, body=body).make(page)
     except GatewayError as refusal:
         return _reset_form(page, record, refusal)
-    message = f"The password of {record['name']} is reset."
+    message = _("The password of {name} is reset.").format(name=record["name"])
     if not generate:
         return finish(page, message=message, then=_address(record))
     return show_password(page, record, answer["generatedPassword"], message=message)

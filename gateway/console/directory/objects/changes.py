@@ -12,6 +12,7 @@ from django.http import HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from audit.models import Reversible
 from directory.errors import VersionMismatch
@@ -138,7 +139,7 @@ def _require_consent(page: PageContext, change: Change, question: Question) -> N
     sentence = question.consent(change.preview(page))
     if sentence and page.form.get("agreed") != sentence:
         detail = "has to be agreed to as it is now"
-        raise InvalidRequest.naming(detail, pointer="#/agreed", sentence="Nothing was done.")
+        raise InvalidRequest.naming(detail, pointer="#/agreed", sentence=_("Nothing was done."))
 
 
 def _raise_if_stale(change: Change, refusal: GatewayError) -> None:
@@ -158,7 +159,7 @@ def _shortened(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rest(count: int) -> list[str]:
-    return [f"and {count} more"] if count > 0 else []
+    return [_("and {count} more").format(count=count)] if count > 0 else []
 
 
 def finish(page: PageContext, *, message: str, then: str) -> HttpResponse:
@@ -176,10 +177,9 @@ def record_link(page: PageContext) -> str | SafeString:
         return ""
     # Newest first: what followed from the change has records, too, which were begun after it.
     record = found[-1]
-    link = format_html(
-        '<a href="{}">See its log record</a>.', reverse("console:log-record", kwargs={"record_id": record["id"]})
-    )
+    address = reverse("console:log-record", kwargs={"record_id": record["id"]})
+    link = format_html('<a href="{}">{}</a>.', address, _("See its log record"))
     if record["reversible"] == Reversible.NONE or not page.may("operations.revert"):
         return link
     undo = reverse("console:log-revert", kwargs={"record_id": record["id"]})
-    return format_html('{} <a href="{}">Undo</a>', link, undo)
+    return format_html('{} <a href="{}">{}</a>', link, undo, _("Undo"))

@@ -1,11 +1,13 @@
 """Two objects side by side, and their groups: give one the groups of the other, or take several groups away at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from gateway.console.directory.objects.fields import fields_of
 from gateway.console.directory.objects.memberships import direct_groups
@@ -63,7 +65,13 @@ def _look(page: PageContext, record: Record) -> Sequence[Record]:
 def take_groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Become a member of the chosen groups (`group`), after a look at each."""
     return _change_groups(
-        page, object_id, "add", title="Add {} to {}?", confirm=("Add to the group", "Add to {} groups"), did="joined"
+        page,
+        object_id,
+        "add",
+        title=lambda count: ngettext("Add {name} to {count} group?", "Add {name} to {count} groups?", count),
+        confirm=(_("Add to the group"), _("Add to {} groups")),
+        did=_("joined"),
+        says=_("Add {name}"),
     )
 
 
@@ -74,35 +82,40 @@ def leave(page: PageContext, object_id: UUID) -> HttpResponseBase:
         page,
         object_id,
         "remove",
-        title="Remove {} from {}?",
-        confirm=("Leave the group", "Leave {} groups"),
-        did="left",
+        title=lambda count: ngettext("Remove {name} from {count} group?", "Remove {name} from {count} groups?", count),
+        confirm=(_("Leave the group"), _("Leave {} groups")),
+        did=_("left"),
+        says=_("Remove {name}"),
     )
 
 
 def _change_groups(
-    page: PageContext, object_id: UUID, member: str, *, title: str, confirm: tuple[str, str], did: str
+    page: PageContext,
+    object_id: UUID,
+    member: str,
+    *,
+    title: Callable[[int], str],
+    confirm: tuple[str, str],
+    did: str,
+    says: str,
 ) -> HttpResponse:
     require(page, "directory.manage_membership")
     record = find(page, object_id)
     form = page.request.POST
     chosen = form.getlist("group")
     if not chosen:
-        raise InvalidRequest("Choose at least one group.")
+        raise InvalidRequest(_("Choose at least one group."))
     groups = find_chosen(page, chosen)
-    name = record["name"]
-    count = f"{len(groups)} group{'' if len(groups) == 1 else 's'}"
+    name, count = record["name"], len(groups)
     return start(
         page,
         Task(
-            title=title.format(name, count),
+            title=title(count).format(name=name, count=count),
             confirm=confirm[0],
             confirm_many=confirm[1],
             did=did,
             steps=[
-                step_for(
-                    "groups.change-members", group, {member: [str(object_id)]}, says=f"{member.capitalize()} {name}"
-                )
+                step_for("groups.change-members", group, {member: [str(object_id)]}, says=says.format(name=name))
                 for group in groups
             ],
             then=own_path(page.request, form.get("back", ""))

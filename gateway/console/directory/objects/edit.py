@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
 
 from directory.errors import VersionMismatch
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, permission_for
@@ -60,11 +61,11 @@ def _ask_again(page: PageContext, object_id: UUID, draft: Draft, refusal: Versio
 
 def _question(record: Record) -> Question:
     return Question(
-        title=f"Save the changes of {record['name']}?",
-        confirm="Save",
+        title=_("Save the changes of {name}?").format(name=record["name"]),
+        confirm=_("Save"),
         about=record,
         then=reverse("console:object", kwargs={"object_id": record["id"]}),
-        message=f"The changes of {record['name']} are saved.",
+        message=_("The changes of {name} are saved.").format(name=record["name"]),
     )
 
 

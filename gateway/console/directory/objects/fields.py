@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from django.utils.translation import gettext_noop
+
 from directory.shapes.kinds import Kind
 
 
@@ -21,7 +23,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """An attribute with what people call it."""
+    """An attribute with what people call it, in English: it is translated where it is shown."""
 
     attribute: str
     label: str
@@ -50,69 +52,106 @@ class Section:
     fields: tuple[Field, ...]
 
 
-_DISPLAY_NAME = Field("displayName", "Display name")
-_DESCRIPTION = Field("description", "Description")
-_MAIL = Field("mail", "E-mail")
-_NOTES = Field("info", "Notes", Form.TEXT)
-_MANAGED_BY = Field("managedBy", "Managed by", Form.OBJECT)
-_ACCOUNT_NAME = Field("sAMAccountName", "Account name", help="sAMAccountName, the name before Windows 2000")
-_SERVICE_NAMES = Field("servicePrincipalName", "Service principal names", Form.LINES)
-_HOST_NAME = Field("dNSHostName", "DNS host name")
-_PERSON = (Field("givenName", "First name"), Field("sn", "Last name"), _DISPLAY_NAME, _DESCRIPTION)
+_DISPLAY_NAME = Field("displayName", gettext_noop("Display name"))
+_DESCRIPTION = Field("description", gettext_noop("Description"))
+_MAIL = Field("mail", gettext_noop("E-mail"))
+_NOTES = Field("info", gettext_noop("Notes"), Form.TEXT)
+_MANAGED_BY = Field("managedBy", gettext_noop("Managed by"), Form.OBJECT)
+_ACCOUNT_NAME = Field(
+    "sAMAccountName", gettext_noop("Account name"), help=gettext_noop("sAMAccountName, the name before Windows 2000")
+)
+_SERVICE_NAMES = Field("servicePrincipalName", gettext_noop("Service principal names"), Form.LINES)
+_HOST_NAME = Field("dNSHostName", gettext_noop("DNS host name"))
+_PERSON = (
+    Field("givenName", gettext_noop("First name")),
+    Field("sn", gettext_noop("Last name")),
+    _DISPLAY_NAME,
+    _DESCRIPTION,
+)
 _CONTACT = (
     _MAIL,
-    Field("telephoneNumber", "Telephone"),
-    Field("mobile", "Mobile"),
-    Field("proxyAddresses", "Proxy addresses", Form.LINES, "SMTP: before the main one, smtp: before the others"),
+    Field("telephoneNumber", gettext_noop("Telephone")),
+    Field("mobile", gettext_noop("Mobile")),
+    Field(
+        "proxyAddresses",
+        gettext_noop("Proxy addresses"),
+        Form.LINES,
+        gettext_noop("SMTP: before the main one, smtp: before the others"),
+    ),
 )
 _ORGANISATION = (
-    Field("title", "Job title"),
-    Field("department", "Department"),
-    Field("company", "Company"),
-    Field("manager", "Manager", Form.OBJECT),
+    Field("title", gettext_noop("Job title")),
+    Field("department", gettext_noop("Department")),
+    Field("company", gettext_noop("Company")),
+    Field("manager", gettext_noop("Manager"), Form.OBJECT),
 )
-_CITY = (Field("l", "City"), Field("st", "State or province"), Field("postalCode", "Postal code"))
+_CITY = (
+    Field("l", gettext_noop("City")),
+    Field("st", gettext_noop("State or province")),
+    Field("postalCode", gettext_noop("Postal code")),
+)
 
 SECTIONS: Mapping[Kind, tuple[Section, ...]] = {
     Kind.USER: (
-        Section("Person", (*_PERSON, Field("initials", "Initials"))),
-        Section("Sign-in names", (Field("userPrincipalName", "User principal name"), _ACCOUNT_NAME)),
+        Section(gettext_noop("Person"), (*_PERSON, Field("initials", gettext_noop("Initials")))),
         Section(
-            "Contact", (*_CONTACT, Field("physicalDeliveryOfficeName", "Office"), Field("wWWHomePage", "Web page"))
+            gettext_noop("Sign-in names"),
+            (Field("userPrincipalName", gettext_noop("User principal name")), _ACCOUNT_NAME),
         ),
         Section(
-            "Organisation",
-            (*_ORGANISATION, Field("employeeID", "Employee id"), Field("employeeNumber", "Employee number"), _NOTES),
+            gettext_noop("Contact"),
+            (
+                *_CONTACT,
+                Field("physicalDeliveryOfficeName", gettext_noop("Office")),
+                Field("wWWHomePage", gettext_noop("Web page")),
+            ),
         ),
-        Section("Address", (Field("streetAddress", "Street", Form.TEXT), *_CITY)),
+        Section(
+            gettext_noop("Organisation"),
+            (
+                *_ORGANISATION,
+                Field("employeeID", gettext_noop("Employee id")),
+                Field("employeeNumber", gettext_noop("Employee number")),
+                _NOTES,
+            ),
+        ),
+        Section(gettext_noop("Address"), (Field("streetAddress", gettext_noop("Street"), Form.TEXT), *_CITY)),
     ),
-    Kind.GROUP: (Section("Group", (_DISPLAY_NAME, _DESCRIPTION, _ACCOUNT_NAME, _MAIL, _MANAGED_BY, _NOTES)),),
+    Kind.GROUP: (
+        Section(gettext_noop("Group"), (_DISPLAY_NAME, _DESCRIPTION, _ACCOUNT_NAME, _MAIL, _MANAGED_BY, _NOTES)),
+    ),
     Kind.COMPUTER: (
-        Section("Computer", (_DISPLAY_NAME, _DESCRIPTION, Field("location", "Location"), _MANAGED_BY)),
-        Section("Names", (_ACCOUNT_NAME, _HOST_NAME, _SERVICE_NAMES)),
+        Section(
+            gettext_noop("Computer"),
+            (_DISPLAY_NAME, _DESCRIPTION, Field("location", gettext_noop("Location")), _MANAGED_BY),
+        ),
+        Section(gettext_noop("Names"), (_ACCOUNT_NAME, _HOST_NAME, _SERVICE_NAMES)),
     ),
     Kind.SERVICE_ACCOUNT: (
-        Section("Service account", (_DISPLAY_NAME, _DESCRIPTION, _MANAGED_BY)),
-        Section("Names", (_ACCOUNT_NAME, _HOST_NAME, _SERVICE_NAMES)),
+        Section(gettext_noop("Service account"), (_DISPLAY_NAME, _DESCRIPTION, _MANAGED_BY)),
+        Section(gettext_noop("Names"), (_ACCOUNT_NAME, _HOST_NAME, _SERVICE_NAMES)),
     ),
     Kind.ORGANIZATIONAL_UNIT: (
-        Section("Organizational unit", (_DISPLAY_NAME, _DESCRIPTION, _MANAGED_BY)),
-        Section("Address", (Field("street", "Street", Form.TEXT), *_CITY)),
+        Section(gettext_noop("Organizational unit"), (_DISPLAY_NAME, _DESCRIPTION, _MANAGED_BY)),
+        Section(gettext_noop("Address"), (Field("street", gettext_noop("Street"), Form.TEXT), *_CITY)),
     ),
     Kind.CONTACT: (
-        Section("Person", _PERSON),
-        Section("Contact", _CONTACT),
-        Section("Organisation", (*_ORGANISATION, _NOTES)),
+        Section(gettext_noop("Person"), _PERSON),
+        Section(gettext_noop("Contact"), _CONTACT),
+        Section(gettext_noop("Organisation"), (*_ORGANISATION, _NOTES)),
     ),
-    Kind.CONTAINER: (Section("Container", (_DISPLAY_NAME, _DESCRIPTION)),),
-    Kind.OBJECT: (Section("Object", (_DISPLAY_NAME, _DESCRIPTION)),),
+    Kind.CONTAINER: (Section(gettext_noop("Container"), (_DISPLAY_NAME, _DESCRIPTION)),),
+    Kind.OBJECT: (Section(gettext_noop("Object"), (_DISPLAY_NAME, _DESCRIPTION)),),
 }
 """What is shown first and edited, by kind."""
 
 ONLY_SHOWN: Mapping[Kind, tuple[Field, ...]] = {
-    Kind.USER: (Field("directReports", "Direct reports", Form.OBJECT),),
-    Kind.COMPUTER: (Field("operatingSystem", "Operating system"), Field("operatingSystemVersion", "Version")),
-    Kind.ORGANIZATIONAL_UNIT: (Field("gPLink", "Group policy links"),),
+    Kind.USER: (Field("directReports", gettext_noop("Direct reports"), Form.OBJECT),),
+    Kind.COMPUTER: (
+        Field("operatingSystem", gettext_noop("Operating system")),
+        Field("operatingSystemVersion", gettext_noop("Version")),
+    ),
+    Kind.ORGANIZATIONAL_UNIT: (Field("gPLink", gettext_noop("Group policy links")),),
 }
 """What is shown first, but written by others."""
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from django.http import QueryDict
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
 
 from directory.errors import AttributesConflict
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
@@ -187,7 +188,7 @@ class Draft:
 def _require_once(other: ExtraAttribute, written: list[str]) -> None:
     """A JSON object could say it once only, so the later one would win without a word."""
     if other.name.lower() in (name.lower() for name in written):
-        detail = f"{other.name} is written in two places of this form"
+        detail = _("{name} is written in two places of this form").format(name=other.name)
         raise AttributesConflict.naming(detail, pointer="#/other")
 
 
@@ -203,15 +204,15 @@ def _text(form: QueryDict, key: str, seen: Mapping[str, str]) -> str:
 
 def _labels(kind: Kind) -> Iterator[tuple[str, str]]:
     """All fields of a kind's form, each with its label."""
-    yield from ((item.key, item.label) for item in fields_of(kind))
+    yield from ((item.key, _(item.label)) for item in fields_of(kind))
     if kind in ACCOUNT_KINDS:
         yield from (
-            (_EXPIRES, "Account expires"),
-            (_NEVER_EXPIRES, "Password never expires"),
-            (_MUST_CHANGE, "Must change password"),
+            (_EXPIRES, _("Account expires")),
+            (_NEVER_EXPIRES, _("Password never expires")),
+            (_MUST_CHANGE, _("Must change password")),
         )
     if kind is Kind.GROUP:
-        yield from ((_SCOPE, "Scope"), (_TYPE, "Type"))
+        yield from ((_SCOPE, _("Scope")), (_TYPE, _("Type")))
 
 
 def _values_of(record: Record) -> dict[str, str]:

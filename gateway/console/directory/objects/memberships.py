@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
 
 from gateway.console.directory.objects.changes import Change, Question, ask
 from gateway.console.directory.objects.page import Record, find, frame_of, may_change, require, resource_of
@@ -112,11 +113,11 @@ def change_members(page: PageContext, object_id: UUID) -> HttpResponseBase:
     members = reverse("console:object-members", kwargs={"object_id": object_id})
     back = own_path(page.request, form.get("back", "")) or members
     question = Question(
-        title=f"Change the members of {record['name']}?",
-        confirm="Change the members",
+        title=_("Change the members of {name}?").format(name=record["name"]),
+        confirm=_("Change the members"),
         about=record,
         then=back,
-        message=f"The members of {record['name']} are changed.",
+        message=_("The members of {name} are changed.").format(name=record["name"]),
         dangerous=bool(form.getlist("remove")),
     )
     change = Change(operation="groups.change-members", arguments={"id": object_id}, body=body)

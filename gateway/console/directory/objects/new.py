@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from directory.ldap import DistinguishedName, InvalidValue
 from directory.policies.password_generator import generate_password
@@ -25,13 +27,17 @@ from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encryp
 from gateway.core.shapes import parse_guid
 
 KINDS: Final[Mapping[Kind, tuple[str, str]]] = {
-    **{
-        resource.kind: (resource.declared.singular.capitalize(), f"{name}.create")
-        for name, resource in RESOURCES.items()
-    },
-    Kind.OBJECT: ("Another object", "objects.create"),
+    **{resource.kind: (resource.declared.singular, f"{name}.create") for name, resource in RESOURCES.items()},
+    Kind.OBJECT: ("another object", "objects.create"),
 }
 """What can be made here: what it is called, and the operation that makes it."""
+_TITLES: Final[Mapping[Kind, str]] = {
+    Kind.USER: gettext_noop("New user"),
+    Kind.GROUP: gettext_noop("New group"),
+    Kind.COMPUTER: gettext_noop("New computer"),
+    Kind.ORGANIZATIONAL_UNIT: gettext_noop("New organizational unit"),
+    Kind.CONTACT: gettext_noop("New contact"),
+}
 
 _LATIN: Final = str.maketrans({"ß": "ss", "æ": "ae", "ø": "o", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th"})
 _NOT_IN_ACCOUNT_NAMES: Final = re.compile(r"[^a-z0-9-]+")
@@ -159,7 +165,8 @@ def new(page: PageContext) -> HttpResponseBase:
     kind = _kind(page)
     if kind is None:
         return page.render(
-            "directory/objects/new.html", {"choices": _choices(page), "parent": page.query.get("parent", "")}
+            "directory/objects/new.html",
+            {"choices": _choices(page), "parent": page.query.get("parent", ""), "title": _("New object")},
         )
     require(page, permission_for("create", kind))
     if page.request.method == "GET":
@@ -198,11 +205,13 @@ def _ask(page: PageContext, planned: NewObject) -> HttpResponse:
         except GatewayError as refusal:
             problem = refusal
         else:
-            message = f"{planned.name} is created."
+            message = _("{name} is created.").format(name=planned.name)
             if planned.generate:
                 return show_password(page, made, change.body["password"], message=message)
             return finish(page, message=message, then=reverse("console:object", kwargs={"object_id": made["id"]}))
-    question = Question(title=f"Create {planned.name}?", confirm="Create", about=None, then="", message="")
+    question = Question(
+        title=_("Create {name}?").format(name=planned.name), confirm=_("Create"), about=None, then="", message=""
+    )
     return preview(page, change, question, form=form, kept=planned.as_fields(), problem=problem)
 
 
@@ -212,7 +221,7 @@ def _form(page: PageContext, planned: NewObject, problem: GatewayError | None = 
         {
             **form_context(page, planned.draft),
             "new": planned,
-            "label": KINDS[planned.kind][0],
+            "title": _(_TITLES.get(planned.kind, "New object")),
             "problem": problem,
         },
         status=problem.status if problem else 200,

@@ -15,16 +15,20 @@ from uuid import UUID
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 from django.utils.dateparse import parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.ldap import DistinguishedName, Equals
 from directory.shapes import kinds
 from directory.shapes.explained_values import explained
-from directory.shapes.kinds import KINDS, Kind, permission_for
+from directory.shapes.kinds import Kind, permission_for
+from gateway.console.directory.labels import group_words
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
 from gateway.console.directory.readable_attributes import readable_among
 from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import Forbidden
+from gateway.core.vocabulary import capitalized, words
 
 Record = Mapping[str, Any]
 
@@ -96,8 +100,8 @@ def frame_of(page: PageContext, record: Record, tab: str = "object") -> dict[str
 
 def _kind_words(record: Record) -> str:
     if record["kind"] == Kind.OBJECT:
-        return f"Object of the class {record['objectClass'][-1]}"
-    return KINDS[record["kind"]].singular.capitalize()
+        return _("Object of the class {name}").format(name=record["objectClass"][-1])
+    return capitalized(words(record["kind"]))
 
 
 def path_to(distinguished_name: str) -> list[tuple[str, str]]:
@@ -116,25 +120,29 @@ def path_to(distinguished_name: str) -> list[tuple[str, str]]:
 def _badges(record: Record) -> Iterator[tuple[str, str]]:
     """What to know of an object at once, each with the class of its badge."""
     if record["protected"]:
-        yield "Protected", "security"
+        yield _("Protected"), "security"
     account, group = record["account"], record["group"]
     if account is not None:
-        yield ("Enabled", "good") if account["enabled"] else ("Disabled", "bad")
+        yield (_("Enabled"), "good") if account["enabled"] else (_("Disabled"), "bad")
         if account["lockedOut"]:
-            yield "Locked out", "bad"
+            yield _("Locked out"), "bad"
         if _is_past(account["expiresAt"]):
-            yield "Account expired", "bad"
+            yield _("Account expired"), "bad"
         if account["mustChangePassword"]:
-            yield "Must change password", "warn"
+            yield _("Must change password"), "warn"
         if account["passwordExpired"]:
-            yield "Password expired", "warn"
+            yield _("Password expired"), "warn"
         if account["passwordNeverExpires"]:
-            yield "Password never expires", ""
+            yield _("Password never expires"), ""
     if group is not None:
-        yield f"{SCOPES[group['scope']]} {group['type']} group", ""
+        yield capitalized(group_words(group)), ""
 
 
-SCOPES: Final = {"global": "Global", "domainLocal": "Domain-local", "universal": "Universal"}
+SCOPES: Final = {
+    "global": gettext_noop("Global"),
+    "domainLocal": gettext_noop("Domain-local"),
+    "universal": gettext_noop("Universal"),
+}
 
 
 def _is_past(moment: str | None) -> bool:
@@ -144,19 +152,19 @@ def _is_past(moment: str | None) -> bool:
 
 def _tabs(page: PageContext, record: Record) -> Iterator[ObjectAction]:
     resource = resource_of(record)
-    views = {"object": "Overview", "object-attributes": "All attributes"}
+    views = {"object": _("Overview"), "object-attributes": _("All attributes")}
     if resource == "groups":
-        views["object-members"] = "Members"
+        views["object-members"] = _("Members")
     if resource in ("users", "groups", "computers"):
-        views["object-groups"] = "Member of"
+        views["object-groups"] = _("Member of")
     if resource == "organization-units" and page.may("organization-units.read-delegations"):
-        views["object-delegations"] = "Delegations"
+        views["object-delegations"] = _("Delegations")
     if page.may("objects.read-access-control"):
-        views["object-access"] = "Access control"
+        views["object-access"] = _("Access control")
     if all(page.call.may(each) for each in ("keys.view_apikey", "keys.view_person")):
-        views["object-who-can"] = "Who can"
+        views["object-who-can"] = _("Who can")
     if page.may("objects.history"):
-        views["object-history"] = "History"
+        views["object-history"] = _("History")
     for view, label in views.items():
         yield ObjectAction(label, _address(view, record), view=view)
 
@@ -169,28 +177,30 @@ def _actions(page: PageContext, record: Record) -> Iterator[ObjectAction]:
     """What the person may do with the object, as far as can be told before it is tried."""
     resource, kind, account = resource_of(record), record["kind"], record["account"]
     if page.call.may(permission_for("update", kind)):
-        yield ObjectAction("Edit", _address("object-edit", record))
+        yield ObjectAction(_("Edit"), _address("object-edit", record))
     if resource in ("users", "computers"):
         action = "disable" if account["enabled"] else "enable"
         if page.may(f"{resource}.{action}"):
-            yield ObjectAction(action.capitalize(), _address(f"object-{action}", record))
+            yield ObjectAction(_(action.capitalize()), _address(f"object-{action}", record))
         if account["lockedOut"] and page.may(f"{resource}.unlock"):
-            yield ObjectAction("Unlock", _address("object-unlock", record))
+            yield ObjectAction(_("Unlock"), _address("object-unlock", record))
     if resource == "users" and page.may("users.reset-password"):
-        yield ObjectAction("Reset password", _address("object-reset-password", record))
+        yield ObjectAction(_("Reset password"), _address("object-reset-password", record))
     if page.may("objects.move"):
-        yield ObjectAction("Move", _address("object-move", record))
+        yield ObjectAction(_("Move"), _address("object-move", record))
     if page.call.may(permission_for("update", kind)):
-        yield ObjectAction("Rename", _address("object-rename", record))
+        yield ObjectAction(_("Rename"), _address("object-rename", record))
     if resource == "organization-units" and page.may("organization-units.plan-accounts"):
-        yield ObjectAction("Enable or disable the accounts here", f"{reverse('console:run-new')}?unit={record['id']}")
+        yield ObjectAction(
+            _("Enable or disable the accounts here"), f"{reverse('console:run-new')}?unit={record['id']}"
+        )
     if resource == "users" and page.may("groups.change-members"):
-        yield ObjectAction("Compare", _address("object-compare", record))
+        yield ObjectAction(_("Compare"), _address("object-compare", record))
     if resource == "users" and any(map(page.may, ("users.update", "users.disable", "groups.change-members"))):
         chosen = urlencode({"chosen": record["id"], "from": _address("object", record)})
-        yield ObjectAction("Joiner, mover, leaver", f"{reverse('console:selection-recipes')}?{chosen}")
+        yield ObjectAction(_("Joiner, mover, leaver"), f"{reverse('console:selection-recipes')}?{chosen}")
     if page.call.may(permission_for("delete", kind)):
-        yield ObjectAction("Delete", _address("object-delete", record), dangerous=True)
+        yield ObjectAction(_("Delete"), _address("object-delete", record), dangerous=True)
 
 
 @console_page()
@@ -202,7 +212,9 @@ def show(page: PageContext, object_id: UUID) -> HttpResponseBase:
         return _gone(page, object_id, refusal)
     kind = record["kind"]
     sections = [(section.title, _filled(record, section.fields)) for section in SECTIONS[kind]]
-    sections.append((_TITLES.get(record["kind"], "Written by others"), _filled(record, ONLY_SHOWN.get(kind, ()))))
+    sections.append(
+        (_TITLES.get(record["kind"], gettext_noop("Written by others")), _filled(record, ONLY_SHOWN.get(kind, ())))
+    )
     waiting = {"target": str(object_id), "status": "pending", "pageSize": _WAITING_SHOWN}
     return page.render(
         "directory/objects/overview.html",
@@ -210,7 +222,7 @@ def show(page: PageContext, object_id: UUID) -> HttpResponseBase:
             **frame_of(page, record),
             "waiting": page.perform("change-requests.search", query=waiting)["items"],
             "sections": [(title, fields) for title, fields in sections if fields],
-            "scope": SCOPES[record["group"]["scope"]] if record["group"] else None,
+            "scope": _(SCOPES[record["group"]["scope"]]) if record["group"] else None,
             "photo": photo_of(record),
             "links_shown": _LINKS_SHOWN,
             "reports_filter": str(Equals("manager", record["distinguishedName"])),
@@ -228,7 +240,7 @@ def photo_of(record: Record) -> str | None:
 _IMAGES: Final = {"/9j/": "jpeg", "iVBORw0KGgo": "png", "R0lGOD": "gif"}
 """How images of these kinds begin, in base64."""
 _LINKS_SHOWN: Final = 12
-_TITLES: Final = {Kind.USER: "Team"}
+_TITLES: Final = {Kind.USER: gettext_noop("Team")}
 """What the section of attributes that others write is called."""
 
 

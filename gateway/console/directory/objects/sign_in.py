@@ -6,29 +6,43 @@ from uuid import UUID
 
 from django.http import HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 
 from directory.queries.sign_in_shapes import WEEKDAYS
 from directory.shapes.kinds import permission_for
 from gateway.console.directory.objects.page import ObjectAction, Record, find, frame_of, may_change
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.names import common_name, parsed
+from gateway.console.shared.spans import exact_length_in_words
+from gateway.core.vocabulary import capitalized
 
 Report = Mapping[str, Any]
 
 _REASONS: Final = {
-    "disabled": "the account is disabled",
-    "expired": "the account has expired",
-    "lockedOut": "the account is locked out",
-    "lockedOutElsewhere": "a domain controller has locked the account, or has not heard that it was unlocked",
-    "passwordExpired": "the password has expired and has to be changed first",
-    "mustChangePassword": "the password has to be changed first",
-    "smartCardRequired": "only a smart card is accepted, no password",
-    "outsideHours": "they may not sign in at this hour",
-    "workstations": "they may sign in at some computers only",
+    "disabled": gettext_noop("the account is disabled"),
+    "expired": gettext_noop("the account has expired"),
+    "lockedOut": gettext_noop("the account is locked out"),
+    "lockedOutElsewhere": gettext_noop(
+        "a domain controller has locked the account, or has not heard that it was unlocked"
+    ),
+    "passwordExpired": gettext_noop("the password has expired and has to be changed first"),
+    "mustChangePassword": gettext_noop("the password has to be changed first"),
+    "smartCardRequired": gettext_noop("only a smart card is accepted, no password"),
+    "outsideHours": gettext_noop("they may not sign in at this hour"),
+    "workstations": gettext_noop("they may sign in at some computers only"),
 }
 """What an obstacle says, as a part of a sentence."""
 _WEEK: Final = (*WEEKDAYS[1:], WEEKDAYS[0])
-_SPANS: Final = ((86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
+_DAYS: Final = {
+    "monday": gettext_noop("Monday"),
+    "tuesday": gettext_noop("Tuesday"),
+    "wednesday": gettext_noop("Wednesday"),
+    "thursday": gettext_noop("Thursday"),
+    "friday": gettext_noop("Friday"),
+    "saturday": gettext_noop("Saturday"),
+    "sunday": gettext_noop("Sunday"),
+}
 
 
 @console_page(get="users.read-sign-in-report")
@@ -53,18 +67,20 @@ def sign_in(page: PageContext, object_id: UUID) -> HttpResponseBase:
 
 def verdict_of(report: Report) -> tuple[str, str, str]:
     """The class of the verdict's badge, the verdict in a word, and why, in a sentence."""
-    everywhere = [_REASONS[item["code"]] for item in report["obstacles"] if item["everywhere"]]
-    somewhere = [_REASONS[item["code"]] for item in report["obstacles"] if not item["everywhere"]]
+    everywhere = [_(_REASONS[item["code"]]) for item in report["obstacles"] if item["everywhere"]]
+    somewhere = [_(_REASONS[item["code"]]) for item in report["obstacles"] if not item["everywhere"]]
     if everywhere:
-        return "bad", "No", f"{_listed([*everywhere, *somewhere])}."
+        return "bad", _("No"), f"{_listed([*everywhere, *somewhere])}."
     if somewhere:
-        return "warn", "Perhaps", f"{_listed(somewhere)}."
-    return "good", "Yes", "Nothing in the directory keeps them from signing in."
+        return "warn", _("Perhaps"), f"{_listed(somewhere)}."
+    return "good", _("Yes"), _("Nothing in the directory keeps them from signing in.")
 
 
 def _listed(reasons: Sequence[str]) -> str:
-    text = ", and ".join(filter(None, (", ".join(reasons[:-1]), reasons[-1])))
-    return text[:1].upper() + text[1:]
+    text = reasons[-1]
+    if len(reasons) > 1:
+        text = _("{first}, and {last}").format(first=", ".join(reasons[:-1]), last=reasons[-1])
+    return capitalized(text)
 
 
 def _helps(page: PageContext, record: Record, report: Report) -> Iterator[ObjectAction]:
@@ -77,13 +93,13 @@ def _helps(page: PageContext, record: Record, report: Report) -> Iterator[Object
         return reverse(f"console:object-{view}", kwargs={"object_id": record["id"]})
 
     if codes & {"lockedOut", "lockedOutElsewhere"} and page.may("users.unlock"):
-        yield ObjectAction("Unlock", to("unlock"))
+        yield ObjectAction(_("Unlock"), to("unlock"))
     if "disabled" in codes and page.may("users.enable"):
-        yield ObjectAction("Enable", to("enable"))
+        yield ObjectAction(_("Enable"), to("enable"))
     if page.may("users.reset-password"):
-        yield ObjectAction("Reset password", to("reset-password"))
+        yield ObjectAction(_("Reset password"), to("reset-password"))
     if "expired" in codes and page.call.may(permission_for("update", record["kind"])):
-        yield ObjectAction("Change the expiry", to("edit"))
+        yield ObjectAction(_("Change the expiry"), to("edit"))
 
 
 def _wrong_passwords(report: Report) -> int:
@@ -94,12 +110,12 @@ def _wrong_passwords(report: Report) -> int:
 def hours_in_words(allowed: Sequence[Mapping[str, Any]] | None) -> str:
     """`Monday to Friday 08:00–18:00, Saturday 09:00–12:00 (UTC)`; days of the same hours are told together."""
     if allowed is None:
-        return "At any time"
+        return _("At any time")
     by_day: dict[str, list[tuple[int, int]]] = {
         day: [(item["from"], item["to"]) for item in allowed if item["day"] == day] for day in _WEEK
     }
     if not any(by_day.values()):
-        return "Never"
+        return _("Never")
     runs: list[list[str]] = []
     for day in _WEEK:
         if runs and by_day[runs[-1][0]] == by_day[day]:
@@ -111,16 +127,24 @@ def hours_in_words(allowed: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def _days(run: Sequence[str]) -> str:
-    first, last = run[0].capitalize(), run[-1].capitalize()
-    if len(run) == len(_WEEK):
-        return "Every day"
-    return first if len(run) == 1 else f"{first} {'and' if len(run) == 2 else 'to'} {last}"
+    first, last = _(_DAYS[run[0]]), _(_DAYS[run[-1]])
+    match len(run):
+        case 1:
+            return first
+        case 2:
+            return _("{first} and {last}").format(first=first, last=last)
+        case 7:
+            return _("Every day")
+    return _("{first} to {last}").format(first=first, last=last)
 
 
 def _times(stretches: Sequence[tuple[int, int]]) -> str:
     if stretches == [(0, 24)]:
-        return "all day"
-    return " and ".join(f"{start:02}:00–{end:02}:00" for start, end in stretches)
+        return _("all day")
+    told = [f"{start:02}:00–{end:02}:00" for start, end in stretches]
+    if len(told) == 1:
+        return told[0]
+    return _("{first} and {last}").format(first=", ".join(told[:-1]), last=told[-1])
 
 
 def policy_in_words(policy: Mapping[str, Any] | None) -> list[str]:
@@ -128,24 +152,30 @@ def policy_in_words(policy: Mapping[str, Any] | None) -> list[str]:
     if policy is None:
         return []
     age, threshold = policy["maxAgeSeconds"], policy["lockoutThreshold"]
-    told = [f"Passwords expire after {span(age)}." if age else "Passwords do not expire."]
+    told = [
+        _("Passwords expire after {length}.").format(length=exact_length_in_words(age))
+        if age
+        else _("Passwords do not expire.")
+    ]
     if not threshold:
-        told.append("Wrong passwords never lock the account.")
+        told.append(_("Wrong passwords never lock the account."))
     else:
-        until = f"for {span(policy['lockoutSeconds'])}" if policy["lockoutSeconds"] else "until somebody unlocks it"
-        within = span(policy["lockoutWindowSeconds"])
-        told.append(f"{threshold} wrong passwords within {within} lock the account {until}.")
+        told.append(_lock_outs_in_words(threshold, policy["lockoutWindowSeconds"], policy["lockoutSeconds"]))
     name = parsed(policy["source"])
     is_domains = name is None or all(rdn[0][0].upper() == "DC" for rdn in name.rdns)
-    told.append("By the domain's policy." if is_domains else f"By the policy {common_name(policy['source'])}.")
+    by_policy = _("By the policy {name}.").format(name=common_name(policy["source"]))
+    told.append(_("By the domain's policy.") if is_domains else by_policy)
     return told
 
 
-def span(seconds: int) -> str:
-    """A length of time in the greatest unit that divides it: 42 days, 90 minutes."""
-    length, unit = next((length, unit) for length, unit in _SPANS if seconds % length == 0)
-    count = seconds // length
-    return f"{count} {unit}{'' if count == 1 else 's'}"
+def _lock_outs_in_words(threshold: int, window: int, duration: int) -> str:
+    """After how many wrong passwords within how many seconds an account is locked, and for how many (0: for good)."""
+    within = exact_length_in_words(window)
+    if duration:
+        text = _("{count} wrong passwords within {within} lock the account for {length}.")
+        return text.format(count=threshold, within=within, length=exact_length_in_words(duration))
+    text = _("{count} wrong passwords within {within} lock the account until somebody unlocks it.")
+    return text.format(count=threshold, within=within)
 
 
 urls = [path("directory/objects/<uuid:object_id>/sign-in", sign_in, name="object-sign-in")]

@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop, ngettext
+
 from directory.ldap import Equals, Or
 from directory.shapes.kinds import Kind
 from gateway.console.directory.labels import label_of
@@ -24,7 +27,9 @@ _RESOURCES: Final = {Kind.USER: "users", Kind.COMPUTER: "computers"}
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """`operations` are those of which one admits to it; `asks` names the form that it needs besides."""
+    """`label` is in English, and translated where it is shown; `operations` are those of which one admits to it; `asks`
+    names the form that it needs besides.
+    """
 
     name: str
     label: str
@@ -36,20 +41,26 @@ class Action:
 ACTIONS: Final = {
     action.name: action
     for action in (
-        Action("enable", "Enable", ("users.enable", "computers.enable")),
-        Action("disable", "Disable", ("users.disable", "computers.disable"), is_dangerous=True),
-        Action("unlock", "Unlock", ("users.unlock", "computers.unlock")),
-        Action("move", "Move", ("objects.move",), asks="place"),
-        Action("join", "Add to groups", ("groups.change-members",), asks="groups"),
-        Action("set", "Set an attribute", ("objects.update",), asks="attribute"),
-        Action("joiner", "Joiner…", ("users.update", "groups.change-members")),
-        Action("mover", "Mover…", ("users.update", "groups.change-members")),
-        Action("leaver", "Leaver…", ("users.disable",)),
-        Action("export", "Export as CSV", ("objects.search",)),
+        Action("enable", gettext_noop("Enable"), ("users.enable", "computers.enable")),
+        Action("disable", gettext_noop("Disable"), ("users.disable", "computers.disable"), is_dangerous=True),
+        Action("unlock", gettext_noop("Unlock"), ("users.unlock", "computers.unlock")),
+        Action("move", gettext_noop("Move"), ("objects.move",), asks="place"),
+        Action("join", gettext_noop("Add to groups"), ("groups.change-members",), asks="groups"),
+        Action("set", gettext_noop("Set an attribute"), ("objects.update",), asks="attribute"),
+        Action("joiner", gettext_noop("Joiner…"), ("users.update", "groups.change-members")),
+        Action("mover", gettext_noop("Mover…"), ("users.update", "groups.change-members")),
+        Action("leaver", gettext_noop("Leaver…"), ("users.disable",)),
+        Action("export", gettext_noop("Export as CSV"), ("objects.search",)),
     )
 }
 """In the order of a day's work."""
-_DID: Final = {"enable": "enabled", "disable": "disabled", "unlock": "unlocked", "move": "moved", "set": "changed"}
+_DID: Final = {
+    "enable": gettext_noop("enabled"),
+    "disable": gettext_noop("disabled"),
+    "unlock": gettext_noop("unlocked"),
+    "move": gettext_noop("moved"),
+    "set": gettext_noop("changed"),
+}
 
 
 def actions_for(page: PageContext) -> list[Action]:
@@ -61,9 +72,10 @@ def condition_on(ids: Iterable[str]) -> str:
     """The filter that finds the objects with these ids; raises InvalidRequest for what is none, and for too many."""
     guids = list(dict.fromkeys(guid for text in ids if (guid := parse_guid(text)) is not None))
     if not guids:
-        raise InvalidRequest("Choose at least one object.")
+        raise InvalidRequest(_("Choose at least one object."))
     if len(guids) > MOST:
-        raise InvalidRequest(f"{len(guids)} objects are chosen; at most {MOST} can be changed together.")
+        text = _("{count} objects are chosen; at most {most} can be changed together.")
+        raise InvalidRequest(text.format(count=len(guids), most=MOST))
     return str(Or(*(Equals("objectGUID", guid.bytes_le) for guid in guids)))
 
 
@@ -84,7 +96,7 @@ def find_chosen(page: PageContext, ids: Sequence[str]) -> list[Record]:
 def plan(page: PageContext, action: Action, records: Sequence[Record], given: Mapping[str, Any], *, then: str) -> Task:
     """The task of doing it; `given` is what its form asked for. Raises GatewayError naming what is wrong with that."""
     if not records:
-        raise InvalidRequest("None of the chosen objects is there any more.")
+        raise InvalidRequest(_("None of the chosen objects is there any more."))
     steps, left_out = [], []
     if action.name == "join":
         steps = list(_joining(page, records, given["groups"]))
@@ -92,15 +104,15 @@ def plan(page: PageContext, action: Action, records: Sequence[Record], given: Ma
         document = _document_of(action, given)
         operation = _operation_of(action, record)
         if operation is None:
-            left_out.append((str(record["name"]), "it has no account that could be changed so"))
+            left_out.append((str(record["name"]), _("it has no account that could be changed so")))
         else:
             steps.append(step_for(operation, record, document, says=_says(action, given)))
-    count = _counted(len(steps), "group" if action.name == "join" else "object")
+    one, many = _CONFIRMS.get(action.name, (action.label, ""))
     return Task(
-        title=_title(action, count, given, len(records)),
-        confirm=_CONFIRMS.get(action.name, (action.label, ""))[0],
-        confirm_many=_CONFIRMS.get(action.name, (action.label, ""))[1],
-        did=f"{len(records)} added" if action.name == "join" else _DID[action.name],
+        title=_title(action, len(steps), given, len(records)),
+        confirm=_(one),
+        confirm_many=_(many),
+        did=_("{count} added").format(count=len(records)) if action.name == "join" else _(_DID[action.name]),
         steps=steps,
         left_out=left_out,
         is_dangerous=action.is_dangerous,
@@ -108,8 +120,15 @@ def plan(page: PageContext, action: Action, records: Sequence[Record], given: Ma
     )
 
 
-_CONFIRMS: Final = {"join": ("Add to the group", "Add to {} groups"), "set": ("Change it", "Change all {}")}
-"""What the button says for one change and for many, where it is not the action's label."""
+_CONFIRMS: Final = {
+    "join": (gettext_noop("Add to the group"), gettext_noop("Add to {} groups")),
+    "set": (gettext_noop("Change it"), gettext_noop("Change all {}")),
+    "enable": (gettext_noop("Enable"), gettext_noop("Enable all {}")),
+    "disable": (gettext_noop("Disable"), gettext_noop("Disable all {}")),
+    "unlock": (gettext_noop("Unlock"), gettext_noop("Unlock all {}")),
+    "move": (gettext_noop("Move"), gettext_noop("Move all {}")),
+}
+"""What the button says for one change and for many."""
 
 
 def step_for(operation: str, record: Record, document: Mapping[str, Any], *, says: str = "") -> Step:
@@ -125,9 +144,9 @@ def step_for(operation: str, record: Record, document: Mapping[str, Any], *, say
 
 
 _SAYS: Final = {
-    "enable": "Disabled → Enabled",
-    "disable": "Enabled → Disabled",
-    "unlock": "Locked out → Unlocked",
+    "enable": gettext_noop("Disabled → Enabled"),
+    "disable": gettext_noop("Enabled → Disabled"),
+    "unlock": gettext_noop("Locked out → Unlocked"),
 }
 
 
@@ -136,26 +155,39 @@ def _says(action: Action, given: Mapping[str, Any]) -> str:
         case "move":
             return f"→ {common_name(given['parent'])}"
         case "set":
-            values = ", ".join(given["values"])
-            return f"{label_of(given['attribute'])} → {values or 'no value'}"
+            values = ", ".join(given["values"]) or _("no value")
+            return f"{label_of(given['attribute'])} → {values}"
         case _:
-            return _SAYS.get(action.name, "")
+            return _(_SAYS.get(action.name, ""))
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _title(action: Action, count: str, given: Mapping[str, Any], chosen: int) -> str:
+def _title(action: Action, count: int, given: Mapping[str, Any], chosen: int) -> str:
+    """The question, for so many changes of so many chosen objects."""
+    attribute = given.get("attribute", "")
     match action.name:
         case "join":
-            return f"Add {_counted(chosen, 'object')} to {count}?"
+            return _("Add {objects} to {groups}?").format(objects=_objects(chosen), groups=_groups(count))
         case "move":
-            return f"Move {count}?"
+            text = _("Move {objects}?")
+        case "set" if given["values"]:
+            text = _("Set {attribute} of {objects}?")
         case "set":
-            return f"{'Set' if given['values'] else 'Clear'} {given['attribute']} of {count}?"
+            text = _("Clear {attribute} of {objects}?")
+        case "enable":
+            text = _("Enable {objects}?")
+        case "disable":
+            text = _("Disable {objects}?")
         case _:
-            return f"{action.label} {count}?"
+            text = _("Unlock {objects}?")
+    return text.format(objects=_objects(count), attribute=attribute)
+
+
+def _objects(count: int) -> str:
+    return ngettext("{count} object", "{count} objects", count).format(count=count)
+
+
+def _groups(count: int) -> str:
+    return ngettext("{count} group", "{count} groups", count).format(count=count)
 
 
 def _operation_of(action: Action, record: Record) -> str | None:
@@ -188,7 +220,8 @@ def _joining(page: PageContext, records: Sequence[Record], groups: Sequence[str]
         raise InvalidRequest(errors=[FieldError(InvalidRequest.code, "is needed", pointer="#/group")])
     members = [str(record["id"]) for record in records]
     for text in dict.fromkeys(named):
-        says = f"Add {records[0]['name']}" if len(records) == 1 else f"Add {len(records)} objects"
+        what = records[0]["name"] if len(records) == 1 else _objects(len(records))
+        says = _("Add {name}").format(name=what)
         yield step_for("groups.change-members", _find_group(page, text), {"add": members}, says=says)
 
 
@@ -200,6 +233,6 @@ def _find_group(page: PageContext, text: str) -> Record:
         else:
             found = page.perform("groups.read-by-dn", query={"dn": text, **query})
     except GatewayError as refusal:
-        detail = f"{text} is no group that you can see"
+        detail = _("{name} is no group that you can see").format(name=text)
         raise InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer="#/group")]) from refusal
     return found

@@ -6,6 +6,8 @@ from uuid import UUID
 
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from gateway.console.directory.objects.fields import READ
 from gateway.console.directory.selection.actions import ACTIONS, actions_for, condition_on, find_chosen, plan
@@ -132,7 +134,7 @@ def go(page: PageContext, task_id: UUID) -> HttpResponseBase:
     found = find(page, task_id)
     if not found.is_started:
         if not found.is_previewed:
-            raise InvalidRequest("Look at what it would do first.")
+            raise InvalidRequest(_("Look at what it would do first."))
         found.is_started = True
         found.reason = check_reason(page.form.get("reason")) or ""
         keep(found)
@@ -158,19 +160,20 @@ def undo(page: PageContext, task_id: UUID) -> HttpResponseBase:
             name=_name_in(done, record["target"]),
             place=(record["target"] or {}).get("distinguishedName", ""),
             object_id=(record["target"] or {}).get("id"),
-            says="As it was before",
+            says=_("As it was before"),
         )
         for record in records
         if record["reversible"] != "none"
     ]
     if not steps:
-        raise InvalidRequest("Nothing that was done can be taken back.")
+        raise InvalidRequest(_("Nothing that was done can be taken back."))
     return start(
         page,
         Task(
-            title=f"Undo {len(steps)} change{'' if len(steps) == 1 else 's'}?",
-            confirm="Undo",
-            did="taken back",
+            title=ngettext("Undo {count} change?", "Undo {count} changes?", len(steps)).format(count=len(steps)),
+            confirm=_("Undo"),
+            confirm_many=_("Undo all {}"),
+            did=_("taken back"),
             steps=steps,
             then=reverse("console:selection-task", kwargs={"task_id": task_id}),
             is_undo=True,
@@ -180,7 +183,7 @@ def undo(page: PageContext, task_id: UUID) -> HttpResponseBase:
 
 def _name_in(task: Task, target: dict[str, Any] | None) -> str:
     wanted = (target or {}).get("id")
-    return next((step.name for step in task.steps if step.object_id == wanted), "An object")
+    return next((step.name for step in task.steps if step.object_id == wanted), _("An object"))
 
 
 urls = [

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
+
 from gateway.console.directory.labels import label_of
 from gateway.console.directory.objects.memberships import direct_groups
 from gateway.console.directory.selection.actions import Record, step_for
@@ -49,40 +52,50 @@ class Recipe:
 
 
 _LIKE_COLLEAGUE: Final = (
-    Block("copy", "Take over the colleague's job title, department, manager, office and address", "users.update"),
-    Block("take-groups", "Become a member of the colleague's groups", "groups.change-members"),
-    Block("follow", "Move to where the colleague is", "users.move"),
+    Block(
+        "copy",
+        gettext_noop("Take over the colleague's job title, department, manager, office and address"),
+        "users.update",
+    ),
+    Block("take-groups", gettext_noop("Become a member of the colleague's groups"), "groups.change-members"),
+    Block("follow", gettext_noop("Move to where the colleague is"), "users.move"),
 )
 RECIPES: Final = {
     recipe.name: recipe
     for recipe in (
         Recipe(
             "joiner",
-            "Joiner",
-            "A new account gets what a colleague has.",
-            (*_LIKE_COLLEAGUE, Block("enable", "Enable the account", "users.enable", is_usual=False)),
+            gettext_noop("Joiner"),
+            gettext_noop("A new account gets what a colleague has."),
+            (*_LIKE_COLLEAGUE, Block("enable", gettext_noop("Enable the account"), "users.enable", is_usual=False)),
             colleague=True,
         ),
         Recipe(
             "mover",
-            "Mover",
-            "Somebody changes to another team: they get what a colleague there has, and lose what they had.",
+            gettext_noop("Mover"),
+            gettext_noop(
+                "Somebody changes to another team: they get what a colleague there has, and lose what they had."
+            ),
             (
                 *_LIKE_COLLEAGUE,
-                Block("leave-others", "Leave the groups that the colleague is not in", "groups.change-members"),
+                Block(
+                    "leave-others",
+                    gettext_noop("Leave the groups that the colleague is not in"),
+                    "groups.change-members",
+                ),
             ),
             colleague=True,
         ),
         Recipe(
             "leaver",
-            "Leaver",
-            "Somebody leaves: nobody signs in with the account any more, and it may do nothing.",
+            gettext_noop("Leaver"),
+            gettext_noop("Somebody leaves: nobody signs in with the account any more, and it may do nothing."),
             (
-                Block("disable", "Disable the account", "users.disable"),
-                Block("leave", "Leave all groups but the primary one", "groups.change-members"),
-                Block("describe", "Write into the description that they left, and when", "users.update"),
-                Block("clear-manager", "Clear the manager", "users.update", is_usual=False),
-                Block("move", "Move to the place named below", "users.move", is_usual=False),
+                Block("disable", gettext_noop("Disable the account"), "users.disable"),
+                Block("leave", gettext_noop("Leave all groups but the primary one"), "groups.change-members"),
+                Block("describe", gettext_noop("Write into the description that they left, and when"), "users.update"),
+                Block("clear-manager", gettext_noop("Clear the manager"), "users.update", is_usual=False),
+                Block("move", gettext_noop("Move to the place named below"), "users.move", is_usual=False),
             ),
             is_dangerous=True,
         ),
@@ -122,14 +135,16 @@ def remember(page: PageContext, recipe: Recipe, choice: Choice) -> None:
 def plan_recipe(page: PageContext, recipe: Recipe, people: Sequence[Record], choice: Choice, *, then: str) -> Task:
     """The task of a recipe for these people. Raises InvalidRequest naming the field that is wrong."""
     users = [record for record in people if record["kind"] == "user"]
-    names = ", ".join(str(record["name"]) for record in users[:3]) + (" and others" if len(users) > 3 else "")
+    names = ", ".join(str(record["name"]) for record in users[:3])
+    if len(users) > 3:
+        names = _("{names} and others").format(names=names)
     return Task(
-        title=f"{recipe.label}: {names}?",
-        confirm="Make the change",
-        confirm_many="Make {} changes",
-        did="changes made",
+        title=_("{recipe}: {names}?").format(recipe=_(recipe.label), names=names),
+        confirm=_("Make the change"),
+        confirm_many=_("Make {} changes"),
+        did=_("changes made"),
         steps=list(_steps(page, recipe, users, choice)),
-        left_out=[(str(record["name"]), "it is no person") for record in people if record["kind"] != "user"],
+        left_out=[(str(record["name"]), _("it is no person")) for record in people if record["kind"] != "user"],
         is_dangerous=recipe.is_dangerous,
         then=then,
     )
@@ -140,7 +155,7 @@ def _steps(page: PageContext, recipe: Recipe, users: Sequence[Record], choice: C
     wanted = choice.blocks & {block.name for block in offered_blocks(page, recipe)}
     model = _find_colleague(page, choice.colleague) if recipe.colleague and wanted - {"enable"} else None
     if "disable" in wanted:
-        yield from (step_for("users.disable", user, {}, says="Enabled → Disabled") for user in users)
+        yield from (step_for("users.disable", user, {}, says=_("Enabled → Disabled")) for user in users)
     yield from _updates(users, wanted, model)
     yield from _group_changes(page, users, wanted, model)
     place = _place(choice, wanted, model)
@@ -148,7 +163,7 @@ def _steps(page: PageContext, recipe: Recipe, users: Sequence[Record], choice: C
         says = f"→ {common_name(place)}"
         yield from (step_for("users.move", user, {"parent": place}, says=says) for user in users)
     if "enable" in wanted:
-        yield from (step_for("users.enable", user, {}, says="Disabled → Enabled") for user in users)
+        yield from (step_for("users.enable", user, {}, says=_("Disabled → Enabled")) for user in users)
 
 
 def _updates(users: Sequence[Record], wanted: frozenset[str], model: Record | None) -> Iterator[Step]:
@@ -156,13 +171,14 @@ def _updates(users: Sequence[Record], wanted: frozenset[str], model: Record | No
     if "copy" in wanted and model is not None:
         replaced |= {name: model["attributes"][name] for name in _COPIED if model["attributes"][name]}
     if "describe" in wanted:
-        replaced["description"] = [f"Left on {datetime.now(UTC):%Y-%m-%d}"]
+        replaced["description"] = [_("Left on {day}").format(day=f"{datetime.now(UTC):%Y-%m-%d}")]
     document: dict[str, Any] = {"replace": replaced} if replaced else {}
     if "clear-manager" in wanted:
         document["clear"] = ["manager"]
     if document:
         told = [f"{label_of(name)} → {common_name(values[0])}" for name, values in replaced.items()]
-        told += [f"{label_of(name)} → no value" for name in document.get("clear", ())]
+        nothing = _("no value")
+        told += [f"{label_of(name)} → {nothing}" for name in document.get("clear", ())]
         yield from (step_for("users.update", user, document, says="; ".join(told)) for user in users)
 
 
@@ -186,8 +202,16 @@ def _group_changes(
                 add[id].append(str(user["id"]))
     for id in sorted(add.keys() | remove.keys(), key=lambda id: str(groups[id]["name"]).casefold()):
         document = {"add": add.get(id, []), "remove": remove.get(id, [])}
-        says = " and ".join(f"{verb} {len(ids)}" for verb, ids in (("add", add[id]), ("remove", remove[id])) if ids)
-        yield step_for("groups.change-members", groups[id], document, says=says.capitalize())
+        says = _says_of_members(len(add[id]), len(remove[id]))
+        yield step_for("groups.change-members", groups[id], document, says=says)
+
+
+def _says_of_members(added: int, removed: int) -> str:
+    if not removed:
+        return _("Add {count}").format(count=added)
+    if not added:
+        return _("Remove {count}").format(count=removed)
+    return _("Add {added} and remove {removed}").format(added=added, removed=removed)
 
 
 def _place(choice: Choice, wanted: frozenset[str], model: Record | None) -> str | None:
@@ -209,6 +233,7 @@ def _find_colleague(page: PageContext, text: str) -> Record:
         else:
             found = page.perform("users.read-by-dn", query={"dn": text, **query})
     except GatewayError as refusal:
-        detail = f"{text} is no user that you can see" if text.strip() else "is needed"
+        is_named = bool(text.strip())
+        detail = _("{name} is no user that you can see").format(name=text) if is_named else "is needed"
         raise InvalidRequest(errors=[FieldError(InvalidRequest.code, detail, pointer="#/colleague")]) from refusal
     return found

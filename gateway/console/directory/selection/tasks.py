@@ -12,6 +12,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from django.core.cache import cache
+from django.utils.translation import gettext as _
 from redis import RedisError
 
 from gateway.console.page_context import PageContext
@@ -88,7 +89,7 @@ class Task:
     def button(self) -> str:
         """What the button says that confirms it."""
         count = len(self.changing)
-        return self.confirm if count == 1 else (self.confirm_many or f"{self.confirm} all {{}}").format(count)
+        return self.confirm if count == 1 else (self.confirm_many or self.confirm).format(count)
 
     @property
     def changing(self) -> list[Step]:
@@ -149,7 +150,7 @@ def keep(task: Task) -> None:
     try:
         cache.set(_key(task.id), encrypt(json.dumps(asdict(task))), _LIFE.total_seconds())
     except RedisError as error:
-        raise ServiceUnavailable("The gateway's memory for unfinished tasks does not answer.") from error
+        raise ServiceUnavailable(_("The gateway's memory for unfinished tasks does not answer.")) from error
 
 
 def find(page: PageContext, task_id: UUID) -> Task:
@@ -158,11 +159,11 @@ def find(page: PageContext, task_id: UUID) -> Task:
         kept = cache.get(_key(str(task_id)))
         known = json.loads(decrypt(kept)) if kept else None
     except RedisError as error:
-        raise ServiceUnavailable("The gateway's memory for unfinished tasks does not answer.") from error
+        raise ServiceUnavailable(_("The gateway's memory for unfinished tasks does not answer.")) from error
     except UndecryptableSecret:
         known = None
     if known is None:
-        raise NotFound("This selection is not kept any more. What was done is in the operations log.")
+        raise NotFound(_("This selection is not kept any more. What was done is in the operations log."))
     steps = [Step(**step) for step in known.pop("steps")]
     left_out = [(name, why) for name, why in known.pop("left_out")]
     task = Task(steps=steps, left_out=left_out, **known)
@@ -202,7 +203,7 @@ def _differences(change: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rest(count: int) -> list[str]:
-    return [f"and {count} more"] if count > 0 else []
+    return [_("and {count} more").format(count=count)] if count > 0 else []
 
 
 def advance(page: PageContext, task: Task) -> bool:
