@@ -50,6 +50,8 @@ class Watched:
         own = {
             "redis1.example.com 6379 2": f"127.0.0.1 {first} 1",
             "milliseconds gateway 5000": f"milliseconds gateway {_DOWN_AFTER}",
+            # Twice as long it waits before it tries again, where a busy machine did not let it finish.
+            "failover-timeout gateway 30000": "failover-timeout gateway 5000",
             "CHANGE-redis-password": f'"{self.password}"',
             "CHANGE-redis-sentinel-password": f'"{self.sentinel_password}"',
         }
