@@ -1,6 +1,7 @@
 """Deciding a change request: approve, reject, cancel. The operations and Django admin both come here."""
 
 import hmac
+from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 from uuid import UUID
@@ -25,6 +26,11 @@ def find_request(request_id: UUID, *, with_input: bool = False) -> ChangeRequest
     if change_request is None:
         raise NotFound
     return change_request
+
+
+def find_requests(ids: Sequence[UUID]) -> list[ChangeRequest]:
+    """Those of the requests that there are, with their input, to be judged anew; in the order of their ids."""
+    return list(ChangeRequest.objects.defer("secret").filter(id__in=ids).order_by("id"))
 
 
 def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | None = None) -> ChangeRequest:

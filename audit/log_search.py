@@ -81,12 +81,16 @@ class _HasChange(Func):
     def __init__(self, attribute: str, text: str, hidden: Collection[str]) -> None:
         escaped = re.sub(r"([\\%_])", r"\\\1", text)
         pattern = f"%{escaped}%" if text else ""
-        super().__init__(F("changes"), Value(attribute.lower()), Value(pattern), Value(json.dumps(sorted(hidden))))
+        # Most records are told apart by their changes as one text: what JSON writes as it is occurs there, too.
+        whole = pattern if text.isascii() and text.isprintable() and not re.search(r'["\\]', text) else ""
+        given = (attribute.lower(), pattern, json.dumps(sorted(hidden)), whole)
+        super().__init__(F("changes"), *map(Value, given))
 
     def as_postgresql(self, compiler: Any, _: Any) -> Any:
         return self._compiled(
             compiler,
-            "EXISTS (SELECT 1 FROM jsonb_path_query({changes}, '$[*] ? (@.type() == \"object\")') AS c"
+            "({whole} = '' OR {changes}::text ILIKE {whole}) AND"
+            " EXISTS (SELECT 1 FROM jsonb_path_query({changes}, '$[*] ? (@.type() == \"object\")') AS c"
             " WHERE ({attribute} = '' OR lower(c->>'attribute') = {attribute})"
             " AND ({pattern} = '' OR (NOT jsonb_exists({hidden}::jsonb, lower(c->>'attribute'))"
             " AND EXISTS (SELECT 1 FROM jsonb_path_query(c - 'attribute', '$.*[*]') AS v"
@@ -96,7 +100,8 @@ class _HasChange(Func):
     def as_sqlite(self, compiler: Any, connection: Any, **_: Any) -> Any:
         return self._compiled(
             compiler,
-            "EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid({changes}) THEN {changes} ELSE '[]' END) AS c"
+            "({whole} = '' OR {changes} LIKE {whole} ESCAPE '\\') AND"
+            " EXISTS (SELECT 1 FROM json_each(CASE WHEN json_valid({changes}) THEN {changes} ELSE '[]' END) AS c"
             " WHERE c.type = 'object'"
             " AND ({attribute} = '' OR lower(json_extract(c.value, '$.attribute')) = {attribute})"
             " AND ({pattern} = '' OR (NOT EXISTS (SELECT 1 FROM json_each({hidden}) AS h"
@@ -108,7 +113,7 @@ class _HasChange(Func):
         )
 
     def _compiled(self, compiler: Any, template: str) -> tuple[str, list[Any]]:
-        names = ("changes", "attribute", "pattern", "hidden")
+        names = ("changes", "attribute", "pattern", "hidden", "whole")
         compiled = dict(zip(names, map(compiler.compile, self.get_source_expressions()), strict=True))
         parameters: list[Any] = []
 
@@ -118,7 +123,7 @@ class _HasChange(Func):
             text: str = sql
             return text
 
-        filled = re.sub(r"\{(changes|attribute|pattern|hidden)\}", put, template).replace("{{}}", "{}")
+        filled = re.sub(r"\{(changes|attribute|pattern|hidden|whole)\}", put, template).replace("{{}}", "{}")
         return filled, parameters
 
 

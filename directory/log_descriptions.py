@@ -1,9 +1,9 @@
-"""Directory connections and saved filters as the operations log tells of them."""
+"""Directory connections, saved filters and templates of changes as the operations log tells of them."""
 
 from dataclasses import dataclass
 
 from audit.administration.descriptions import Facts, Secret, own_table
-from directory.models import DirectoryConnection
+from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 
 
@@ -74,5 +74,26 @@ def describe_saved_filter(row: SavedFilter) -> Facts:
             "scope": (row.scope,),
             "attributes": tuple(row.attributes),
             "shared": ("true" if row.shared else "false",),
+        },
+    )
+
+
+@own_table("change-templates", ChangeTemplate)
+def describe_change_template(row: ChangeTemplate) -> Facts:
+    values = ((name, value) for name, each in row.attributes.items() for value in each or ("",))
+    return Facts(
+        name=row.name,
+        shown={
+            "name": (row.name,),
+            "directory": (row.connection.name,),
+            "occasion": (row.occasion,),
+            "description": (row.description,) if row.description else (),
+            "parent": (row.parent_dn,) if row.parent_dn else (),
+            "parentId": (str(row.parent_guid),) if row.parent_guid else (),
+            "joins": tuple(f"{group['distinguishedName']} ({group['id']})" for group in row.joins),
+            "leaves": tuple(f"{group['distinguishedName']} ({group['id']})" for group in row.leaves),
+            "leavesOthers": ("true" if row.leaves_others else "false",),
+            "attributes": tuple(f"{name}: {value}" for name, value in values),
+            "account": (row.account,),
         },
     )

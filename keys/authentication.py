@@ -13,13 +13,14 @@ from django.contrib.auth import get_user
 from django.contrib.sessions.models import Session
 from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
 from django.middleware.csrf import CsrfViewMiddleware
 from django.utils import timezone
 
 from audit import security
 from audit.reverts import reverted_by
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
-from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized
+from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
 from keys.api_keys import secrets, usage
 from keys.api_keys.addresses import is_allowed
 from keys.models import AccessToken, Person
@@ -207,7 +208,11 @@ class _CsrfCheck(CsrfViewMiddleware):
 def _require_csrf_token(request: HttpRequest) -> None:
     check = _CsrfCheck(lambda _: HttpResponse())
     check.process_request(request)
-    if reason := check.process_view(request, lambda _: HttpResponse(), (), {}):
+    try:
+        reason = check.process_view(request, lambda _: HttpResponse(), (), {})
+    except MultiPartParserError:  # it looks for the token in a form, too, and this is none
+        raise UnsupportedMediaType from None
+    if reason:
         security.refused(f"CSRF: {reason}", **_origin(request))
         raise Forbidden
 

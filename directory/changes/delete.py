@@ -21,6 +21,7 @@ from directory.ldap import (
     is_recycle_bin_enabled,
 )
 from directory.lookup.access import client_of, find_object
+from directory.lookup.children import has_children
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import evidence_of
@@ -53,7 +54,7 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
     # All readable attributes: the record of the deletion is what a restore is refilled from.
     entry = client.read(id, ("*", *TARGET_ATTRIBUTES), descriptor=True, identities=True)
     protected = require_may_write(call, protected=is_protected(client, entry, prefetch=prefetch_of(call)))
-    below = _below(client, entry.dn)
+    below = _below(client, entry)
     if recursive:
         for descendant in below:
             _require_judgeable(descendant)
@@ -82,10 +83,15 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
     )
 
 
-def _below(client: Client, dn: str) -> list[Entry]:
-    """Everything below an object, each with what decides whether it may go."""
-    rows = client.search(dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True)
-    return [entry for entry in rows if entry.dn.lower() != dn.lower()]
+def _below(client: Client, top: Entry) -> list[Entry]:
+    """Everything below an object, each with what decides whether it may go.
+
+    Where nothing is seen directly below it, it is deleted alone: the directory refuses that if there is something.
+    """
+    if not has_children(client, top):
+        return []
+    rows = client.search(top.dn, Scope.SUBTREE, attributes=(*PROTECTION_ATTRIBUTES, "objectClass"), descriptor=True)
+    return [entry for entry in rows if entry.dn.lower() != top.dn.lower()]
 
 
 def _require_judgeable(entry: Entry) -> None:

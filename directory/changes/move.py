@@ -15,6 +15,7 @@ from directory.changes.references import parent_of
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Rename, Scope, make_rdn
 from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
+from directory.lookup.children import has_children
 from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import evidence_of
 from directory.policies.group_policy import inheritance_warnings
@@ -110,7 +111,7 @@ def _find(call: Call, id: UUID, resource: str, *, descriptor: bool = False) -> t
     client = client_of(call)
     entry = client.read(id, wanted, descriptor=descriptor)
     require_inside_scopes(call, entry.dn, str(DistinguishedName.parse(entry.dn).parent))
-    protected = is_protected(client, entry) or (_has_children(client, entry) and holds_protected(client, entry.dn))
+    protected = is_protected(client, entry) or (has_children(client, entry) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
     if (entry.integer("instanceType") or 0) & InstanceType.HEAD_OF_NAMING_CONTEXT:
         raise errors.DirectoryRejected("The root of a naming context has no other place and no other name.")
@@ -178,11 +179,9 @@ def _read_at(call: Call, guid: UUID, expected: str | None) -> DirectoryObject:
     return record
 
 
-def _has_children(client: Client, entry: Entry) -> bool:
-    return any(True for _ in client.search(entry.dn, Scope.ONE_LEVEL, attributes=("objectGUID",), limit=1))
-
-
 def _below_warnings(client: Client, entry: Entry) -> tuple[str, ...]:
+    if not has_children(client, entry):
+        return ()
     rows = client.search(entry.dn, Scope.SUBTREE, attributes=("objectGUID",), limit=_COUNTED_BELOW + 2)
     below = sum(1 for _ in rows) - 1
     if below <= 0:

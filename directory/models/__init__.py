@@ -1,11 +1,13 @@
 """The tables of the directory app. Directory objects themselves are never stored."""
 
+from directory.models.change_templates import ChangeTemplate
 from directory.models.connections import DirectoryConnection, DirectoryPermission
 from directory.models.runs import AccountResult, Plan, Run, RunLease
 from directory.models.saved_filters import SavedFilter
 
 __all__ = [
     "AccountResult",
+    "ChangeTemplate",
     "DirectoryConnection",
     "DirectoryPermission",
     "Plan",

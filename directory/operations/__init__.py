@@ -3,6 +3,7 @@
 from directory.operations import (
     access_control,
     accounts,
+    change_templates,
     computers,
     contacts,
     deleted_objects,
@@ -23,6 +24,7 @@ from directory.operations import (
 __all__ = [
     "access_control",
     "accounts",
+    "change_templates",
     "computers",
     "contacts",
     "deleted_objects",

@@ -47,6 +47,13 @@ MENU = (
         gettext_noop("Directory"),
     ),
     Entry(
+        gettext_noop("Templates"),
+        "console:change-templates",
+        "/console/templates/",
+        ("change-templates.list",),
+        gettext_noop("Directory"),
+    ),
+    Entry(
         gettext_noop("Account states"),
         "console:account-states",
         "/console/accounts/",

@@ -19,8 +19,8 @@ from gateway import pipeline
 from gateway.console.menu import MENU, Entry, entries_for
 from gateway.console.shared.own_address import own_path
 from gateway.core.call import Call
-from gateway.core.errors import GatewayError, Unauthorized
-from gateway.core.operation import SIGNED_IN, Effect, find_operation
+from gateway.core.errors import GatewayError, MethodNotAllowed, Unauthorized
+from gateway.core.operation import SIGNED_IN, Effect, Operation, find_operation
 from gateway.surfaces.problems import error_of
 from keys.authentication import SecondFactorMissing, check_reason, identify_session
 from keys.permissions.effective import find_directories
@@ -130,10 +130,17 @@ class PageContext:
             document=lambda: body,
         )
         operation = find_operation(name)
+        self._require_form_sent(operation, query or {})
         answer = pipeline.run(operation, call, inputs)
         if operation.effect is Effect.ADMINISTER and answer.status == 202:
             raise WaitsForSecondPerson(answer.body["changeRequest"]["id"])
         return answer
+
+    def _require_form_sent(self, operation: Operation, query: Mapping[str, str]) -> None:
+        """Whoever follows a link, or whose browser is made to, changes nothing by it: only forms carry a CSRF token."""
+        if operation.effect is Effect.READ or query.get("dryRun") == "true" or self.request.method == "POST":
+            return
+        raise MethodNotAllowed(headers={"Allow": "POST"})
 
     def render(self, template: str, context: Mapping[str, Any] | None = None, *, status: int = 200) -> HttpResponse:
         """A page, or with htmx a part of one: `template` is below `templates/console/`."""

@@ -6,6 +6,7 @@ from gateway.console.account import connect_agent, language, profile, sign_in
 from gateway.console.approvals import change_requests, inbox, together
 from gateway.console.directory import (
     account_states,
+    change_templates,
     deleted,
     filter_builder,
     saved_filters,
@@ -18,6 +19,7 @@ from gateway.console.directory.objects import access, actions, compare, edit, me
 from gateway.console.directory.objects import page as objects
 from gateway.console.directory.objects import sign_in as sign_in_card
 from gateway.console.directory.selection import pages as selection
+from gateway.console.directory.selection import template_pages
 from gateway.console.first_day import administrator, steps
 from gateway.console.log import records
 from gateway.console.runs import pages
@@ -39,10 +41,12 @@ urlpatterns = [
     *search.urls,
     *finding.urls,
     *selection.urls,
+    *template_pages.urls,
     *filter_builder.urls,
     *pages.urls,
     *tree.urls,
     *saved_filters.urls,
+    *change_templates.urls,
     *account_states.urls,
     *service_accounts.urls,
     *deleted.urls,

@@ -95,5 +95,5 @@ def _as_json(account: Account, then: set[str]) -> WaitingAccountJson:
         "samAccountName": account.entry.text("sAMAccountName") if account.entry else None,
         "kind": account.kind,
         "effect": account.effect.value,
-        "changed": (account.effect == "change") != (name in then),
+        "changed": name is None or (account.effect == "change") != (name in then),
     }

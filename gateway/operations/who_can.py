@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 from approvals.supervision import must_wait
 from directory.ldap import Entry
 from directory.lookup.access import client_of, find_object, is_within_any
+from directory.lookup.children import has_children
 from directory.protection.rules import holds_protected, is_protected
 from directory.shapes.kinds import RESOURCES, Kind, kind_of, permission_for, resource_of
 from directory.shapes.record import PROTECTION_ATTRIBUTES
@@ -113,7 +114,7 @@ def _actions_on(call: Call, entry: Entry) -> Iterator[_Action]:
     client, kind = client_of(call), kind_of(entry.object_classes)
     resource = resource_of(kind)
     protected = is_protected(client, entry)
-    holds = protected or holds_protected(client, entry.dn)
+    holds = protected or (has_children(client, entry) and holds_protected(client, entry.dn))
     for item in operations():
         is_read = item.route == f"GET ad/{resource}/{{id}}"
         is_change = item.effect is Effect.CHANGE and not item.is_creation

@@ -16,6 +16,7 @@ from directory import errors as directory_errors
 from directory.changes.input_references import ReferenceChanged, rename_input
 from directory.changes.references import references_of
 from directory.lookup.access import client_of
+from directory.lookup.prefetch import Prefetch
 from directory.shapes.proposal import Proposal
 from gateway.core import tracing
 from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
@@ -115,10 +116,13 @@ class Forecast:
     warnings: tuple[str, ...] = ()
 
 
-def forecast(change_request: ChangeRequest) -> Forecast:
-    """Judge a waiting change request as its application would, changing and recording nothing."""
+def forecast(change_request: ChangeRequest, *, prefetch: Prefetch | None = None) -> Forecast:
+    """Judge a waiting change request as its application would, changing and recording nothing.
+
+    With a `prefetch` it is judged by what was read for several at once.
+    """
     try:
-        call = call_of(change_request)
+        call = replace(call_of(change_request), prefetch=prefetch)
         operation, inputs = _asked(change_request, call)
         if operation.effect is Effect.ADMINISTER:
             with transaction.atomic():

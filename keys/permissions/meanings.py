@@ -138,6 +138,12 @@ MEANINGS: Final[dict[str, Meaning]] = {
         _("Enable or disable up to 100 accounts of a unit at once. The permission to do it to one is needed, too."),
         _("One request reaches a hundred people."),
     ),
+    "directory.manage_changetemplate": Meaning(
+        _ACCOUNTS,
+        _("Keep templates"),
+        _("Save, change and delete named lists of changes for who joins, moves or leaves."),
+        _("Others make the changes that a template lists, with permissions of their own."),
+    ),
     "directory.move_object": Meaning(
         _PLACE, _("Move objects"), _("Move objects to another place, where other policies and delegations hold.")
     ),

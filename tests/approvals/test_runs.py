@@ -49,6 +49,24 @@ def shown(careful: Integration, request: ChangeRequest) -> tuple[str, str | None
     return body["status"], body["runId"]
 
 
+def test_its_plan_is_told_as_it_is_now(
+    careful: Integration, held: Answer, users: list[UUID], directory: Directory
+) -> None:
+    path = f"/rest/change-requests/{held.body['changeRequest']['id']}/run-plan"
+    directory.modify(users[0], userAccountControl="514")
+    directory.delete(users[1])
+    approver = Console(make_person(may=["approvals.decide_change", "directory.run_accounts", "directory.read_object"]))
+    plan = approver.get(path).body
+    assert (plan["action"], plan["total"]) == ("disable", 2)
+    assert {item["id"]: (item["effect"], item["changed"]) for item in plan["accounts"]} == {
+        str(users[0]): ("none", True),
+        str(users[1]): ("absent", True),
+    }
+    assert Console(make_person(may=["directory.read_object"])).get(path).status == 404
+    approve_only(held)
+    assert approver.get(path).code == "Approvals.NotPending"
+
+
 def test_it_is_applied_when_the_run_is_completed(
     careful: Integration, held: Answer, users: list[UUID], directory: Directory
 ) -> None:

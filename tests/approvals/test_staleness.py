@@ -279,3 +279,29 @@ def test_double_approvals_at_once(
     names = {approver.person.username for approver in approvers}
     for record in applied:
         assert len(set(record.approved_by.split(", ")) & names) == (2 if needs_two else 1)
+
+
+class TestAskedAnew:
+    """A decider has a stale request replaced by one with the values of now."""
+
+    def test_it_works(self, careful: Integration, ada: UUID, directory: Directory) -> None:
+        held = update(careful, ada, title="Countess")
+        path = f"/rest/change-requests/{held.body['changeRequest']['id']}"
+        directory.modify(ada, title="Baroness")
+        approver = Console(make_person(may=["approvals.decide_change", "directory.read_object"]))
+        new = approver.post(f"{path}/ask-anew").body
+        assert new["changes"] == [{"attribute": "title", "current": ["Baroness"], "proposed": ["Countess"]}]
+        assert (new["status"], new["requestedBy"]["owner"]) == ("pending", careful.key.owner.username)
+        assert approver.get(path).body["status"] == "rejected"
+        approved = approver.post(f"/rest/change-requests/{new['id']}/approve", {"digest": new["digest"]})
+        assert approved.status == 200, approved
+        assert approver.post(f"{path}/ask-anew").code == "Approvals.AlreadyDecided"
+
+    def test_not_for_oneself_and_not_for_nothing(self, careful: Integration, ada: UUID, directory: Directory) -> None:
+        held = update(careful, ada, title="Countess")
+        path = f"/rest/change-requests/{held.body['changeRequest']['id']}/ask-anew"
+        directory.modify(ada, title="Countess")  # somebody else did it
+        assert Console(careful.key.owner).post(path).code == "Approvals.OwnRequest"
+        approver = Console(make_person(may=["approvals.decide_change"]))
+        assert approver.post(path).status == 409
+        assert [request.status for request in ChangeRequest.objects.all()] == ["pending"]

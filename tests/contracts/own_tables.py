@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from directory.models import DirectoryConnection
+from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 from keys.agents.models import AgentClient, AgentGrant
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
@@ -102,6 +102,12 @@ class World:
             kind="users",
             filter="(cn=*)",
             scope="subtree",
+        )
+
+    def change_template(self) -> ChangeTemplate:
+        values = {"description": ["Left on {today}"]}
+        return ChangeTemplate.objects.create(
+            connection=self.connection, name=random_name("template"), occasion="leaver", attributes=values
         )
 
     def endpoint(self) -> WebhookEndpoint:
@@ -249,6 +255,7 @@ ON_REST: dict[str, Change] = {
     "directories.update": _rest(World.directory, "PATCH", "directories/{id}", "name", {"name": "Renamed"}),
     "directories.delete": _rest(World.directory, "DELETE", "directories/{id}", "bindPassword"),
     "saved-filters.delete": _rest(World.saved_filter, "DELETE", "ad/saved-filters/{id}", "filter"),
+    "change-templates.delete": _rest(World.change_template, "DELETE", "ad/change-templates/{id}", "attributes"),
     "change-requests.approve": _rest(_held, "POST", "change-requests/{id}/approve", "decidedBy", _digest),
     "change-requests.reject": _rest(_held, "POST", "change-requests/{id}/reject", "comment", {"comment": "no"}),
     "change-requests.comment": _rest(
@@ -267,6 +274,12 @@ NEED_A_DIRECTORY: dict[str, Change] = {
         "saved-filters", "ad/saved-filters", lambda _: {"name": "Leavers", "filter": "(department=Left)"}
     ),
     "saved-filters.update": _rest(World.saved_filter, "PATCH", "ad/saved-filters/{id}", "shared", {"shared": True}),
+    "change-templates.create": _rest_create(
+        "change-templates", "ad/change-templates", lambda _: {"name": "Leaver", "occasion": "leaver"}
+    ),
+    "change-templates.update": _rest(
+        World.change_template, "PATCH", "ad/change-templates/{id}", "account", {"account": "disable"}
+    ),
 }
 """The same of those that ask the directory."""
 

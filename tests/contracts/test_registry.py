@@ -22,7 +22,7 @@ GUARDED_ON_API = [item for item in ON_API if SIGNED_IN not in item.permission]
 GUARDED_ON_REST = [item for item in ON_REST if SIGNED_IN not in item.permission]
 
 
-KEPT_FOR_A_DIRECTORY = {"saved-filters", "runs", "schema"}
+KEPT_FOR_A_DIRECTORY = {"change-templates", "saved-filters", "runs", "schema"}
 
 
 def named(operation: Operation) -> str:

@@ -46,18 +46,18 @@ def _page(page: PageContext, **context: Any) -> HttpResponseBase:
     )
 
 
-@console_page(post="agents.update")
+@console_page("POST", post="agents.update")
 def supervise(page: PageContext, agent_id: UUID) -> HttpResponseBase:
     body = {"supervisionLevel": page.form.get("level", "")}
     return _done(page, "agents.update", _("It holds from the agent's next request on."), id=agent_id, body=body)
 
 
-@console_page(post="agents.revoke")
+@console_page("POST", post="agents.revoke")
 def revoke(page: PageContext, agent_id: UUID) -> HttpResponseBase:
     return _done(page, "agents.revoke", _("Ended. Every request of the agent is refused from now on."), id=agent_id)
 
 
-@console_page(post="agents.revoke")
+@console_page("POST", post="agents.revoke")
 def revoke_all(page: PageContext) -> HttpResponseBase:
     """End every active grant, each as its own operation with its own record."""
     count = 0
@@ -69,7 +69,7 @@ def revoke_all(page: PageContext) -> HttpResponseBase:
     return page.redirect("agents")
 
 
-@console_page(post="agent-clients.create")
+@console_page("POST", post="agent-clients.create")
 def create_client(page: PageContext) -> HttpResponseBase:
     typed = {"name": page.form.get("name", ""), "redirectUris": page.form.get("redirectUris", "")}
     try:
@@ -82,7 +82,7 @@ def create_client(page: PageContext) -> HttpResponseBase:
     return page.redirect("agents")
 
 
-@console_page(post="agent-clients.disable")
+@console_page("POST", post="agent-clients.disable")
 def change_client(page: PageContext, client_id: UUID, change: str) -> HttpResponseBase:
     message = {
         "disable": _("Disabled. What anybody let it do is ended."),

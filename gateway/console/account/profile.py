@@ -177,7 +177,7 @@ def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
 # --- agents
 
 
-@console_page(post="agents.revoke-own")
+@console_page("POST", post="agents.revoke-own")
 def revoke_agent(page: PageContext, agent_id: UUID) -> HttpResponseBase:
     ended = page.perform("agents.revoke-own", id=agent_id)
     messages.success(page.request, _("{name} can do nothing for you any more.").format(name=ended["name"]))

@@ -25,6 +25,7 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
         r"must be a dashed UUID",
         gettext_noop("This is no id. One has 32 digits and letters from a to f, with dashes between them."),
     ),
+    (r"must be a UUID or a distinguished name", gettext_noop("Write a distinguished name or an id.")),
     (r"must be (?:an RFC 3339 timestamp|a time between).*", gettext_noop("Choose a date and a time that there are.")),
     (r"there is no such role", gettext_noop("Choose a role.")),
     (r"there is no such (?P<thing>\w+)", gettext_noop("Choose a {thing}.")),

@@ -42,6 +42,7 @@ TAGS = {
     "agents": "What people let AI agents do for them: looked through, supervised, ended.",
     "api-keys": "API keys: issue, change, rotate, revoke, link to directories.",
     "change-requests": "Changes that wait for a person's decision.",
+    "change-templates": "Named lists of changes for who joins, moves or leaves.",
     "contacts": "Contacts: people outside, with addresses and without an account.",
     "computers": "Computers of the directory.",
     "deleted-objects": "Deleted objects and their restoration.",

@@ -144,11 +144,11 @@ def test_a_malformed_filter_is_marked_where_it_stops(console: Console, text: str
     [
         ({"filter": "(nonsense=1)"}, "The directory has no attribute nonsense."),
         ({"filter": "(unicodePwd=*)"}, "unicodePwd is never shown"),
-        ({"sort": "nonsense"}, "Sort 'nonsense' is no attribute"),
-        ({"pageSize": "5000"}, "Page size Input should be less than or equal to 1000"),
-        ({"kind": "robots"}, "Kind is no kind that can be searched for"),
+        ({"sort": "nonsense"}, "Sort: The directory has no attribute"),
+        ({"pageSize": "5000"}, "Page size: Choose 1000 or less."),
+        ({"kind": "robots"}, "Kind: Is no kind that can be searched for."),
         ({"base": "OU=gone,DC=nowhere"}, "There is no such object in the directory"),
-        ({"base": "nonsense"}, "Base "),
+        ({"base": "nonsense"}, "Base: Write a distinguished name or an id."),
     ],
 )
 def test_what_is_wrong_with_a_search_is_told_in_its_page(console: Console, query: dict[str, str], told: str) -> None:

@@ -42,6 +42,10 @@ def make_saved_filter(console: Console) -> str:
     return made(console, "/rest/ad/saved-filters", {"name": random_name("filter"), "filter": "(cn=*)"})
 
 
+def make_change_template(console: Console) -> str:
+    return made(console, "/rest/ad/change-templates", {"name": random_name("template"), "occasion": "leaver"})
+
+
 def make_role(console: Console) -> str:
     return made(console, "/rest/roles", {"name": random_name("role"), "permissions": ["directory.read_object"]})
 
@@ -69,6 +73,7 @@ def made(console: Console, path: str, body: dict[str, Any]) -> str:
 Make = Callable[[Console], str]
 MAKERS: dict[str, Make] = {
     "api-keys": make_key,
+    "change-templates": make_change_template,
     "directories": make_directory,
     "people": make_user,
     "permission-groups": make_permission_group,

@@ -1,5 +1,7 @@
 """What Django does for people is not done for programs."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -36,3 +38,17 @@ def test_a_session_is_no_credential_for_programs(signed_in: Client) -> None:
 
 def test_static_files_are_served() -> None:
     assert Client().get("/static/admin/css/base.css").status_code == 200
+
+
+def test_browsers_keep_a_file_for_good_under_the_address_of_its_content() -> None:
+    """While a release is rolled out, a page may name a content that this process does not have."""
+    address = re.search(
+        r'href="(/static/console/console\.css\?v=\w+)"', Client().get("/console/sign-in", follow=True).text
+    )
+    assert address is not None
+    kept = {}
+    for asked in (address[1], address[1].partition("?")[0], f"{address[1]}0"):
+        response = Client().get(asked)
+        assert response.status_code == 200
+        kept[asked] = "immutable" in response["Cache-Control"]
+    assert list(kept.values()) == [True, False, False]

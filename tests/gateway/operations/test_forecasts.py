@@ -3,6 +3,7 @@
 from uuid import UUID, uuid4
 
 import pytest
+from ldap.ldapobject import SimpleLDAPObject
 
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
@@ -60,6 +61,30 @@ def test_a_key_that_may_not_any_more(integration: Integration, user: UUID) -> No
     held = hold(integration, user)
     integration.key.role.permissions.clear()
     assert approver().get(f"{held}/forecast").body["problem"]["code"] == "Auth.Forbidden"
+
+
+def test_several_are_judged_by_what_is_read_for_all_of_them(
+    integration: Integration, directory: Directory, organizational_unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is not asked about each by itself: the page of hundreds would wait for it."""
+    users = [directory.add_user(parent=organizational_unit, title="Clerk") for _ in range(8)]
+    held = [hold(integration, user).rpartition("/")[2] for user in users]
+    directory.modify(users[2], title="Baroness")
+    directory.delete(users[5])
+    sent: list[str] = []
+    send = SimpleLDAPObject.search_ext
+
+    def search(self: SimpleLDAPObject, base: str, *given: object, **named: object) -> int:
+        sent.append(base)
+        message: int = send(self, base, *given, **named)
+        return message
+
+    monkeypatch.setattr(SimpleLDAPObject, "search_ext", search)
+    told = approver().get(f"/rest/change-requests/forecasts?ids={','.join(held)}").body
+    assert (told["looked"], told["left"]) == (8, 0)
+    exceptions = {item["id"]: item["forecast"]["stale"] for item in told["exceptions"]}
+    assert exceptions == {held[2]: True, held[5]: False}
+    assert sum(str(user) in base for base in sent for user in users) <= 2, sent  # but for the one that is gone
 
 
 def test_one_that_is_decided(integration: Integration, user: UUID) -> None:

@@ -4,12 +4,13 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
 from gateway.surfaces.reading import MAX_NESTING, parse_json, read_document, read_query, read_versions, wants_async
+from tests.support.cast import make_person
 
 
 def test_it_works() -> None:
@@ -74,6 +75,13 @@ def test_no_input_breaks_the_parser(body: bytes) -> None:
 def test_other_media_types_are_refused(headers: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedMediaType):
         read_document(RequestFactory().post("/api/x", data=b"{}", **headers))
+
+
+@pytest.mark.django_db
+def test_what_says_to_be_a_form_and_is_none_is_refused_for_a_session(client: Client) -> None:
+    client.force_login(make_person(superuser=True))
+    answer = client.generic("POST", "/rest/roles", b"{}", content_type="multipart/form-data")
+    assert (answer.status_code, answer.json()["code"]) == (415, UnsupportedMediaType.code)
 
 
 def test_a_post_without_a_body_needs_no_media_type() -> None:

@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop, ngettext
 
 from directory.shapes.kinds import permission_for
 from gateway.console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
-from gateway.console.directory.objects.page import Record, find, frame_of, require, resource_of
+from gateway.console.directory.objects.page import Record, find, frame_of, operation_on, require
 from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
 
@@ -32,6 +32,7 @@ def _address(record: Record) -> str:
 def switch(page: PageContext, object_id: UUID, action: str) -> HttpResponseBase:
     """Enable, disable or unlock an account."""
     record = find(page, object_id)
+    operation = operation_on(record, action)
     name = record["name"]
     title, confirm, message = map(_, _SWITCHES[action])
     question = Question(
@@ -42,7 +43,7 @@ def switch(page: PageContext, object_id: UUID, action: str) -> HttpResponseBase:
         message=message.format(name=name),
         dangerous=action == "disable",
     )
-    return ask(page, Change(operation=f"{resource_of(record)}.{action}", arguments={"id": object_id}), question)
+    return ask(page, Change(operation=operation, arguments={"id": object_id}), question)
 
 
 @console_page("GET", "POST")
@@ -86,7 +87,7 @@ def _with_field(page: PageContext, record: Record, action: str, member: str, que
     if page.request.method == "GET" or page.form.get("step") == "form":
         return form()
     body = {member: page.form.get(member, "")}
-    change = Change(operation=f"{resource_of(record)}.{action}", arguments={"id": record["id"]}, body=body)
+    change = Change(operation=operation_on(record, action), arguments={"id": record["id"]}, body=body)
     return ask(page, change, question, form=form)
 
 
@@ -104,7 +105,7 @@ def delete(page: PageContext, object_id: UUID) -> HttpResponseBase:
         dangerous=True,
         consent=_consent_to_delete,
     )
-    change = Change(operation=f"{resource_of(record)}.delete", arguments={"id": object_id}, query={"recursive": "true"})
+    change = Change(operation=operation_on(record, "delete"), arguments={"id": object_id}, query={"recursive": "true"})
     return ask(page, change, question)
 
 
@@ -123,6 +124,7 @@ def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
     """Set or generate a password. What a reset means for the account is shown before, by a dry run."""
     require(page, "directory.reset_password")
     record = find(page, object_id)
+    operation = operation_on(record, "reset-password")
     if page.request.method != "POST":
         return _reset_form(page, record)
     generate = page.form.get("how") != "given"
@@ -132,7 +134,7 @@ def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
         "unlock": "unlock" in page.form,
     }
     try:
-        answer = Change(operation="users.reset-password", arguments={"id": object_id}, body=body).make(page)
+        answer = Change(operation=operation, arguments={"id": object_id}, body=body).make(page)
     except GatewayError as refusal:
         return _reset_form(page, record, refusal)
     message = _("The password of {name} is reset.").format(name=record["name"])

@@ -9,7 +9,15 @@ from django.urls import path, reverse
 from django.utils.translation import gettext as _
 
 from gateway.console.directory.objects.changes import Change, Question, ask
-from gateway.console.directory.objects.page import Record, find, frame_of, may_change, require, resource_of
+from gateway.console.directory.objects.page import (
+    Record,
+    find,
+    frame_of,
+    may_change,
+    operation_on,
+    require,
+    resource_of,
+)
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.own_address import own_path
 from gateway.core.errors import GatewayError
@@ -57,7 +65,7 @@ def _members_of(page: PageContext, record: Record) -> dict[str, Any]:
 @console_page()
 def groups(page: PageContext, object_id: UUID) -> HttpResponseBase:
     record = find(page, object_id)
-    found = _listed(page, f"{resource_of(record)}.list-groups", object_id, attributes="objectSid,description")
+    found = _listed(page, operation_on(record, "list-groups"), object_id, attributes="objectSid,description")
     primary = next(iter(record["attributes"]["primaryGroupID"]), None)
     rows = [(item, primary is not None and _relative_id(item) == primary) for item in found["items"]]
     return page.render(

@@ -171,12 +171,12 @@ def new(page: PageContext) -> HttpResponseBase:
     require(page, permission_for("create", kind))
     if page.request.method == "GET":
         draft = Draft(kind=kind, values={"account.mustChangePassword": "on"} if kind is Kind.USER else {})
-        parent = _name_of(page, page.query.get("parent", ""))
+        parent = name_of(page, page.query.get("parent", ""))
         return _form(page, NewObject(draft=draft, parent=parent, generate=kind is Kind.USER))
     typed = NewObject.typed(page, kind)
     if page.form.get("step") in ("form", "more"):
         return _form(page, typed)
-    return _ask(page, typed.with_names(_domain_of(_name_of(page, typed.parent))))
+    return _ask(page, typed.with_names(domain_of(name_of(page, typed.parent))))
 
 
 def _kind(page: PageContext) -> Kind | None:
@@ -228,7 +228,7 @@ def _form(page: PageContext, planned: NewObject, problem: GatewayError | None = 
     )
 
 
-def _name_of(page: PageContext, reference: str) -> str:
+def name_of(page: PageContext, reference: str) -> str:
     """The distinguished name of a place that may be given by its id; as it was given if there is no such place."""
     if parse_guid(reference) is None:
         return reference
@@ -239,7 +239,7 @@ def _name_of(page: PageContext, reference: str) -> str:
     return str(record["distinguishedName"])
 
 
-def _domain_of(distinguished_name: str) -> str:
+def domain_of(distinguished_name: str) -> str:
     try:
         name = DistinguishedName.parse(distinguished_name)
     except InvalidValue:
@@ -253,7 +253,7 @@ def proposed_names(page: PageContext) -> HttpResponseBase:
     given = page.request.GET
     planned = NewObject(draft=Draft.typed(Kind.USER, given), parent=given.get("parent", ""), name=given.get("name", ""))
     return page.render(
-        "directory/objects/_names.html", {"new": planned.with_names(_domain_of(_name_of(page, planned.parent)))}
+        "directory/objects/_names.html", {"new": planned.with_names(domain_of(name_of(page, planned.parent)))}
     )
 
 

@@ -27,7 +27,8 @@ from gateway.console.directory.labels import group_words
 from gateway.console.directory.objects.fields import ONLY_SHOWN, READ, SECTIONS, Field
 from gateway.console.directory.readable_attributes import readable_among
 from gateway.console.page_context import PageContext, console_page
-from gateway.core.errors import Forbidden
+from gateway.core.errors import Forbidden, NotFound
+from gateway.core.operation import find_operation
 from gateway.core.vocabulary import capitalized, words
 
 Record = Mapping[str, Any]
@@ -41,6 +42,15 @@ _WAITING_SHOWN: Final = "5"
 def resource_of(record: Record) -> str:
     """What the operations on objects of its kind are called by."""
     return kinds.resource_of(record["kind"])
+
+
+def operation_on(record: Record, action: str) -> str:
+    """The operation on objects of its kind; raises NotFound where they have none: an address is easily changed."""
+    name = f"{resource_of(record)}.{action}"
+    try:
+        return find_operation(name).name
+    except KeyError:
+        raise NotFound from None
 
 
 def find(page: PageContext, object_id: UUID, *further: str) -> Record:

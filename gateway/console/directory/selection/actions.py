@@ -50,6 +50,7 @@ ACTIONS: Final = {
         Action("joiner", gettext_noop("Joiner…"), ("users.update", "groups.change-members")),
         Action("mover", gettext_noop("Mover…"), ("users.update", "groups.change-members")),
         Action("leaver", gettext_noop("Leaver…"), ("users.disable",)),
+        Action("template", gettext_noop("By a template…"), ("change-templates.list",)),
         Action("export", gettext_noop("Export as CSV"), ("objects.search",)),
     )
 }
@@ -79,14 +80,16 @@ def condition_on(ids: Iterable[str]) -> str:
     return str(Or(*(Equals("objectGUID", guid.bytes_le) for guid in guids)))
 
 
-def find_chosen(page: PageContext, ids: Sequence[str]) -> list[Record]:
-    """The chosen objects as they are now, by name; those that are gone, or were never to be seen, are left out."""
+def find_chosen(page: PageContext, ids: Sequence[str], *further: str) -> list[Record]:
+    """The chosen objects as they are now with further attributes, by name; those that are gone, or were never to be
+    seen, are left out.
+    """
     condition_on(ids)
     found: list[Record] = []
     for start in range(0, len(ids), _AT_ONCE):
         query = {
             "filter": condition_on(ids[start : start + _AT_ONCE]),
-            "attributes": "objectSid,primaryGroupID",
+            "attributes": ",".join(("objectSid", "primaryGroupID", *further)),
             "pageSize": "100",
         }
         found += page.perform("objects.search", query=query)["items"]

@@ -37,9 +37,10 @@ def selection(page: PageContext) -> HttpResponseBase:
     then = back or reverse("console:tree")
     if action.name == "export":
         return _export(page, ids)
-    if action.name in RECIPES:
-        chosen = urlencode({"chosen": ids, "from": then}, doseq=True)
-        return page.redirect_to(f"{reverse('console:selection-recipe', kwargs={'name': action.name})}?{chosen}")
+    if action.name in RECIPES or action.name == "template":
+        name = action.name if action.name in RECIPES else None
+        place = reverse("console:selection-recipe", args=[name]) if name else reverse("console:selection-recipes")
+        return page.redirect_to(f"{place}?{urlencode({'chosen': ids, 'from': then}, doseq=True)}")
     records = find_chosen(page, ids)
     given = {
         "parent": form.get("parent", ""),
@@ -65,8 +66,13 @@ def recipes(page: PageContext) -> HttpResponseBase:
     """Which of them it is: somebody joins, moves or leaves."""
     back = own_path(page.request, page.query.get("from", "")) or reverse("console:tree")
     records = find_chosen(page, page.request.GET.getlist("chosen"))
-    offered = [each for each in RECIPES.values() if offered_blocks(page, each)]
-    return page.render("directory/selection/recipes.html", {"recipes": offered, "records": records, "back": back})
+    context = {
+        "recipes": [each for each in RECIPES.values() if offered_blocks(page, each)],
+        "templates": page.perform("change-templates.list")["items"] if page.may("change-templates.list") else [],
+        "records": records,
+        "back": back,
+    }
+    return page.render("directory/selection/recipes.html", context)
 
 
 @console_page("GET", "POST", get="objects.search", post="objects.search")

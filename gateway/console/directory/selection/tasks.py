@@ -16,8 +16,8 @@ from django.utils.translation import gettext as _
 from redis import RedisError
 
 from gateway.console.page_context import PageContext
-from gateway.core.errors import NotFound, ServiceUnavailable
-from gateway.core.operation import find_operation
+from gateway.core.errors import Conflict, GatewayError, NotFound, ServiceUnavailable
+from gateway.core.operation import Risk, find_operation
 from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from gateway.pipeline import Answer
 from gateway.pipeline.batches import execute_batch
@@ -38,6 +38,7 @@ not answer is waited for at several changes."""
 class Step:
     """One change: an operation with its whole input, whose name it is told under, and what it does in words.
 
+    With `member_from` the object that the step at that place makes becomes a member besides those in its document.
     `effect` is what the preview said: "change", "none" (it is so already) or "refused". `outcome` is "done", "waiting"
     (for approval) or "failed", empty before. `problem` says why it is refused or has failed.
     """
@@ -48,6 +49,7 @@ class Step:
     place: str = ""
     object_id: str | None = None
     says: str = ""
+    member_from: int | None = None
     effect: str = ""
     risk: str = ""
     changes: list[dict[str, Any]] = field(default_factory=list)
@@ -90,6 +92,11 @@ class Task:
         """What the button says that confirms it."""
         count = len(self.changing)
         return self.confirm if count == 1 else (self.confirm_many or self.confirm).format(count)
+
+    @property
+    def has_password(self) -> bool:
+        """Whether it has made an account whose password nobody has seen yet."""
+        return any(step.outcome == "done" and step.document.get("password") for step in self.steps)
 
     @property
     def changing(self) -> list[Step]:
@@ -148,9 +155,18 @@ def begin(page: PageContext, task: Task) -> Task:
 def keep(task: Task) -> None:
     """Raises ServiceUnavailable where the cache does not answer."""
     try:
-        cache.set(_key(task.id), encrypt(json.dumps(asdict(task))), _LIFE.total_seconds())
+        cache.set(_key(task.id), encrypt(json.dumps(_as_json(task))), _LIFE.total_seconds())
     except RedisError as error:
         raise ServiceUnavailable(_("The gateway's memory for unfinished tasks does not answer.")) from error
+
+
+def _as_json(task: Task) -> dict[str, Any]:
+    """The task without what steps do not have: processes of the release before know no `member_from`."""
+    known = asdict(task)
+    for step in known["steps"]:
+        if step["member_from"] is None:
+            del step["member_from"]
+    return known
 
 
 def find(page: PageContext, task_id: UUID) -> Task:
@@ -185,8 +201,20 @@ def preview(page: PageContext, task: Task) -> None:
         step.changes = [_differences(change) for change in body.get("changes", ())]
         step.warnings, step.risk = list(body.get("warnings", ())), str(body.get("risk", ""))
         step.effect, step.problem = ("change" if step.changes else "none"), ""
+        if step.member_from is not None:
+            _foresee_member(step, task.steps[step.member_from])
     task.is_previewed = True
     keep(task)
+
+
+def _foresee_member(step: Step, maker: Step) -> None:
+    """What joining means of an object that is still to be made: the dry run has said what would be refused anyway."""
+    if maker.effect != "change":
+        step.effect, step.problem = "refused", _("{name} would not be made.").format(name=maker.name)
+        return
+    step.effect, step.risk = "change", Risk.SECURITY
+    step.warnings = [_("This is a security change: it adds members to the group."), *step.warnings]
+    step.changes = [*step.changes, {"attribute": "member", "before": [], "after": [maker.place]}]
 
 
 def _differences(change: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,6 +250,8 @@ def advance(page: PageContext, task: Task) -> bool:
                 step.outcome, step.problem = "failed", error_of(result).detail
             else:
                 step.outcome = "waiting" if result is not None and result.status == 202 else "done"
+                if find_operation(step.operation).creates and result is not None and step.outcome == "done":
+                    step.object_id = result.body["id"]
         keep(task)
     finally:
         if cache.get(lock) == holder:  # else it took too long, and another request is at work
@@ -246,15 +276,33 @@ def _executed(
         name = steps[start].operation
         end = next((at for at in range(start, len(steps)) if steps[at].operation != name), len(steps))
         part = steps[start:end]
+        if not dry_run:
+            yield from ((step, _not_made(task, step)) for step in part if _waits_in_vain(task, step))
+            part = [step for step in part if not _waits_in_vain(task, step)]
         items = execute_batch(
             find_operation(name),
             call,
-            [step.document for step in part],
+            [_document_of(task, step) for step in part],
             on_error="continue",
-            first=places[id(part[0])],
+            first=places[id(part[0])] if part else 0,
         )
         yield from ((step, item.result) for step, item in zip(part, items, strict=True))
         start = end
+
+
+def _document_of(task: Task, step: Step) -> dict[str, Any]:
+    """What is sent for a step: with the member that another step has made, if that is so by now."""
+    made = None if step.member_from is None else task.steps[step.member_from].object_id
+    return step.document if made is None else {**step.document, "add": [*step.document["add"], made]}
+
+
+def _waits_in_vain(task: Task, step: Step) -> bool:
+    return step.member_from is not None and task.steps[step.member_from].object_id is None
+
+
+def _not_made(task: Task, step: Step) -> GatewayError:
+    assert step.member_from is not None
+    return Conflict(_("{name} was not made.").format(name=task.steps[step.member_from].name))
 
 
 def _key(task_id: str) -> str:

@@ -1,0 +1,120 @@
+"""Every address of the console as an administrator's browser asks for it, in each language: none may fail."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection as database
+
+from approvals.models import ChangeRequest
+from audit.models import OperationRecord, Outcome
+from directory.models import DirectoryConnection
+from directory.models.change_templates import ChangeTemplate
+from directory.models.runs import Run
+from directory.models.saved_filters import SavedFilter
+from gateway.console.urls import urlpatterns
+from gateway.core.call import SupervisionLevel
+from gateway.core.operation import Effect, find_operation
+from keys.models import ApiKey
+from tests.console.pages import post
+from tests.support.agents import make_agent
+from tests.support.cast import Console, make_integration, make_person
+from tests.support.directory import Directory
+
+_PLACE = re.compile(r"<(?:\w+:)?(\w+)>")
+_MOST_ARE_THERE = 120
+_WRITES = re.compile(r'(?:INSERT INTO|UPDATE|DELETE FROM) "(\w+)"', re.IGNORECASE)
+
+
+@pytest.fixture
+def console(connection: DirectoryConnection) -> Console:
+    return Console(make_person(superuser=True))
+
+
+@pytest.fixture
+def places(
+    connection: DirectoryConnection, directory: Directory, organizational_unit: str, ada: UUID, console: Console
+) -> dict[str, list[str]]:
+    """One of each thing that addresses name, by the name of the place."""
+    group = directory.add_group(parent=organizational_unit, members=[ada])
+    gone = directory.add_user(parent=organizational_unit)
+    directory.delete(gone)
+    integration = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    held = integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": ["Countess"]}})
+    assert held.status == 202, held
+    with_grant = make_agent(connection)
+    saved = SavedFilter.objects.create(
+        connection=connection, owner=console.person, name="Counts", kind="user", filter="(title=*)", scope="subtree"
+    )
+    template = ChangeTemplate.objects.create(connection=connection, name="Leaver", occasion="leaver")
+    unit = directory.guid(organizational_unit)
+    plan = console.get(f"/console/runs/new?action=disable&now=true&unit={unit}").body.decode()
+    fields = dict(re.findall(r'<input type="hidden" name="(planId|unit|action|kinds|scope)" value="([^"]*)"', plan))
+    post(console, "/console/runs/new", reason="Everybody left", **fields)
+    key = ApiKey.objects.get(pk=integration.key.pk)
+    return {
+        "object_id": [str(ada), str(group), str(unit), str(gone)],
+        "request_id": [str(ChangeRequest.objects.get().id)],
+        "record_id": [str(record.id) for record in OperationRecord.objects.all()[:20]],
+        "template_id": [str(template.id)],
+        "run_id": [str(Run.objects.get().id)],
+        "filter_id": [str(saved.id)],
+        "key_id": [str(key.id)],
+        "role_id": [str(key.role_id)],
+        "person_id": [str(console.person.pk), str(key.owner_id)],
+        "group_id": [str(Group.objects.create(name="Help desk").pk)],
+        "connection_id": [str(connection.id)],
+        "agent_id": [str(with_grant.grant.id)],
+        "client_id": [str(with_grant.grant.client_id)],
+        "state": ["locked-out", "disabled", "expired", "password-expired", "no-such-state"],
+        "step": ["name", "role", "limits", "level", "check", "no-such-step"],
+        "name": ["joiner", "mover", "leaver", "disable", "no-such-recipe"],
+    }
+
+
+def _addresses(places: dict[str, list[str]]) -> list[str]:
+    found = []
+    for pattern in urlpatterns:
+        route = str(pattern.pattern)
+        names = _PLACE.findall(route)
+        values = places.get(names[0], [str(uuid4())]) if names else [""]
+        for value in values:
+            address = _PLACE.sub(value, route, count=1)
+            found.append("/console/" + _PLACE.sub(str(uuid4()), address))
+    return found
+
+
+def test_no_page_fails_or_changes_anything(places: dict[str, list[str]], console: Console) -> None:
+    """Also where a kind of object, or an identifier, is not the one that the page is for.
+
+    Only forms carry a token against requests that other sites make a browser send: whatever is asked for by GET must
+    leave everything as it is.
+    """
+    addresses = _addresses(places)
+    answered: dict[str, list[int]] = {address: [] for address in addresses}
+    before = [record.id for record in OperationRecord.objects.all()]
+    written: set[str] = set()
+
+    def note(execute: Callable[..., Any], sql: str, *rest: Any) -> Any:
+        written.update(_WRITES.findall(sql))
+        return execute(sql, *rest)
+
+    with database.execute_wrapper(note):
+        for language in ("en", "de"):
+            for address in addresses:
+                answer = console.client.get(address, headers={"Accept-Language": language})
+                if answer.streaming:
+                    assert b"".join(answer) is not None  # what fails while it is sent fails here
+                answered[address].append(answer.status_code)
+    expected = {200, 302, 400, 404, 405, 409}
+    assert {address: statuses for address, statuses in answered.items() if not set(statuses) <= expected} == {}
+    assert {address: statuses for address, statuses in answered.items() if len(set(statuses)) > 1} == {}
+    assert sum(statuses == [200, 200] for statuses in answered.values()) > _MOST_ARE_THERE
+    assert written <= {"audit_operationrecord"}
+    recorded = {
+        record.operation for record in OperationRecord.objects.exclude(id__in=before).exclude(outcome=Outcome.FAILED)
+    }
+    assert {name for name in recorded if find_operation(name).effect is not Effect.READ} == set()
