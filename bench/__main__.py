@@ -12,6 +12,7 @@ from bench.domain import Domain, running_domain
 from bench.flood import TARGET, measure_flood
 from bench.gateway import DATABASES, Gateway, running_bare, running_gateway
 from bench.history import PARTS, PICTURE, draw, keep
+from bench.hosts import measure_hosts
 from bench.membership import measure_membership
 from bench.passwords import measure_resets
 from bench.reads import measure_bare_reads, measure_known_reads, measure_reads, people, scratch
@@ -91,6 +92,22 @@ def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     print(f"\nThe flood was answered with {told}.")
 
 
+def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
+    """Needs PostgreSQL: on SQLite there is one host."""
+    parts = ("web", "worker", "domain controller", "redis", "database", "clients")
+    print(f"\n| Web hosts | way | in a second | {' | '.join(parts)} |\n{'|---' * (len(parts) + 3)}|", flush=True)
+    reads, changes = (64, 32) if quick else (1600, 240)
+    grown: dict[str, dict[str, float]] = {}
+    for found in measure_hosts(domain, gateway, reads=reads, changes=changes):
+        used = " | ".join(f"{found.processor[part]:.2f}" for part in parts)
+        print(f"| {found.hosts} | {found.way} | {found.rate:.0f} | {used} |", flush=True)
+        grown[found.way] = found.grown
+    print("\n| Table | way | octets of one request |\n|---|---|---|")
+    for way, tables in grown.items():
+        for table, size in sorted(tables.items(), key=lambda item: -item[1]):
+            print(f"| {table} | {way} | {size:.0f} |")
+
+
 def _results(
     domain: Domain, both: list[Gateway], one: list[Gateway], arguments: argparse.Namespace, bare_url: str
 ) -> Iterator[Result]:
@@ -137,6 +154,8 @@ def main() -> None:
             print_ratios(results, before)
         if _is_wanted("flood", arguments.only):
             print_flood(domain, one[0], quick=arguments.quick)
+        if _is_wanted("hosts", arguments.only):
+            print_hosts(domain, next(each for each in both if each.database == "postgresql"), quick=arguments.quick)
         print_memory(both)
 
 

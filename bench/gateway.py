@@ -41,7 +41,10 @@ print(json.dumps({
 }))
 """
 # PostgreSQL's own defaults, not those of the tests, which may lose what they wrote.
-_DURABLE = ("fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=128MB")
+_DURABLE = (
+    *("fsync=on", "synchronous_commit=on", "full_page_writes=on", "shared_buffers=128MB"),
+    "max_connections=200",  # each thread of a web process has one
+)
 
 
 @dataclass(frozen=True)

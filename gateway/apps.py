@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.admin import apps as admin
 
 from gateway.core import shared_clock
-from gateway.core.deployment import redis_warning
+from gateway.core.redis_urls import redis_warning
 
 _logger = structlog.stdlib.get_logger(__name__)
 

@@ -8,7 +8,7 @@ from celery import Celery
 from celery.signals import worker_init, worker_ready
 
 from gateway.monitoring import metrics_folder
-from gateway.monitoring.heartbeats import Heartbeats
+from gateway.monitoring.heartbeats import Heartbeats, PrimaryWatch
 from gateway.monitoring.measured_tasks import MeasuredTask
 from gateway.monitoring.schedule import SweepStep
 
@@ -22,6 +22,7 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["gateway", "directory"])
 app.steps["consumer"].add(SweepStep)
 app.steps["consumer"].add(Heartbeats)
+app.steps["consumer"].add(PrimaryWatch)
 
 
 @worker_init.connect

@@ -5,8 +5,10 @@ import sys
 from pathlib import Path
 
 from gateway.core.configuration import BadConfiguration, load_configuration
-from gateway.core.deployment import broker_from, database_from, hosts_from, mail_from, redis_from
+from gateway.core.deployment import database_from, hosts_from, mail_from
 from gateway.core.oauth import provider_settings
+from gateway.core.redis_clients import broker_options_from, broker_tls_from
+from gateway.core.redis_urls import broker_from, redis_from
 from gateway.core.secrets.files import with_secrets_from_files
 from gateway.core.secrets.own import FILES, encryption_keys_from, log_keys_from, secret_key_from
 from gateway.core.secrets.private_files import (
@@ -52,7 +54,9 @@ try:
         _environment, DATA_DIR, single_machine=_single, formerly=None if _is_new else ENCRYPTION_KEYS
     )
     REDIS_URL = redis_from(
-        _environment.get("REDIS_URL") or "redis://127.0.0.1:6379/0", _environment.get("REDIS_PASSWORD", "")
+        _environment.get("REDIS_URL") or "redis://127.0.0.1:6379/0",
+        _environment.get("REDIS_PASSWORD", ""),
+        _environment.get("REDIS_SENTINEL_PASSWORD", ""),
     )
     ALLOWED_HOSTS = hosts_from(_environment, development=DEVELOPMENT)
     _mail = mail_from(_environment, development=DEVELOPMENT)
@@ -169,10 +173,14 @@ STORAGES = {
 CACHES = {
     "default": {
         "BACKEND": "django.core.cache.backends.redis.RedisCache",
-        "LOCATION": REDIS_URL,
+        "LOCATION": [REDIS_URL],  # a list of one: Django would take a comma in it for the end of an address
         "KEY_PREFIX": "gateway",
         # A counter that does not answer must not hold up the request for long.
-        "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
+        "OPTIONS": {
+            "pool_class": "gateway.core.redis_clients.Pools",
+            "socket_connect_timeout": 1,
+            "socket_timeout": 1,
+        },
     }
 }
 
@@ -183,7 +191,12 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A web request that hands over a run must learn within seconds that the broker is away.
-CELERY_BROKER_TRANSPORT_OPTIONS = {"socket_connect_timeout": 2, "socket_timeout": 5}
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "socket_connect_timeout": 2,
+    "socket_timeout": 5,
+    **broker_options_from(REDIS_URL),
+}
+CELERY_BROKER_USE_SSL = broker_tls_from(REDIS_URL)
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 

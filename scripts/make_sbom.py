@@ -1,7 +1,7 @@
 """The parts of a release for scanners: a CycloneDX 1.5 document of what requirements.txt locks, with hashes.
 
-`python scripts/make_sbom.py REQUIREMENTS`, printed. It has no time and no random number in it: the same lock gives the
-same document.
+`python scripts/make_sbom.py REQUIREMENTS [WITH-EXTRAS]`, printed. What only the second file locks is optional. It has
+no time and no random number in it: the same locks give the same document.
 """
 
 import json
@@ -30,11 +30,14 @@ def components(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def document(requirements: Path) -> dict[str, Any]:
+def document(requirements: Path, with_extras: Path | None = None) -> dict[str, Any]:
     """The whole."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     purl = f"pkg:pypi/{project['name']}@{project['version']}"
     parts = components(requirements.read_text("utf-8"))
+    required = {part["bom-ref"] for part in parts}
+    more = components(with_extras.read_text("utf-8")) if with_extras else []
+    optional = [part | {"scope": "optional"} for part in more if part["bom-ref"] not in required]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
@@ -49,11 +52,11 @@ def document(requirements: Path) -> dict[str, Any]:
                 "purl": purl,
             }
         },
-        "components": parts,
-        "dependencies": [{"ref": purl, "dependsOn": [part["bom-ref"] for part in parts]}],
+        "components": parts + optional,
+        "dependencies": [{"ref": purl, "dependsOn": [part["bom-ref"] for part in parts + optional]}],
     }
 
 
 if __name__ == "__main__":
-    json.dump(document(Path(sys.argv[1])), sys.stdout, indent=1)
+    json.dump(document(*map(Path, sys.argv[1:3])), sys.stdout, indent=1)
     sys.stdout.write("\n")

@@ -13,13 +13,12 @@ from typing import Any, Final
 import structlog
 from django.conf import settings
 from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from audit.chain import seals
 from audit.chain.heads import Head, head, write_head
 from audit.chain.malformed import UNREADABLE
 from audit.models import LogSeal
+from gateway.core.redis_clients import redis_client
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -126,6 +125,4 @@ def _forget_in_redis() -> None:
 
 
 def _redis() -> Redis:
-    return Redis.from_url(
-        settings.REDIS_URL, socket_connect_timeout=_SECONDS, socket_timeout=_SECONDS, retry=Retry(NoBackoff(), 0)
-    )
+    return redis_client(settings.REDIS_URL, seconds=_SECONDS)

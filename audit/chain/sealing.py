@@ -15,6 +15,7 @@ from audit.chain.seals import FINAL, OPEN, entry_of, is_authentic, seal_after
 from audit.chain.verification import find_missing_keys
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
 from audit.webhooks.events import enqueue_records
+from gateway.core import tracing
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -70,7 +71,7 @@ def _seal_some() -> int:
             return 0
     entries = [entry_of(record) for record in authentic]
     seal = seal_after(last, entries, at=timezone.now())
-    with transaction.atomic():
+    with tracing.span("seal records"), transaction.atomic():
         if entries:
             seal.save(force_insert=True)
             enqueue_records(record for record, entry in zip(authentic, entries, strict=True) if entry.phase == FINAL)

@@ -19,7 +19,7 @@ from audit.administration.recording import recorded
 from audit.administration.unattended import call_of_gateway
 from audit.webhooks.events import sign
 from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from gateway.core import leases, shared_clock
+from gateway.core import leases, shared_clock, tracing
 from gateway.core.address_rules import may_be_reached, parse
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -64,6 +64,7 @@ def _lease(delivery: WebhookDelivery) -> bool:
     return leases.take(mine, "next_at", seen=delivery.next_at, lasts=LEASE, counting="attempts")
 
 
+@tracing.traced("deliver a webhook")
 def _try(delivery: WebhookDelivery) -> bool:
     mine = WebhookDelivery.objects.filter(id=delivery.id, state=DeliveryState.WAITING)
     if not delivery.endpoint.enabled:

@@ -16,10 +16,15 @@ from directory.ldap import ONE_SERVER, Agreement
 from gateway.core.quick_redis import QuickRedis, RedisAway, Script
 
 # 1 when no other server has taken a write for so long; 0 when one has, or when Redis has not known for so long.
+# A replica that was promoted may lack what its primary was told last, and so may a server that was started anew. Either
+# has another identifier of replication than whoever noted since when the marks are complete: then they are from now on.
 _CLAIM: Final = Script("""
 local now = tonumber(redis.call('TIME')[1])
-local since = tonumber(redis.call('GET', KEYS[2]) or now)
-redis.call('SET', KEYS[2], since)
+local info = redis.pcall('INFO', 'replication')
+local own = type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or '0'
+local noted, since = string.match(redis.call('GET', KEYS[2]) or '', '^(%x+) (%d+)$')
+since = noted == own and tonumber(since) or now
+redis.call('SET', KEYS[2], own .. ' ' .. since)
 redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 redis.call('SET', KEYS[3], 1, 'EX', ARGV[2])
 if now - since <= tonumber(ARGV[2]) then return 0 end
@@ -42,7 +47,7 @@ class _Shared:
     """See `Agreement`."""
 
     def __init__(self, key: str, servers: Sequence[str], seconds: int) -> None:
-        self._latest, self._since = f"{key}:latest", f"{key}:since"
+        self._latest, self._since = f"{key}:latest", f"{key}:complete-since"
         self._marks = {server: f"{key}:wrote:{server}" for server in servers}
         self._seconds = seconds
         self._heard: tuple[str, float] | None = None

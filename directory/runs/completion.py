@@ -10,8 +10,8 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+
+from gateway.core.redis_clients import redis_client
 
 logger = structlog.get_logger(__name__)
 
@@ -48,6 +48,4 @@ def _key(run_id: UUID) -> str:
 
 @lru_cache(maxsize=2)
 def _redis(url: str, seconds: float) -> Redis:
-    return Redis.from_url(
-        url, socket_connect_timeout=_ANSWER_SECONDS, socket_timeout=seconds, retry=Retry(NoBackoff(), 1)
-    )
+    return redis_client(url, seconds=seconds, connect_seconds=_ANSWER_SECONDS, tries=2)

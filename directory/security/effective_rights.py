@@ -124,7 +124,7 @@ class EffectiveRights:
             if not (
                 all(self._may_write(name, entry) for entry in samples)
                 if inherited is None
-                else self._has(inherited, AccessMask.WRITE_PROPERTY, self._attribute_types(name))
+                else self.has(inherited, AccessMask.WRITE_PROPERTY, self.attribute_types(name))
             )
         )
 
@@ -132,8 +132,8 @@ class EffectiveRights:
         """What names an object is changed by renaming it, so that not every directory lists it as an attribute."""
         if name.lower() not in _NAMING:
             return name.lower() in {each.lower() for each in entry.texts("allowedAttributesEffective")}
-        aces = _aces_of(entry)
-        return aces is not None and self._has(_applying(aces), AccessMask.WRITE_PROPERTY, self._attribute_types(name))
+        aces = aces_of(entry)
+        return aces is not None and self.has(applying(aces), AccessMask.WRITE_PROPERTY, self.attribute_types(name))
 
     @cached_property
     def creatable(self) -> frozenset[str]:
@@ -167,37 +167,38 @@ class EffectiveRights:
 
     def _may_delete(self, object_class: str) -> bool | None:
         """By a right on the container that holds the object, or by one on the object ([MS-ADTS] 3.1.1.5.5.1)."""
-        here = _aces_of(self.base)
+        here = aces_of(self.base)
         if here is None:
             return None
-        if self._has(_applying(here), AccessMask.DELETE_CHILD, self._class_types(object_class)):
+        if self.has(applying(here), AccessMask.DELETE_CHILD, self._class_types(object_class)):
             return True
         if samples := self.samples(object_class):
-            lists = [_aces_of(entry) for entry in samples]
-            return all(known is not None and self._has(_applying(known), AccessMask.DELETE, {None}) for known in lists)
+            lists = [aces_of(entry) for entry in samples]
+            return all(known is not None and self.has(applying(known), AccessMask.DELETE, {None}) for known in lists)
         inherited = self._inherited_by(object_class)
-        return inherited is not None and self._has(inherited, AccessMask.DELETE, {None})
+        return inherited is not None and self.has(inherited, AccessMask.DELETE, {None})
 
     def _has_extended(self, right: Right) -> bool | None:
         types = {None, self._types.guid_of(Subject.EXTENDED_RIGHT, right.name)}
         if right.object_class is None:
             head = self.client.read(self.client.default_naming_context, (), descriptor=True)
-            lists = [_aces_of(head)]
+            lists = [aces_of(head)]
         elif samples := self.samples(right.object_class):
-            lists = [_aces_of(entry) for entry in samples]
+            lists = [aces_of(entry) for entry in samples]
         else:
             inherited = self._inherited_by(right.object_class)
-            return None if inherited is None else self._has(inherited, AccessMask.CONTROL_ACCESS, types)
+            return None if inherited is None else self.has(inherited, AccessMask.CONTROL_ACCESS, types)
         if any(known is None for known in lists):
             return None
-        return all(self._has(_applying(known or ()), AccessMask.CONTROL_ACCESS, types) for known in lists)
+        return all(self.has(applying(known or ()), AccessMask.CONTROL_ACCESS, types) for known in lists)
 
-    def _has(self, aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None]) -> bool:
+    def has(self, aces: Iterable[Ace], right: AccessMask, types: Collection[UUID | None]) -> bool:
+        """Whether these entries grant the account a right to anything of these types."""
         return _grants(aces, self.account.sids, right, types)
 
     def _inherited_by(self, object_class: str) -> list[Ace] | None:
         """The entries that an object of the class would get from the base; None when they cannot be read."""
-        aces = _aces_of(self.base)
+        aces = aces_of(self.base)
         if aces is None:
             return None
         own = self._types.guid_of(Subject.CLASS, object_class)
@@ -212,7 +213,8 @@ class EffectiveRights:
     def _class_types(self, object_class: str) -> set[UUID | None]:
         return {None, self._types.guid_of(Subject.CLASS, object_class)}
 
-    def _attribute_types(self, name: str) -> set[UUID | None]:
+    def attribute_types(self, name: str) -> set[UUID | None]:
+        """What an entry may name that speaks of an attribute: nothing, the attribute, or its property set."""
         attribute = self.client.schema.attribute(name)
         return {None, *((attribute.schema_id_guid, attribute.property_set_guid) if attribute else ())}
 
@@ -225,7 +227,7 @@ def _of_class(object_class: str) -> Filter:
     return And(Equals("objectClass", object_class), *ordinary)
 
 
-def _aces_of(entry: Entry) -> tuple[Ace, ...] | None:
+def aces_of(entry: Entry) -> tuple[Ace, ...] | None:
     """The access control list of an entry; None when the account may not read it, or it is none."""
     values = entry.values("nTSecurityDescriptor")
     if not values:
@@ -237,7 +239,8 @@ def _aces_of(entry: Entry) -> tuple[Ace, ...] | None:
     return descriptor.dacl.aces if descriptor.dacl is not None else None
 
 
-def _applying(aces: Iterable[Ace]) -> list[Ace]:
+def applying(aces: Iterable[Ace]) -> list[Ace]:
+    """Those that hold for the object itself, and are not only there to be inherited."""
     return [ace for ace in aces if ace.applies_here]
 
 

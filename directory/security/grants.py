@@ -3,12 +3,14 @@
 All of them add entries and leave the others as they are. Granting nothing twice is the business of whoever asks.
 """
 
+from collections.abc import Iterable
 from shlex import quote
 
 from typing_extensions import TypedDict
 
 from directory.ldap import ObjectTypes, Subject
 from directory.security.needed_rights import Access, Right, domain_of, dsacls_lines, without_included
+from directory.security.readable import Readable, Reading
 
 _LETTERS = {Access.WRITE: "WP", Access.CREATE: "CC", Access.DELETE: "DC", Access.EXTENDED: "CR"}
 # System.DirectoryServices.ActiveDirectoryRights
@@ -48,6 +50,38 @@ def grants(rights: tuple[Right, ...], *, sid: str, account: str, base_dn: str, t
     }
 
 
+def reading_grants(parts: Iterable[Readable], *, sid: str, account: str) -> Grants:
+    """What lets the account read these parts of the directory, at their places and below."""
+    lines = Grants(powershell=[], dsacls=[], sambaTool=[])
+    for part in parts:
+        is_control = part.part is Reading.ACCESS_CONTROL
+        letters, names = ("RC", "ReadControl") if is_control else ("LCRP", "ListChildren, ReadProperty")
+        on = f'dsacls "{part.place}"'
+        if part.part is Reading.DELETED_OBJECTS:
+            # Even administrators may not change who lists them before they own the container. Neither the drive of
+            # PowerShell nor samba-tool shows it.
+            taking = [f"{on} /takeownership", f'{on} /G "{account}:{letters}"']
+            lines["dsacls"] += taking
+            lines["powershell"] += taking
+            lines["sambaTool"].append(f"# samba-tool does not reach {part.place}")
+            continue
+        lines["dsacls"].append(f'{on} /I:T /G "{account}:{letters}"')
+        lines["powershell"] += _changed(part.place, sid, [f"$who, '{names}', 'Allow', 'All'"])
+        lines["sambaTool"].append(
+            f"samba-tool dsacl set --objectdn={quote(part.place)} --sddl={quote(f'(A;CI;{letters};;;{sid})')}"
+        )
+    return lines
+
+
+def together(*several: Grants) -> Grants:
+    """All lines, those of the first before the others'."""
+    return {
+        "powershell": [line for each in several for line in each["powershell"]],
+        "dsacls": [line for each in several for line in each["dsacls"]],
+        "sambaTool": [line for each in several for line in each["sambaTool"]],
+    }
+
+
 def _confined_to(right: Right, types: ObjectTypes) -> tuple[str | None, str | None]:
     """The identifiers of what the right is about and of the class of objects that it is for, where there are any."""
     of_class = types.guid_of(Subject.CLASS, right.object_class) if right.object_class else None
@@ -69,19 +103,24 @@ def _sddl(right: Right, *, sid: str, types: ObjectTypes) -> str:
 
 
 def _powershell(rights: list[Right], *, sid: str, place: str, types: ObjectTypes) -> list[str]:
-    """For the module ActiveDirectory, which makes the directory a drive."""
-    path = f"AD:{_single_quoted(place)}"
-    lines = [
-        f"$acl = Get-Acl -Path '{path}'",
-        f"$who = [System.Security.Principal.SecurityIdentifier]'{sid}'",
-    ]
+    rules = []
     for right in rights:
         what, objects = _confined_to(right, types)
         inheritance = "Descendents" if objects else "All" if right.object_class else "None"
         parts = f"$who, '{_DOTNET[right.access]}', 'Allow', [guid]'{what or _EMPTY}', '{inheritance}'"
-        rest = f", [guid]'{objects}'" if objects else ""
-        lines.append(f"$acl.AddAccessRule([System.DirectoryServices.ActiveDirectoryAccessRule]::new({parts}{rest}))")
-    return [*lines, f"Set-Acl -Path '{path}' -AclObject $acl"]
+        rules.append(parts + (f", [guid]'{objects}'" if objects else ""))
+    return _changed(place, sid, rules)
+
+
+def _changed(place: str, sid: str, rules: list[str]) -> list[str]:
+    """For the module ActiveDirectory, which makes the directory a drive."""
+    path = f"AD:{_single_quoted(place)}"
+    return [
+        f"$acl = Get-Acl -Path '{path}'",
+        f"$who = [System.Security.Principal.SecurityIdentifier]'{sid}'",
+        *(f"$acl.AddAccessRule([System.DirectoryServices.ActiveDirectoryAccessRule]::new({rule}))" for rule in rules),
+        f"Set-Acl -Path '{path}' -AclObject $acl",
+    ]
 
 
 def _single_quoted(text: str) -> str:

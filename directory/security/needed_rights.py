@@ -1,8 +1,8 @@
 """What the gateway's own account needs in a directory for each of the gateway's permissions, and nothing more.
 
-Reading needs nothing: Authenticated Users may read. None of this makes the account an administrator; what the gateway's
-roles permit is confined further by the gateway itself. What an account has is found in `effective_rights`, the lines
-that grant what is missing are made in `grants`.
+Reading needs nothing by default, for Authenticated Users may read; whether they may, `readable` looks. None of this
+makes the account an administrator; what the gateway's roles permit is confined further by the gateway itself. What an
+account has is found in `effective_rights`, the lines that grant what is missing are made in `grants`.
 """
 
 from dataclasses import dataclass

@@ -17,7 +17,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 SECRET_VARIABLES = (
     *("GATEWAY_SECRET_KEY", "GATEWAY_ENCRYPTION_KEYS", "GATEWAY_LOG_KEYS"),
-    *("DATABASE_URL", "DATABASE_PASSWORD", "REDIS_URL", "REDIS_PASSWORD", "EMAIL_HOST_PASSWORD"),
+    *("DATABASE_URL", "DATABASE_PASSWORD", "REDIS_URL", "REDIS_PASSWORD", "REDIS_SENTINEL_PASSWORD"),
+    "EMAIL_HOST_PASSWORD",
 )
 """Variables that are or hold a secret. Each can come from a file, which the same name with `_FILE` names."""
 

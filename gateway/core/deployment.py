@@ -1,10 +1,11 @@
-"""What the deployment gives through the environment: database, Redis, hosts, mail server. Read once by settings."""
+"""What the deployment gives through the environment: database, hosts, mail server. Read once by settings.
+
+Redis is in `redis_urls`.
+"""
 
 from collections.abc import Mapping
-from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from gateway.core.configuration import BadConfiguration
 
@@ -47,62 +48,6 @@ def database_from(url: str, password: str = "") -> dict[str, Any]:
         }
     # Not the URL: it may have the password in it, at a place where it is not looked for.
     raise BadConfiguration("DATABASE_URL: begins neither with sqlite:// nor with postgresql://")
-
-
-def redis_from(url: str, password: str = "") -> str:
-    """A URL of Redis that every client of it understands: `redis://[[user]:password@]host:port/0`, `unix:///socket`.
-
-    A password given beside the URL is meant literally, and is put into a URL without any.
-    Raises BadConfiguration, which does not show the URL: it may have a password in it.
-    """
-    try:
-        parts = urlsplit(url)
-        usable = parts.port != 0 and (bool(parts.hostname) if parts.scheme in ("redis", "rediss") else bool(parts.path))
-    except ValueError:
-        usable = False
-    if not usable or parts.scheme not in ("redis", "rediss", "unix") or parts.fragment:
-        raise BadConfiguration(
-            "REDIS_URL: must be redis://host:port/number, rediss://… or unix:///socket; "
-            "in its password /, ?, #, @, : and % are percent-encoded"
-        )
-    if not password:
-        return url
-    if parts.password or "password" in dict(parse_qsl(parts.query)):
-        raise BadConfiguration("REDIS_PASSWORD: REDIS_URL has a password too; give one of them")
-    if parts.scheme == "unix":
-        return f"unix://{parts.netloc}{parts.path}?{urlencode({**dict(parse_qsl(parts.query)), 'password': password})}"
-    user, _, host = parts.netloc.rpartition("@")
-    return parts._replace(netloc=f"{user.rstrip(':')}:{quote(password, safe='')}@{host}").geturl()
-
-
-def broker_from(url: str) -> str:
-    """The same for Celery, which writes Unix sockets in its own way."""
-    parts = urlsplit(url)
-    if parts.scheme != "unix":
-        return url
-    query = dict(parse_qsl(parts.query))
-    number, password = query.pop("db", "0"), query.pop("password", None)
-    credentials = parts.netloc if password is None else f"{parts.netloc.partition(':')[0]}:{quote(password, safe='')}@"
-    return f"redis+socket://{credentials}{parts.path}?{urlencode({'virtual_host': number, **query})}"
-
-
-def redis_warning(url: str) -> str | None:
-    """What is careless about this Redis: that others reach it, and need no password."""
-    parts = urlsplit(url)
-    if parts.password or dict(parse_qsl(parts.query)).get("password"):
-        return None
-    if parts.scheme == "unix":
-        path = Path(unquote(parts.path))
-        is_open = path.exists() and path.stat().st_mode & 0o002
-        return f"Redis asks for no password, and every account may use its socket {path}" if is_open else None
-    return None if _is_loopback(parts.hostname or "") else f"Redis at {parts.hostname} asks for no password"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def hosts_from(environment: Mapping[str, str], *, development: bool) -> list[str]:

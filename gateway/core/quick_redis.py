@@ -10,11 +10,13 @@ from typing import Any
 
 import structlog
 from redis import ConnectionError as ConnectionLost
-from redis import ConnectionPool, RedisError
+from redis import RedisError
 from redis.backoff import NoBackoff
 from redis.connection import ConnectionInterface
 from redis.exceptions import NoScriptError
 from redis.retry import Retry
+
+from gateway.core.redis_clients import connection_pool
 
 logger = structlog.get_logger(__name__)
 
@@ -48,7 +50,7 @@ class QuickRedis:
     """
 
     def __init__(self, url: str, *, without: str) -> None:
-        self._pool = ConnectionPool.from_url(
+        self._pool = connection_pool(
             url, socket_connect_timeout=TIMEOUT, socket_timeout=TIMEOUT, retry=Retry(NoBackoff(), 0)
         )
         self._without = without
@@ -92,6 +94,8 @@ class QuickRedis:
 
 
 def _answer(connection: ConnectionInterface, packed: bytes) -> Any:
+    # Does nothing where it is connected. Where it is not any more, Sentinels say where the primary is now.
+    connection.connect()  # type: ignore[no-untyped-call]
     connection.send_packed_command([packed])  # type: ignore[no-untyped-call]
     return connection.read_response()
 

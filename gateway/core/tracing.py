@@ -82,6 +82,13 @@ def span(
     return (_made or _recorder()).span(name, kind, carrier, attributes) if IS_ON else _NOTHING
 
 
+def quiet_span(name: str, *, kind: Kind = "internal") -> AbstractContextManager[Span]:
+    """As `span`, at the beginning of a trace that is recorded only if it has parts, fails, takes long, or is handed on:
+    for what is looked after every few seconds, mostly to find nothing.
+    """
+    return (_made or _recorder()).quiet_span(name, kind) if IS_ON else _NOTHING
+
+
 def traced(name: str | Callable[..., str]) -> Callable[[_Function], _Function]:
     """Make a span of each call of a function; its name may be made of the arguments."""
 

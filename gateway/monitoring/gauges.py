@@ -14,13 +14,14 @@ from django.db.models import Count, Min, Q
 from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from redis import Redis, RedisError
+from redis import RedisError
 
 from approvals.models import ChangeRequest
 from approvals.statistics import find_waiting
 from audit.chain.sealing import find_unsealed
 from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
 from audit.webhooks.models import WebhookDelivery
+from gateway.core.redis_clients import redis_client
 from gateway.core.secrets.encryption import UndecryptableSecret
 from gateway.monitoring.certificates import certificates
 from gateway.monitoring.heartbeats import find_workers
@@ -131,7 +132,7 @@ def _certificates() -> Iterator[Metric]:
 
 def _workers() -> Iterator[Metric]:
     yield _gauge("workers", "Workers that have given a sign of life in the last 30 seconds.", len(find_workers()))
-    with Redis.from_url(settings.REDIS_URL, socket_connect_timeout=1, socket_timeout=1) as redis:
+    with redis_client(settings.REDIS_URL, seconds=1) as redis:
         queued: Any = redis.llen(_QUEUE)
     yield _gauge("tasks_queued", "Tasks that no worker has taken yet.", queued)
 

@@ -9,12 +9,15 @@ from typing import Any, Final
 import structlog
 from celery import bootsteps
 from django.conf import settings
-from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from redis import ConnectionError, Redis, RedisError
+
+from gateway.core.redis_clients import find_primary, redis_client
+from gateway.core.redis_urls import sentinels_of
 
 logger = structlog.get_logger(__name__)
 
+_WATCH_EVERY: Final = 5.0
+"""Seconds between two looks at where the primary is."""
 EVERY: Final = 10.0
 """Seconds between two signs."""
 ALIVE: Final = timedelta(seconds=30)
@@ -34,9 +37,7 @@ class Worker:
 
 @lru_cache(maxsize=1)
 def _redis(url: str) -> Redis:
-    return Redis.from_url(
-        url, socket_connect_timeout=1, socket_timeout=1, retry=Retry(NoBackoff(), 1), decode_responses=True
-    )
+    return redis_client(url, seconds=1, tries=2, decode_responses=True)
 
 
 def find_workers() -> list[Worker]:
@@ -83,3 +84,39 @@ class Heartbeats(bootsteps.StartStopStep):
             step(name)
         except (RedisError, OSError) as error:
             logger.warning("no sign of life could be given", reason=str(error))
+
+
+class PrimaryWatch(bootsteps.StartStopStep):
+    """Lets a worker follow a fail-over of Redis that closed no connection of its own.
+
+    A primary that hangs or is cut off ends nothing: the worker would wait there for tasks that all others send to the
+    promoted one, for minutes, until it misses the answers to its own questions. Does nothing where the broker has no
+    Sentinels.
+    """
+
+    requires = ("celery.worker.consumer.tasks:Tasks",)
+
+    def __init__(self, consumer: Any, **options: Any) -> None:
+        super().__init__(consumer, **options)
+        self._timer: Any = None
+        self._primary: tuple[str, int] | None = None
+
+    def start(self, consumer: Any) -> None:
+        """The consumer has just connected, so the primary of now is its own: it could not connect to one that is
+        given up.
+        """
+        self._primary = find_primary(settings.REDIS_URL)
+        if sentinels_of(settings.REDIS_URL):
+            self._timer = consumer.timer.call_repeatedly(_WATCH_EVERY, self._look)
+
+    def stop(self, consumer: Any) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        """Raises Redis' ConnectionError, at which the worker connects anew."""
+        found = find_primary(settings.REDIS_URL)
+        if found is not None and self._primary is not None and found != self._primary:
+            logger.warning("another Redis is the primary now", host=found[0], port=found[1])
+            raise ConnectionError("another Redis is the primary now")
+        self._primary = self._primary or found

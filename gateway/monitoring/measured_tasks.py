@@ -28,11 +28,14 @@ class MeasuredTask(Task):
             count_task(self.name, outcome, perf_counter() - began)
 
     def _traced(self, *arguments: Any, **named: Any) -> Any:
-        """In a span, if somebody traced asked for it: sweeps come every few seconds, to do nothing mostly."""
+        """In a span below that of whoever asked. Sweeps, which nobody asked for, have a trace if they do something."""
         carrier = {name: value for name in _CARRIED if (value := self.request.get(name))}
-        if not carrier:
-            return super().__call__(*arguments, **named)
-        with tracing.span(f"task {self.name}", kind="consumer", carrier=carrier):
+        name = f"task {self.name}"
+        with (
+            tracing.span(name, kind="consumer", carrier=carrier)
+            if carrier
+            else tracing.quiet_span(name, kind="consumer")
+        ):
             return super().__call__(*arguments, **named)
 
 

@@ -16,14 +16,13 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection, connections
-from redis import Redis, RedisError
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from redis import RedisError
 
 from directory import errors as directory_errors
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway.core.errors import GatewayError
+from gateway.core.redis_clients import redis_client
 from gateway.core.secrets.encryption import UndecryptableSecret
 
 logger = structlog.get_logger(__name__)
@@ -87,7 +86,7 @@ def _find_directories() -> list[tuple[UUID, str]]:
 
 
 def _ask_broker() -> None:
-    client = Redis.from_url(settings.REDIS_URL, socket_connect_timeout=2, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+    client = redis_client(settings.REDIS_URL, seconds=2)
     try:
         client.ping()
     finally:

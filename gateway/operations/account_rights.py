@@ -10,6 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from pydantic import Field
 from typing_extensions import TypedDict
 
@@ -22,10 +23,11 @@ from directory.protection.domain_control import holders
 from directory.protection.governing import places_of
 from directory.protection.state import administrative_groups
 from directory.security.effective_rights import EffectiveRights, account_of
-from directory.security.grants import Grants, grants
+from directory.security.grants import Grants, grants, reading_grants, together
 from directory.security.needed_rights import NEEDED, Access, Right, account_name
 from directory.security.object_types import object_types
 from directory.security.principals import find_principals
+from directory.security.readable import Readable, Reading, find_readable
 from gateway.core.call import Call, Scopes, Surface
 from gateway.core.errors import NotFound as NoSuchConnection
 from gateway.core.operation import RateCategory, operation
@@ -40,7 +42,32 @@ _SHOWN: Final = 12
 """Attributes or classes that one line about too much names."""
 
 
+_KINDS: Final = ("user", "group", "computer", "organizationalunit")
 _RESET: Final = Right(Access.EXTENDED, "user", "User-Force-Change-Password")
+
+
+_TITLES: Final = {
+    Reading.OBJECTS: gettext_noop("Users, groups, computers, organizational units and contacts"),
+    Reading.ACCESS_CONTROL: gettext_noop("Access control lists"),
+    Reading.DELETED_OBJECTS: gettext_noop("Deleted objects"),
+    Reading.PASSWORD_POLICIES: gettext_noop("The domain's password policy"),
+    Reading.FINE_GRAINED: gettext_noop("Fine-grained password policies"),
+    Reading.GROUP_POLICIES: gettext_noop("Group policies"),
+    Reading.SCHEMA: gettext_noop("Schema and configuration"),
+}
+_READ_FOR: Final[dict[Reading, tuple[str, ...] | None]] = {
+    **dict.fromkeys((Reading.OBJECTS, Reading.PASSWORD_POLICIES, Reading.SCHEMA)),
+    # Whether an object is protected from deletion, or protects others, its access control list says.
+    Reading.ACCESS_CONTROL: (
+        "directory.read_acl",
+        "directory.move_object",
+        *(f"directory.{verb}_{kind}" for verb in ("create", "update", "delete") for kind in (*_KINDS, "object")),
+    ),
+    Reading.DELETED_OBJECTS: ("directory.read_deleted", "directory.restore_deleted"),
+    Reading.FINE_GRAINED: ("directory.reset_password", "directory.change_password"),
+    Reading.GROUP_POLICIES: ("directory.read_object",),
+}
+"""The permissions that cannot be exercised, or not safely, without reading a part; None for all of them."""
 
 
 class RightsQuery(Query):
@@ -74,12 +101,36 @@ class PermissionRights(TypedDict):
     needs: list[NeededRight]
 
 
+class PartRead(TypedDict):
+    """A part of the directory that the gateway reads, and whether its account may; null where it cannot be known.
+
+    `usedBy` are roles and people who need it to be read; null for what everything rests on. `without` is what is
+    missing: attributes, rights, or objects.
+    """
+
+    part: Literal[
+        "objects",
+        "access-control",
+        "deleted-objects",
+        "password-policies",
+        "fine-grained-policies",
+        "group-policies",
+        "schema",
+    ]
+    title: str
+    place: str
+    usedBy: list[str] | None
+    held: bool | None
+    without: list[str]
+
+
 class RightsComparison(TypedDict):
     """`excess` are sentences about what nobody in use needs; `grants` the lines for what is needed and missing."""
 
     base: str
     account: str
     permissions: list[PermissionRights]
+    reading: list[PartRead]
     excess: list[str]
     grants: Grants
 
@@ -116,17 +167,19 @@ def compare_rights(_: Call, *, id: UUID, query: RightsQuery) -> RightsComparison
             for right in rights
             if effective.holds(right) is False
         )
+        parts = find_readable(effective)
+        reading = [_read(part, used) for part in parts]
+        unread = [part for part, told in zip(parts, reading, strict=True) if told["held"] is False and _is_wanted(told)]
+        sid, name = account.sid or "SID-OF-THE-ACCOUNT", account_name(row.bind_dn)
         return {
             "base": base,
             "account": row.bind_dn,
             "permissions": permissions,
+            "reading": reading,
             "excess": list(_find_excess(effective, used)),
-            "grants": grants(
-                missing,
-                sid=account.sid or "SID-OF-THE-ACCOUNT",
-                account=account_name(row.bind_dn),
-                base_dn=base,
-                types=object_types(client),
+            "grants": together(
+                grants(missing, sid=sid, account=name, base_dn=base, types=object_types(client)),
+                reading_grants(unread, sid=sid, account=name),
             ),
         }
 
@@ -170,6 +223,23 @@ def _needed(right: Right, effective: EffectiveRights) -> NeededRight:
         "held": effective.holds(right),
         "without": list(without or ()),
     }
+
+
+def _read(part: Readable, used: Mapping[str, list[str]]) -> PartRead:
+    needing = _READ_FOR[part.part]
+    by = None if needing is None else sorted({who for name in needing for who in used.get(name, ())})
+    return {
+        "part": part.part.value,
+        "title": _TITLES[part.part],
+        "place": part.place,
+        "usedBy": by,
+        "held": part.held,
+        "without": list(part.without),
+    }
+
+
+def _is_wanted(part: PartRead) -> bool:
+    return part["usedBy"] is None or bool(part["usedBy"])
 
 
 def _find_used(row: DirectoryConnection, client: Client, base: str) -> Mapping[str, list[str]]:

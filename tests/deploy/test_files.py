@@ -147,14 +147,19 @@ def test_dashboard() -> None:
 
 
 def test_list_of_parts() -> None:
-    """What the lock has is what the list of parts has, hashes included."""
-    lock = (PROJECT / "requirements.txt").read_text()
-    listed = json.loads(ran(sys.executable, PROJECT / "scripts" / "make_sbom.py", PROJECT / "requirements.txt"))
-    pinned = {
-        tuple(line.split(" ")[0].partition(";")[0].split("==")) for line in lock.splitlines() if "==" in line[:60]
-    }
-    assert {(re.sub(r"\[.*", "", name), version) for name, version in pinned if not name.startswith(" ")} == {
-        (part["name"], part["version"]) for part in listed["components"]
-    }
-    hashes = [each for part in listed["components"] for each in part["externalReferences"][0]["hashes"]]
-    assert len(hashes) == lock.count("--hash=sha256:")
+    """What the locks have is what the list of parts has, hashes included; what is for traces alone is optional."""
+    files = PROJECT / "requirements.txt", PROJECT / "requirements-tracing.txt"
+    listed = json.loads(ran(sys.executable, PROJECT / "scripts" / "make_sbom.py", *files))["components"]
+    required, all_of_them = (locked(file.read_text()) for file in files)
+    assert {(part["name"], part["version"]) for part in listed} == all_of_them
+    assert {(part["name"], part["version"]) for part in listed if "scope" not in part} == required
+    assert {part["scope"] for part in listed if (part["name"], part["version"]) not in required} == {"optional"}
+    assert ("opentelemetry-sdk", "optional") in {(part["name"], part.get("scope")) for part in listed}
+    hashes = [each for part in listed for each in part["externalReferences"][0]["hashes"]]
+    assert len(hashes) == files[1].read_text().count("--hash=sha256:")
+
+
+def locked(text: str) -> set[tuple[str, ...]]:
+    """Names and versions."""
+    lines = (line.split(" ")[0].partition(";")[0] for line in text.splitlines() if "==" in line[:60] and line[0] != " ")
+    return {(re.sub(r"\[.*", "", line.partition("==")[0]), line.partition("==")[2]) for line in lines}

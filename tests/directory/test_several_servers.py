@@ -5,13 +5,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
+from redis import Redis
 
 from audit.models import OperationRecord
 from demo.domain_controller import DomainController
 from directory.lookup import connection as connections
+from directory.lookup.agreement import agreement_of
 from directory.models import DirectoryConnection
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
@@ -203,3 +205,18 @@ def test_one_server_needs_no_agreement(integration: Integration, ada: UUID, monk
     monkeypatch.setattr("directory.lookup.agreement._redis", asked)
     assert give_title(integration, ada, "Countess") == 200
     assert title(integration, ada) == "Countess"
+
+
+def test_a_redis_that_may_lack_the_last_writes_vouches_for_nobody(redis_server: RedisServer) -> None:
+    """One that was promoted or started anew; it has another identifier of replication than whoever was told before."""
+    connection_id, server = uuid4(), "ldaps://one"
+    shared = agreement_of(connection_id, [server, "ldaps://two"])
+    noted = f"gateway:directory:{connection_id}:complete-since"
+    assert not shared.claim(server), "it has only begun to know"
+    with Redis.from_url(redis_server.url, decode_responses=True) as redis:
+        own = redis.info("replication")["master_replid"]
+        redis.set(noted, f"{own} 1")
+        assert shared.claim(server)
+        redis.set(noted, f"{'0' * 40} 1")
+        assert not shared.claim(server)
+        assert redis.get(noted).startswith(f"{own} ")

@@ -20,13 +20,12 @@ from functools import lru_cache
 
 import structlog
 from django.conf import settings
-from redis import Redis, RedisError
-from redis.backoff import NoBackoff
+from redis import RedisError
 from redis.commands.core import Script
-from redis.retry import Retry
 
 from gateway.core.call import Call
 from gateway.core.errors import RateLimited
+from gateway.core.redis_clients import redis_client
 
 logger = structlog.get_logger(__name__)
 
@@ -149,5 +148,5 @@ def _milliseconds(seconds: float) -> int:
 @lru_cache(maxsize=1)
 def _scripts(url: str) -> tuple[Script, Script]:
     """What takes leases and what ends them after a rest."""
-    redis = Redis.from_url(url, socket_connect_timeout=_TIMEOUT, socket_timeout=_TIMEOUT, retry=Retry(NoBackoff(), 1))
+    redis = redis_client(url, seconds=_TIMEOUT, tries=2)
     return redis.register_script(_TAKE), redis.register_script(_REST)

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import structlog
 from django.conf import settings
-from redis import Redis, RedisError
-from redis.backoff import NoBackoff
+from redis import RedisError
 from redis.commands.core import Script
-from redis.retry import Retry
 
 from directory.queries.searches.order import Match, Value
 from gateway.core.paging import CURSOR_LIFE
+from gateway.core.redis_clients import redis_client
 from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 
 logger = structlog.get_logger(__name__)
@@ -69,9 +68,7 @@ class _Store:
     """The connection to Redis of this process, and whether it is worth trying."""
 
     def __init__(self, url: str) -> None:
-        self._redis = Redis.from_url(
-            url, socket_connect_timeout=_TIMEOUT, socket_timeout=_TIMEOUT, retry=Retry(NoBackoff(), 1)
-        )
+        self._redis = redis_client(url, seconds=_TIMEOUT, tries=2)
         self._tidy: Script = self._redis.register_script(_TIDY)
         self._lock = threading.Lock()
         self._pause_ends = 0.0

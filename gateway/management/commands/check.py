@@ -7,12 +7,14 @@ from argparse import ArgumentParser
 from contextlib import suppress
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.management import CommandError
 from django.core.management.commands import check
 from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
+from gateway.core.redis_clients import ask_sentinels
 from gateway.management.upgrades import Judged, judge_pending
 from gateway.monitoring.heartbeats import find_workers
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
@@ -73,12 +75,22 @@ class Command(check.Command):
         checks = readiness.checks()
         for each in checks:
             self._tell(each.name, each.detail)
+            if each.name == "broker":
+                self._tell_of_sentinels()
         workers: list[str] = []
         with suppress(RedisError):
             workers = [worker.name for worker in find_workers()]
         self._tell("workers", None if workers else "none has given a sign of life", ", ".join(workers))
         if status_of(checks) is HealthStatus.UNAVAILABLE:
             raise CommandError("The gateway cannot work: see above.")
+
+    def _tell_of_sentinels(self) -> None:
+        """Nothing where there are none. What is wrong with them does not keep the gateway from working."""
+        for view in ask_sentinels(settings.REDIS_URL):
+            replicas = f"{view.replicas} replica{'' if view.replicas == 1 else 's'}"
+            others = f"{view.others} other Sentinel{'' if view.others == 1 else 's'}"
+            knows = f"primary {view.primary}, {replicas}, {others}, quorum {view.quorum}"
+            self._tell(f"sentinel {view.address}", view.wrong, knows)
 
     def _tell(self, name: str, wrong: str | None, right: str = "") -> None:
         self.stdout.write(f"{name}: {wrong}" if wrong else f"{name}: ok{f' ({right})' if right else ''}")

@@ -102,7 +102,14 @@ def test_what_its_account_has_beside_what_is_needed(console: Console, domain: Do
     works = make_connection(domain, name="Works")
     helper = make_person(may=["directory.reset_password"])
     shown = text_of(console.submit(f"/console/connections/{works.id}/rights"))
-    for expected in ("Reset passwords", helper.username, "has what it takes", "The account is in Domain Admins."):
+    for expected in (
+        "Reset passwords",
+        helper.username,
+        "has what it takes",
+        "The account is in Domain Admins.",
+        "Deleted objects",
+        "may read it",
+    ):
         assert expected in shown, expected
     nowhere = console.submit(f"/console/connections/{works.id}/rights", base="OU=Nowhere,DC=x")
     assert "There is no object OU=Nowhere,DC=x in the directory." in text_of(nowhere)

@@ -15,7 +15,7 @@ from redis import Redis, RedisError
 
 from gateway.core import rate_limits
 from gateway.core.configuration import BadConfiguration
-from gateway.core.deployment import broker_from, redis_from, redis_warning
+from gateway.core.redis_urls import broker_from, redis_from, redis_warning
 from gateway.monitoring import heartbeats
 from gateway.monitoring.readiness import Readiness
 from tests.support.clock import by_the_machines_clock

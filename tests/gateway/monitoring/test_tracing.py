@@ -161,6 +161,14 @@ def test_a_request_and_what_was_done_for_it(
     assert {"apply an approved change", "LDAP write", "record outcomes"} <= collector.below(task)
     assert directory.read(ada, "title") == {"title": [b"Dame"]}
 
+    sealed = collector.wait_for(is_named("seal records"))
+    sweep = collector.wait_for(lambda span: span.span_id == sealed.parent_span_id)
+    assert (sweep.name, sweep.parent_span_id) == ("task gateway.tasks.seal_log", b"")
+    # Sweeps that had nothing to do were not told of: each that was has parts, or took its time.
+    sweeps = [span for span in collector.spans if span.name == sweep.name]
+    long = [span for span in sweeps if span.end_time_unix_nano - span.start_time_unix_nano >= 1e9]
+    assert all(collector.below(span) or span in long for span in sweeps)
+
     broken = make_integration(make_connection(domain, url="ldaps://127.0.0.1:1"))
     asked = {"X-API-Key": broken.value}
     assert traced_gateway.request("GET", "/api/ad/users?q=ada", headers=asked)[0] == 503

@@ -8,7 +8,8 @@ import pytest
 
 from demo.services import PROJECT
 from gateway.core.configuration import SECRET_VARIABLES, BadConfiguration, load_configuration
-from gateway.core.deployment import database_from, redis_from
+from gateway.core.deployment import database_from
+from gateway.core.redis_urls import redis_from
 from gateway.core.secrets.files import with_secrets_from_files
 from gateway.core.secrets.own import encryption_keys_from, log_keys_from, new_encryption_key
 

@@ -1,0 +1,136 @@
+"""Several hosts of web processes over one domain controller, one database and one Redis: what the shared parts bear.
+
+On one machine more hosts answer no more requests. What tells is the processor time of one request in each part: that of
+the web processes is shared out among hosts, that of the domain controller, Redis and PostgreSQL is not. So it says on
+a small machine how many hosts there may be before one of these is the limit. What the tables grow by is told, too.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from bench.client import Client, expect, in_threads
+from bench.domain import Domain
+from bench.gateway import Gateway, free_port, wait_for
+from bench.reads import path_of
+from bench.usage import processor_seconds
+from demo.processes import start_process, stop_process
+from demo.services import PROJECT, web_command
+
+HOSTS = (1, 2, 4)
+CONNECTIONS = 16
+"""Of all clients together, shared out among the hosts."""
+_SETTLED_AFTER = 1.5
+"""Seconds until what was read is on record."""
+_TABLES = """
+SELECT relname, pg_total_relation_size(oid) FROM pg_class
+WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+"""
+
+Send = Callable[[Client, int, int], None]
+"""One request of a connection (by its number), the so-manieth."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    name: str
+    send: Send
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What so many hosts did: requests in a second, and milliseconds of processor of one request by part."""
+
+    hosts: int
+    way: str
+    rate: float
+    processor: dict[str, float]
+    grown: dict[str, float]
+    """Octets of one request by table, indexes and rows that wait for VACUUM included."""
+
+
+def measure_hosts(domain: Domain, gateway: Gateway, *, reads: int, changes: int) -> Iterator[Shared]:
+    """Reads of people, then changes of one attribute each, through 1, 2 and 4 hosts. The first is the gateway's own."""
+    paths = [path_of(item) for item in domain.find_people(min(50, reads))]
+    accounts = [f"/api/ad/users/{item}" for item in domain.add_users(domain.add_unit("Hosts"), CONNECTIONS)]
+
+    def read(client: Client, connection: int, number: int) -> None:
+        expect(client.send("GET", paths[(connection + number) % len(paths)]))
+
+    def change(client: Client, connection: int, number: int) -> None:
+        client.call("PATCH", accounts[connection], {"replace": {"title": f"Title {time.time_ns()} {number}"}})
+
+    for count in HOSTS:
+        with _running(gateway, count) as hosts:
+            for work in (_Work("reads", read, reads), _Work("changes", change, changes)):
+                clients = [Client(hosts[number % count]) for number in range(CONNECTIONS)]
+                _send_all(clients, replace(work, requests=CONNECTIONS * 4))  # opens connections, and fills caches
+                yield _measure(domain, hosts, clients, work)
+
+
+@contextmanager
+def _running(gateway: Gateway, count: int) -> Iterator[list[Gateway]]:
+    """So many hosts, each with web processes and a data directory of its own."""
+    with ExitStack() as stack:
+        hosts = [gateway]
+        for number in range(1, count):
+            port, place = free_port(), Path(gateway.environment["GATEWAY_DATA_DIR"]) / f"host{number}"
+            place.mkdir(exist_ok=True)
+            environment = {**gateway.environment, "GATEWAY_DATA_DIR": str(place)}
+            log = place / "web.log"
+            process = start_process(
+                web_command(host="127.0.0.1", port=port),
+                environment=environment,
+                directory=PROJECT,
+                output=log.open("wb"),
+            )
+            stack.callback(stop_process, process)
+            url = f"http://127.0.0.1:{port}"
+            wait_for(f"{url}/health", log)
+            hosts.append(replace(gateway, base_url=url, processes={f"web{number}": process.pid}))
+        yield hosts
+
+
+def _measure(domain: Domain, hosts: Sequence[Gateway], clients: Sequence[Client], work: _Work) -> Shared:
+    processes = {**domain.processes, **{part: root for host in hosts for part, root in host.processes.items()}}
+    with psycopg.connect(_conninfo(hosts[0]), autocommit=True) as database:
+        sizes: dict[str, int] = dict(database.execute(_TABLES).fetchall())
+        before, own = processor_seconds(processes), sum(os.times()[:2])
+        began = time.perf_counter()
+        sent = _send_all(clients, work)
+        seconds = time.perf_counter() - began
+        own = sum(os.times()[:2]) - own
+        time.sleep(_SETTLED_AFTER)
+        after = processor_seconds(processes)
+        grown = {table: (size - sizes.get(table, 0)) / sent for table, size in database.execute(_TABLES).fetchall()}
+    used: dict[str, float] = {"clients": own / sent * 1000}
+    for part in processes:
+        name = "web" if part.startswith("web") else part
+        used[name] = used.get(name, 0.0) + (after[part] - before[part]) / sent * 1000
+    return Shared(
+        len(hosts), work.name, sent / seconds, used, {table: size for table, size in grown.items() if size >= 1}
+    )
+
+
+def _send_all(clients: Sequence[Client], work: _Work) -> int:
+    each = max(1, work.requests // len(clients))
+
+    def send(client: Client, connection: int) -> None:
+        for number in range(each):
+            work.send(client, connection, number)
+
+    in_threads([partial(send, client, connection) for connection, client in enumerate(clients)])
+    return each * len(clients)
+
+
+def _conninfo(gateway: Gateway) -> str:
+    """The database of the gateway, by a URL as Django has it."""
+    return make_conninfo(gateway.environment["DATABASE_URL"])
