@@ -96,7 +96,7 @@ def test_for_bob(request_of_ada: ChangeRequest, requester: Person, mailoutbox: l
 
 def test_the_menu_tells_how_many_wait(request_of_ada: ChangeRequest, requester: Person) -> None:
     page = markup_of(approver("grace").get("/console/").body)
-    assert '<span class="badge count security">1<span class="only-read-aloud"> wait for your decision' in page
+    assert '<span class="badge count security">1<span class="only-read-aloud">waits for your decision' in page
     assert "badge count" not in Console(requester).get("/console/").body.decode()
 
 
