@@ -101,7 +101,7 @@ def test_nothing_to_plan_and_nothing_to_do(console: Console, unit: Unit) -> None
 @pytest.mark.parametrize(
     ("choices", "status", "told"),
     [
-        ({"unit": "no name"}, 400, "Must be a UUID or a distinguished name"),
+        ({"unit": "no name"}, 400, "Write a distinguished name or an id."),
         ({"unit": "OU=none,DC=corp,DC=example,DC=test"}, 404, "AD.Object.NotFound"),
         ({"unit": str(uuid4())}, 404, "AD.Object.NotFound"),
         ({"scope": "base"}, 400, "one-level"),
