@@ -38,6 +38,7 @@ ACCEPTED = (
     Accepted(REFUSED, "Request.Invalid", "what can be done with an object, its kind tells", "must be one of"),
     Accepted(REFUSED, "Request.Invalid", "who may decide, the request tells", "is nobody who may decide this change"),
     Accepted(REFUSED, "Request.Invalid", "what a role may see decides", "cannot be searched for inside scopes"),
+    Accepted(REFUSED, "Request.Invalid", "what time it is, no schema tells", "must be in the future"),
     # Grammars that a pattern cannot hold.
     Accepted(REFUSED, "AD.Filter.Malformed", "an LDAP filter is nested (RFC 4515)"),
     Accepted(REFUSED, "Search.CursorInvalid", "a cursor is one that was given, sealed"),
