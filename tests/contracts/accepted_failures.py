@@ -19,6 +19,7 @@ ACCEPTED = (
     Accepted(REFUSED, "AD.Attributes.Unknown", "which attributes there are, the directory's schema tells"),
     Accepted(REFUSED, "AD.Attributes.NotReadable", "some attributes hold secrets, whatever a list names"),
     Accepted(REFUSED, "AD.Attributes.NotWritable", "some attributes are the directory's own"),
+    Accepted(REFUSED, "AD.Attributes.SingleValued", "which attributes have one value, the directory's schema tells"),
     Accepted(REFUSED, "AD.Attributes.InvalidValue", "an attribute's syntax is the directory's"),
     Accepted(REFUSED, "AD.Attributes.SchemaViolation", "what a class must and may have, the directory's schema tells"),
     Accepted(REFUSED, "AD.Directory.Rejected", "what a class may hold and where it may stand, the directory tells"),
