@@ -34,7 +34,8 @@ document says of each value and through chains of requests. The suite has a minu
 EXAMPLES = CAMPAIGN or 3
 PHASES = "examples,coverage,fuzzing,stateful" if CAMPAIGN else "examples,fuzzing"
 
-ENDS_THE_SESSION = "session.destroy"
+ENDS_THE_SESSION = ("session.destroy", "session.create")
+"""Whoever signs in anew, as some drawn requests do, leaves the session that all the others need."""
 
 
 @pytest.fixture
@@ -122,5 +123,6 @@ def test_the_browser_surface_keeps_its_promises(
     headers = session_of(live_gateway, make_person(superuser=True).username)
     world.fixed["@client"] = str(connection.client_id)
     save_a_filter(live_gateway, world, "rest", headers)
-    require_promises(live_gateway, world, "rest", headers, "--exclude-operation-id", ENDS_THE_SESSION)
+    without = [option for name in ENDS_THE_SESSION for option in ("--exclude-operation-id", name)]
+    require_promises(live_gateway, world, "rest", headers, *without)
     assert live_gateway.request("GET", "/rest/session", headers=headers)[0] == 200, "the session was lost on the way"
