@@ -49,7 +49,8 @@ class RedisHosts:
     def server_command(self, host: Host, disk: Path) -> list[str]:
         """The server of a host, which Sentinel configures anew in the file on its disk."""
         passwords = f"requirepass {self._password}\nmasterauth {self._password}"
-        own = {"include /etc/redis/password.conf": passwords, "/var/lib/redis": str(disk)}
+        named = {"replica-announce-ip redis1.example.com": f"replica-announce-ip {name_of(host)}"}
+        own = {"include /etc/redis/password.conf": passwords, "/var/lib/redis": str(disk), **named}
         if host is not self.hosts[0]:
             own["# replicaof"] = "replicaof"
         return ["redis-server", str(_configured("redis.conf", own, disk))]
