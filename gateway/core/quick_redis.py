@@ -97,9 +97,7 @@ def _answer(connection: ConnectionInterface, packed: bytes) -> Any:
     # Does nothing where it is connected. Where it is not any more, Sentinels say where the primary is now.
     connection.connect()  # type: ignore[no-untyped-call]
     connection.send_packed_command([packed])  # type: ignore[no-untyped-call]
-    # Behind Sentinels the library leaves a connection open whose answer did not come in time, unless it is told not to:
-    # the next command would then be given that answer, when it comes, for its own.
-    return connection.read_response(disconnect_on_error=True)
+    return connection.read_response()
 
 
 def _pack(command: Sequence[str]) -> bytes:
