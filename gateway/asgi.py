@@ -1,10 +1,10 @@
-"""The ASGI application that granian serves (`--interface asginl`): Django's WSGI application behind the front."""
+"""The ASGI application that granian serves (`--interface asginl`): Django's application behind the front."""
 
 import ctypes
 import resource
 from contextlib import suppress
 
-from gateway.wsgi import application as django  # sets Django up
+from gateway.application import application as django  # sets Django up
 
 from directory.lookup.connection import load_schemas_soon  # isort: skip
 from gateway.monitoring.access_lines import access_lines  # isort: skip
