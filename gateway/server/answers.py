@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from dataclasses import dataclass
+from itertools import chain
 
 from django.http import HttpResponseBase
 
@@ -24,7 +25,7 @@ class Blocks:
 
     def __init__(self, response: HttpResponseBase, *, gathered: bool) -> None:
         self._response = response
-        self._iterator: Iterator[bytes] = iter(response)  # type: ignore[call-overload]  # of a streaming one
+        self._iterator: Iterator[bytes] = iter(response)
         self._gathered = gathered
         self._context: Context = copy_context()
 
@@ -73,7 +74,5 @@ def answer(application: Application, environ: Environ) -> Answer:
 
 
 def _headers(response: HttpResponseBase) -> list[Header]:
-    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs_of(response)]
-    for cookie in response.cookies.values():
-        pairs.append((b"Set-Cookie", cookie.output(header="").encode("latin-1")))
-    return pairs
+    cookies = (("Set-Cookie", cookie.output(header="")) for cookie in response.cookies.values())
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in chain(pairs_of(response), cookies)]

@@ -61,9 +61,7 @@ class Threads:
             loop.call_soon_threadsafe(self._finish, inbox, future, result, error)
             del job, future, result, error  # nothing of a request is kept until the next one
 
-    def _finish(
-        self, inbox: _Inbox, future: "asyncio.Future[Any]", result: Any, error: BaseException | None
-    ) -> None:
+    def _finish(self, inbox: _Inbox, future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
         self._give_next(inbox)
         if future.cancelled():
             return

@@ -17,7 +17,7 @@ class QuickHeaders(ResponseHeaders):
     def of(cls, headers: ResponseHeaders) -> "QuickHeaders":
         """The same headers."""
         quick = cls({})
-        quick._store = headers._store  # type: ignore[attr-defined]  # the stubs leave it out
+        quick._store = headers._store
         return quick
 
     def __setitem__(self, name: str, value: Any) -> None:

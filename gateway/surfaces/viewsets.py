@@ -39,7 +39,6 @@ from gateway.surfaces.responses import Response
 from gateway.surfaces.streams import record_shape, require_no_page, stream_response, wanted_format
 from gateway.surfaces.views import METHODS, Handler, view_of
 
-
 JSON: Final = "application/json"
 
 
