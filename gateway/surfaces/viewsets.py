@@ -25,7 +25,7 @@ from gateway.core.operation import Effect, Operation, operations
 from gateway.core.shapes import NoQuery, list_parameters
 from gateway.core.streams import RecordStream, StreamFormat
 from gateway.surfaces.idempotency import answer_once, key_of
-from gateway.surfaces.openapi.operations import OperationSchema
+from gateway.surfaces.openapi.on_demand import SchemaOnDemand
 from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import (
     read_document,
@@ -60,7 +60,7 @@ class OperationViewSet(ViewSet):
     surface: ClassVar[Surface]
     place: ClassVar[str]
     http_method_names = [method.lower() for method in METHODS]
-    schema = OperationSchema()
+    schema = SchemaOnDemand("operations.OperationSchema")
 
     @classmethod
     def as_view(cls, actions: Any = None, **initkwargs: Any) -> Any:
