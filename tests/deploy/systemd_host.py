@@ -112,6 +112,11 @@ class Host:
         group = self._cgroup / "system.slice" / f"{service}.service" / "cgroup.procs"
         return group.read_text().split() if group.exists() else []
 
+    def processes_of(self, account: int) -> list[str]:
+        """The same of all that run as an account, by its number."""
+        numbers = [number for group in self._cgroup.rglob("cgroup.procs") for number in group.read_text().split()]
+        return [number for number in numbers if (Path("/proc") / number).stat().st_uid == account]
+
     def restarts(self, service: str) -> int:
         """How often it was started again by itself."""
         return int(self.show(service, "NRestarts"))

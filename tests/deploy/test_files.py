@@ -111,8 +111,7 @@ def test_logs_are_rotated(tmp_path: Path) -> None:
     text = (DEPLOY / "logrotate" / "directory-management-gateway").read_text()
     tmp_path.chmod(0o755)
     file = tmp_path / "logrotate.conf"
-    user = "root root" if os.geteuid() == 0 else f"{os.geteuid()} {os.getegid()}"
-    file.write_text(text.replace("/var/log/gateway/*.log", str(log)).replace("gateway gateway", user))
+    file.write_text(text.replace("/var/log/gateway/*.log", str(log)))
     file.chmod(0o644)
     ran("/usr/sbin/logrotate", "--force", "--state", tmp_path / "state", file)
     assert log.read_text() == ""

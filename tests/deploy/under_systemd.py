@@ -116,13 +116,11 @@ def serves(host: Host, client: Client, domain: Domain) -> str:
     key = client.ask("/rest/api-keys", wanted)
     client.ask(f"/rest/api-keys/{key['id']}/links", {"directory": directory["id"]})
     credential = ("--header", f"X-API-Key: {key['value']}")
-    (someone,) = client.ask("/api/ad/users?filter=(sAMAccountName=Guest)", None, *credential)["items"]
-    client.ask(
-        f"/api/ad/users/{someone['id']}", {"replace": {"title": "Countess"}}, *credential, method="PATCH"
-    )
     with closing(domain.connect()) as at:
-        assert at.text(f"CN=Guest,CN=Users,{domain.base_dn}", "title") == "Countess"
-    (record,) = client.ask(f"/rest/operations?target={someone['id']}&operation=users.update")["items"]
+        someone = at.add_user("Ada Lovelace", parent=at.add_unit("Staff"))
+        client.ask(f"/api/ad/users/{someone}", {"replace": {"title": "Countess"}}, *credential, method="PATCH")
+        assert at.text(someone, "title") == "Countess"
+    (record,) = client.ask(f"/rest/operations?target={someone}&operation=users.update")["items"]
     assert (record["outcome"], record["keyName"], record["clientAddress"]) == ("succeeded", "Trial", "127.0.0.1"), record
     maps = [(Path("/proc") / process / "maps").read_text() for process in host.processes("gateway-web")]
     assert any("/_answers.abi3.so" in text for text in maps)
@@ -236,7 +234,7 @@ def is_stopped(host: Host, client: Client) -> None:
         assert host.show(service, "Result") == "success"
         assert not host.processes(service)
         say(f"{service} ended within {time.monotonic() - begun:.1f} s")
-    assert host.run("ps", "-o", "args=", "-u", "gateway", check=False) == ""
+    assert not host.processes_of(Path(f"{host.root}{SECRETS}").stat().st_uid)
     assert client.status("/health") == 502
     say("nothing of it is left: nginx answers 502")
 
