@@ -72,9 +72,12 @@ def _is_alive(folder: Path) -> bool:
 
 
 def _is_ours(process: int) -> bool:
-    """Whether it is one of this account, which may be the first one: that of a container is the server itself."""
+    """Whether it is one of this account, which may be the first one: that of a container is the server itself.
+
+    0 is the parent of that one, and of what an engine starts besides: a process outside of the container.
+    """
     try:
         os.kill(process, 0)
     except OSError:
         return False
-    return True
+    return process != 0

@@ -1,4 +1,7 @@
-"""The commands that `docs/operations.md` tells an operator to give: `python -m tests.deploy.documented Install` prints them."""
+"""The commands that `docs/operations.md` tells an operator to give.
+
+`python -m tests.deploy.documented Install` prints those of a section.
+"""
 
 import re
 import sys

@@ -83,7 +83,9 @@ class Host:
 
     def run(self, *command: str, check: bool = True) -> str:
         """What a command there says."""
-        return self.command("nsenter", "--target", self._first_process, "--all", "env", "-i", *_LOGIN, *command, check=check)
+        return self.command(
+            "nsenter", "--target", self._first_process, "--all", "env", "-i", *_LOGIN, *command, check=check
+        )
 
     def shell(self, lines: Sequence[str]) -> str:
         """The same of lines that root gives one after the other in /root/release, until one fails."""

@@ -1,8 +1,8 @@
 """Tries what deploy/ has for a host with systemd, installed by the commands of `docs/operations.md`.
 
-`scripts/try-units` runs it, in a network and with mounts of its own: `python -m tests.deploy.under_systemd FOLDER`, where
-the folder has a Debian with the packages and the release in /root/release. It says what held, and ends with an error at
-the first thing that did not.
+`scripts/try-units` runs it, in a network and with mounts of its own: `python -m tests.deploy.under_systemd FOLDER`. The
+folder has a Debian with the packages, and the release in /root/release. What held is said, one after the other; the
+first thing that does not is an error.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.deploy.systemd_host import Host, say, until
 from tests.support.domain import Domain, running_domain
 
 HOST = "gateway.example.com"
-PASSWORD = "correct horse battery staple"  # noqa: S105 - of nobody
+PASSWORD = "correct horse battery staple"
 PERMISSIONS = ["directory.read_object", "directory.update_user"]
 SECRETS = "/etc/gateway/secrets"
 SERVICES = ("gateway-web", "gateway-worker")
@@ -121,7 +121,9 @@ def serves(host: Host, client: Client, domain: Domain) -> str:
         client.ask(f"/api/ad/users/{someone}", {"replace": {"title": "Countess"}}, *credential, method="PATCH")
         assert at.text(someone, "title") == "Countess"
     (record,) = client.ask(f"/rest/operations?target={someone}&operation=users.update")["items"]
-    assert (record["outcome"], record["keyName"], record["clientAddress"]) == ("succeeded", "Trial", "127.0.0.1"), record
+    assert (record["outcome"], record["keyName"], record["clientAddress"]) == ("succeeded", "Trial", "127.0.0.1"), (
+        record
+    )
     maps = [(Path("/proc") / process / "maps").read_text() for process in host.processes("gateway-web")]
     assert any("/_answers.abi3.so" in text for text in maps)
     say("a change by API key through nginx is in the directory and in the log")
@@ -143,7 +145,11 @@ def worker_works(client: Client) -> None:
 def is_logged(host: Host, request_id: str) -> None:
     """In the journal, as JSON."""
     for service in SERVICES:
-        lines = [json.loads(line) for line in host.run("journalctl", "-o", "cat", "-u", service).splitlines() if line[0] == "{"]
+        lines = [
+            json.loads(line)
+            for line in host.run("journalctl", "-o", "cat", "-u", service).splitlines()
+            if line[0] == "{"
+        ]
         assert lines, service
     assert request_id in host.run("journalctl", "-o", "cat", "-u", "gateway-web")
     say("the journal has what both say, as JSON")
@@ -242,7 +248,10 @@ def is_stopped(host: Host, client: Client) -> None:
 def is_restored(host: Host, client: Client) -> None:
     """By the commands of the documents, over what happened since the backup."""
     (dump,) = (host.root / "var/backups/gateway").glob("*.dump")
-    lines = [re.sub(r" +\(.*\)$", "", line).replace("gateway-20260101T013000Z.dump", dump.name) for line in commands("Back up and restore")]
+    lines = [
+        re.sub(r" +\(.*\)$", "", line).replace("gateway-20260101T013000Z.dump", dump.name)
+        for line in commands("Back up and restore")
+    ]
     assert any(dump.name in line for line in lines)
     told = host.shell([ALIAS, *lines])
     assert "The operations log is as it was written" in told, told
