@@ -61,7 +61,7 @@ class Host:
     def boot(self) -> None:
         """Begin; returns while systemd is at it."""
         self._cgroup.mkdir(exist_ok=True)
-        enter = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', self._cgroup]
+        enter = ["sh", "-c", 'echo $$ >"$0/cgroup.procs" && exec "$@"', str(self._cgroup)]
         own = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--uts", "--ipc", "--cgroup"]
         self._machine = start_process([*enter, *own, "sh", "-c", _MOUNT_AND_BOOT, self.root])
         children = Path(f"/proc/{self._machine.pid}/task/{self._machine.pid}/children")
