@@ -3,13 +3,14 @@
 Absent, forbidden and unreachable are three different answers: ObjectNotFound, Forbidden, Unavailable.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from uuid import UUID
 
 from django.db.models import Q
 
 from directory import errors
-from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
+from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, begun, fold, pattern_of
 from directory.lookup.arrival import require_absent
 from directory.lookup.connection import get_client
 from directory.lookup.prefetch import prefetch_of
@@ -50,17 +51,23 @@ def parse_reference(text: str, *, pointer: str | None = None, parameter: str | N
 
 
 def find_object(
-    call: Call, reference: Reference, *, kinds: Collection[Kind] | None = None, attributes: Collection[str] = ()
+    call: Call,
+    reference: Reference,
+    *,
+    kinds: Collection[Kind] | None = None,
+    attributes: Collection[str] = (),
+    computed: Collection[str] = (),
 ) -> Entry:
     """The entry a caller names, with the attributes asked for.
 
+    Those that are `computed` of no search but of a single object come with one that is read by itself.
     Raises ObjectNotFound when there is none, or one of another kind than `kinds`; Forbidden when it is outside the
     caller's scopes.
     """
     client = client_of(call)
     name = reference if isinstance(reference, UUID) else str(reference)
     try:
-        entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
+        entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))), computed)
     except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
         require_absent(client, name)
         raise errors.ObjectNotFound from None
@@ -73,23 +80,31 @@ def find_object(
     return entry
 
 
-def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[str] = ()) -> dict[UUID, Entry]:
-    """Those of many objects of the domain that exist, by objectGUID, and nothing of the forest's configuration.
+def begin_to_find_objects(
+    call: Call, guids: Iterable[UUID], *, attributes: Collection[str] = ()
+) -> Callable[[], dict[UUID, Entry]]:
+    """Begin to read many objects of the domain; what is given back waits for them.
 
-    Forbidden when one of them is outside the caller's scopes.
+    It gives those that exist, by objectGUID, and nothing of the forest's configuration; it raises Forbidden when one of
+    them is outside the caller's scopes. They are read over a connection of their own, so that others may be used
+    meanwhile; before it is called nothing is told of them.
     """
     client = client_of(call)
     wanted = tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes)))
-    found = client.read_many(guids, wanted, of_domain=True)
-    entries = {guid: entry for guid, entry in found.items() if _is_within_directory(client, entry)}
-    require_inside_scopes(call, *(entry.dn for entry in entries.values()))
-    return entries
+    read = begun(partial(client.read_many, guids, wanted, of_domain=True))
+
+    def find() -> dict[UUID, Entry]:
+        entries = {guid: entry for guid, entry in read().items() if _is_within_directory(client, entry)}
+        require_inside_scopes(call, *(entry.dn for entry in entries.values()))
+        return entries
+
+    return find
 
 
-def _read(call: Call, name: UUID | str, attributes: Collection[str]) -> Entry:
+def _read(call: Call, name: UUID | str, attributes: Collection[str], computed: Collection[str]) -> Entry:
     client, prefetch = client_of(call), prefetch_of(call)
     found = prefetch.find(client, name, attributes) if prefetch is not None and isinstance(name, UUID) else None
-    return found if found is not None else client.read(name, tuple(attributes))
+    return found if found is not None else client.read(name, (*attributes, *computed))
 
 
 def _is_within_directory(client: Client, entry: Entry) -> bool:
