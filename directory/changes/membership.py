@@ -18,7 +18,7 @@ from directory.groups.nesting import (
     those_with_primary_group,
 )
 from directory.ldap import Entry, Modification, Modify, guid_reference
-from directory.lookup.access import begin_to_find_objects, client_of, find_object
+from directory.lookup.access import client_of, find_object, find_objects
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
 from directory.shapes.attribute_updates import MAX_VALUES
@@ -52,9 +52,8 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     client = client_of(call)
     kinds = RESOURCES["groups"].kinds
     group = find_object(call, id, kinds=kinds, attributes=_GROUP_ATTRIBUTES, computed=PROTECTION_COMPUTED)
-    find_members = begin_to_find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, group))
-    found = find_members()
+    found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     for guid, where in (adding | removing).items():
         if guid not in found:
             raise errors.ObjectNotFound.naming(f"there is no object {guid}", pointer=where)

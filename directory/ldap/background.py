@@ -1,27 +1,7 @@
-"""Work that is done off the callers' way, by one thread at a time, or while a caller does something else."""
+"""Work that is done off the callers' way, by one thread at a time."""
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from contextvars import copy_context
-from typing import TypeVar
-
-_Result = TypeVar("_Result")
-
-
-def begun(work: Callable[[], _Result]) -> Callable[[], _Result]:
-    """Have work done by a thread of its own; what is given back waits for its result, or raises what it raised."""
-    done: Future[_Result] = Future()
-    context = copy_context()
-
-    def run() -> None:
-        try:
-            done.set_result(context.run(work))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return done.result
 
 
 class Background:

@@ -3,14 +3,13 @@
 Absent, forbidden and unreachable are three different answers: ObjectNotFound, Forbidden, Unavailable.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Sequence
 from uuid import UUID
 
 from django.db.models import Q
 
 from directory import errors
-from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, begun, fold, pattern_of
+from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, fold, pattern_of
 from directory.lookup.arrival import require_absent
 from directory.lookup.connection import get_client
 from directory.lookup.prefetch import prefetch_of
@@ -80,25 +79,17 @@ def find_object(
     return entry
 
 
-def begin_to_find_objects(
-    call: Call, guids: Iterable[UUID], *, attributes: Collection[str] = ()
-) -> Callable[[], dict[UUID, Entry]]:
-    """Begin to read many objects of the domain; what is given back waits for them.
+def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[str] = ()) -> dict[UUID, Entry]:
+    """Those of many objects of the domain that exist, by objectGUID, and nothing of the forest's configuration.
 
-    It gives those that exist, by objectGUID, and nothing of the forest's configuration; it raises Forbidden when one of
-    them is outside the caller's scopes. They are read over a connection of their own, so that others may be used
-    meanwhile; before it is called nothing is told of them.
+    Forbidden when one of them is outside the caller's scopes.
     """
     client = client_of(call)
     wanted = tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes)))
-    read = begun(partial(client.read_many, guids, wanted, of_domain=True))
-
-    def find() -> dict[UUID, Entry]:
-        entries = {guid: entry for guid, entry in read().items() if _is_within_directory(client, entry)}
-        require_inside_scopes(call, *(entry.dn for entry in entries.values()))
-        return entries
-
-    return find
+    found = client.read_many(guids, wanted, of_domain=True)
+    entries = {guid: entry for guid, entry in found.items() if _is_within_directory(client, entry)}
+    require_inside_scopes(call, *(entry.dn for entry in entries.values()))
+    return entries
 
 
 def _read(call: Call, name: UUID | str, attributes: Collection[str], computed: Collection[str]) -> Entry:
