@@ -188,14 +188,18 @@ def named_inside_scopes(call: Call, column: str) -> Q:
     return inside
 
 
+def _ends_with(name: str, base: str) -> bool:
+    # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
+    return name.endswith(base) and (name == base or (name.endswith(f",{base}") and not name.endswith(f"\\,{base}")))
+
+
 def is_within_any(name: str, bases: Collection[str]) -> bool:
     """Whether an object is one of these or below one."""
     # Parsing costs more than the rest of a check, and is needed only where the directory spells the two differently.
+    if any(_ends_with(name, base) for base in bases):
+        return True
     folded = fold(name)
-    for base in bases:
-        ending = fold(base)
-        # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
-        if folded == ending or (folded.endswith(f",{ending}") and not folded.endswith(f"\\,{ending}")):
-            return True
+    if any(_ends_with(folded, fold(base)) for base in bases):
+        return True
     parsed = DistinguishedName.parse(name)
     return any(parsed.is_within(DistinguishedName.parse(base)) for base in bases)
