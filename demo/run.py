@@ -69,7 +69,7 @@ class Demonstration:
         self._controller = DomainController(DOMAIN, self._choose_address())
         socket = DIRECTORY / "redis.sock"
         self._redis_socket = socket if len(os.fsencode(socket)) < LONGEST_SOCKET_PATH else scratch / "redis.sock"
-        self._environment = environment_with(self._redis_socket)
+        self._environment = {"Approvals__BaseUrl": self._base_url, **environment_with(self._redis_socket)}
 
     def run(self) -> None:
         """Bring everything up in order, say where it is, and keep it running until `Stopped` is raised."""

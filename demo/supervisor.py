@@ -44,7 +44,7 @@ class Service:
     environment: Mapping[str, str]
     is_ready: Callable[[], bool]
     directory: Path
-    patience: float = 30
+    patience: float = 120
     has_own_output: bool = False
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0

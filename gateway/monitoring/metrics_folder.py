@@ -16,8 +16,12 @@ _chosen = False
 
 
 def use_for_web() -> None:
-    """Count in the folder of this process' server."""
-    _use(str(os.getppid()))
+    """Count in the folder of this process' server, its parent, or in one of its own where the parent is none of ours.
+
+    Commands that systemd starts have root's first process for a parent, which never ends: nor would what they leave.
+    """
+    parent = os.getppid()
+    _use(str(parent if _is_ours(parent) else os.getpid()))
 
 
 def use_for_worker() -> None:
@@ -57,4 +61,23 @@ def _root() -> Path:
 
 
 def _is_alive(folder: Path) -> bool:
-    return Path("/proc", folder.name.removeprefix(_OF_WORKER)).exists()
+    """Whether its process is there; /proc may hide those of other accounts (systemd's ProtectProc)."""
+    try:
+        os.kill(int(folder.name.removeprefix(_OF_WORKER)), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _is_ours(process: int) -> bool:
+    """Whether it is one of this account, which may be the first one: that of a container is the server itself.
+
+    0 is the parent of that one, and of what an engine starts besides: a process outside of the container.
+    """
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return process != 0

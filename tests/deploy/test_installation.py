@@ -1,6 +1,7 @@
 """What `docs/operations.md` tells, done: from the wheel to an administrator who is signed in behind nginx, and on."""
 
 import json
+import os
 import re
 import stat
 import time
@@ -62,6 +63,8 @@ def _is_set_up(deployment: Deployment, domain: Domain) -> None:
     assert told.returncode == 1
     assert "tables: to be migrated" in told.stdout
     deployment.succeeds("migrate", "-v0")
+    if deployment.installed.user:  # what another account's process started leaves nothing in that one's name
+        assert not (deployment.data / "metrics" / str(os.getpid())).exists()
     certificate = deployment.secrets / "authority.pem"
     certificate.write_text(domain.ca_pem)
     certificate.chmod(0o644)
