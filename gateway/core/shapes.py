@@ -26,8 +26,8 @@ from pydantic_core import CoreSchema
 
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
 
-# The form that RFC 3339 allows; datetime.fromisoformat reads most of ISO 8601, and offsets of 99 minutes.
 _DASHED_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
+# The form that RFC 3339 allows; datetime.fromisoformat reads most of ISO 8601, and offsets of 99 minutes.
 _RFC3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?"
     r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
