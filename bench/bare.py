@@ -6,11 +6,11 @@ Served as the gateway is. What it reaches on a machine, no gateway written in Py
 import json
 import os
 import threading
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import django
 import ldap
+from django.http import HttpResponse
 
 from bench.reads import ATTRIBUTES
 
@@ -28,13 +28,12 @@ def _connection() -> ldap.ldapobject.SimpleLDAPObject:
     return _own.connection
 
 
-def _read(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+def _read(environ: dict[str, Any]) -> HttpResponse:
     """`GET …/<objectGUID>`: the attributes of the object."""
     guid = environ["PATH_INFO"].rpartition("/")[2]
     _, values = _connection().search_ext_s(f"<GUID={guid}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)[0]
     body = json.dumps({name: [value.decode() for value in found] for name, found in values.items()}).encode()
-    start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
-    return [body]
+    return HttpResponse(body, headers={"Content-Type": "application/json", "Content-Length": str(len(body))})
 
 
 django.setup()

@@ -64,8 +64,8 @@ class Sampler:
 
 def profile(api_key: str, paths: list[str]) -> None:
     """In a process that has the gateway's environment."""
+    from gateway.application import application
     from gateway.server.answers import answer
-    from gateway.wsgi import application
 
     def read(number: int) -> None:
         path, _, query = paths[number % len(paths)].partition("?")

@@ -1,10 +1,10 @@
-"""The ASGI application that granian serves (`--interface asginl`): Django's WSGI application behind the front."""
+"""The ASGI application that granian serves (`--interface asginl`): Django's application behind the front."""
 
 import ctypes
 import resource
 from contextlib import suppress
 
-from gateway.wsgi import application as django  # sets Django up
+from gateway.application import application as django  # sets Django up
 
 from directory.lookup.connection import load_schemas_soon  # isort: skip
 from gateway.monitoring.access_lines import access_lines  # isort: skip
@@ -15,11 +15,15 @@ from keys.first_administrator import announce_soon  # isort: skip
 _, _most = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (_most, _most))
 
-# Every thread in which LDAP answers are read would keep a heap of its own for the largest of them (mallopt(3), glibc
-# only): a process is a fifth smaller after searches of a thousand objects.
-_M_ARENA_MAX = -8
+# What answers to large searches leave behind (mallopt(3), glibc only). Every thread that reads one would keep a heap of
+# its own; and once a large block was freed, glibc would keep what is as large, and all below it, for the next.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_MEGABYTE = 1 << 20
 with suppress(AttributeError, OSError):
-    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+    _mallopt = ctypes.CDLL(None).mallopt
+    _mallopt(_M_ARENA_MAX, 2)
+    _mallopt(_M_MMAP_THRESHOLD, _MEGABYTE)
+    _mallopt(_M_TRIM_THRESHOLD, _MEGABYTE)
 
 load_schemas_soon()
 announce_soon()

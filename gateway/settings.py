@@ -105,7 +105,6 @@ MIDDLEWARE = [
 ]
 
 ROOT_URLCONF = "gateway.urls"
-WSGI_APPLICATION = "gateway.wsgi.application"
 APPEND_SLASH = False
 
 TEMPLATES = [

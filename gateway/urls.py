@@ -6,7 +6,6 @@ from django.conf import settings
 from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
-from drf_spectacular.views import SpectacularJSONAPIView, SpectacularSwaggerView
 
 from gateway.console.account.sign_in import sign_in_to_admin, sign_out
 from gateway.core.call import Surface
@@ -14,7 +13,7 @@ from gateway.monitoring.health import health, metrics, ready
 from gateway.surfaces import agent_sign_in, problems
 from gateway.surfaces.agent.endpoint import agent_endpoint
 from gateway.surfaces.batch import batch_urls
-from gateway.surfaces.openapi.documents import document_settings
+from gateway.surfaces.openapi.on_demand import document_urls
 from gateway.surfaces.session import SessionsViewSet, SessionViewSet
 from gateway.surfaces.viewsets import router_for
 
@@ -51,16 +50,7 @@ admin.site.site_url = None  # "View site": the bar at the top leads to the conso
 admin.site.index_title = "Back office"
 
 if settings.DEVELOPMENT:
-    for surface, patterns in ((Surface.API, api_urls), (Surface.REST, rest_urls)):
-        name = f"{surface.value}-openapi"
-        urlpatterns += [
-            path(
-                f"{surface.value}/openapi.json",
-                SpectacularJSONAPIView.as_view(patterns=patterns, custom_settings=document_settings(surface)),
-                name=name,
-            ),
-            path(f"{surface.value}/docs", SpectacularSwaggerView.as_view(url_name=name)),
-        ]
+    urlpatterns += [*document_urls(Surface.API, api_urls), *document_urls(Surface.REST, rest_urls)]
 
 handler400 = problems.handler400
 handler403 = problems.handler403

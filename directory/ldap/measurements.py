@@ -5,7 +5,6 @@ What is made of it is the listener's business; here it is only made sure that no
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Protocol
 
 from directory.ldap.errors import LdapError
@@ -39,16 +38,6 @@ def listen(new: Listener) -> None:
     """Tell this one from now on, and nobody else."""
     global listener  # noqa: PLW0603 - one for the process, set once as it starts
     listener = new
-
-
-@contextmanager
-def waiting() -> Iterator[None]:
-    """Around the wait for a connection."""
-    began = perf_counter()
-    try:
-        yield
-    finally:
-        listener.waited(perf_counter() - began)
 
 
 @contextmanager

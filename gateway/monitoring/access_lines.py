@@ -33,7 +33,8 @@ class AccessLines:
 
     def _reset(self) -> None:
         """Begin without lines or a thread, as in a forked child: what was waiting is the parent's to write."""
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._writing = threading.Lock()
         self._waiting: list[tuple[bool, Line]] = []
         self._is_served = False
@@ -51,7 +52,7 @@ class AccessLines:
         if not _level.isEnabledFor(logging.DEBUG if is_unimportant else logging.INFO):
             return
         stamped = {"timestamp": datetime.now(UTC).isoformat().replace("+00:00", "Z"), **line}
-        with self._changed:
+        with self._lock:
             if self._is_served and len(self._waiting) < self.CAPACITY:
                 self._waiting.append((is_unimportant, stamped))
                 if len(self._waiting) == 1:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 from audit import log
@@ -78,6 +79,7 @@ class Inputs:
         return Accepted(given=given, arguments=dict(self.arguments), query=query, document=document), call
 
 
+@lru_cache(maxsize=256)
 def _snake(name: str) -> str:
     return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name)
 

@@ -1,16 +1,19 @@
-"""What a WSGI application answers, in the blocks in which it is sent. Runs in threads; sends nothing itself."""
+"""What an application answers, in the blocks in which it is sent. Runs in threads; sends nothing itself."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextvars import Context, copy_context
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+
+from django.http import HttpResponseBase
 
 from gateway.server.environ import Environ
+from gateway.surfaces.responses import pairs_of
 
 BLOCK = 65_536
 """Bytes. A file is read in blocks of this size, and one up to it is sent at once."""
 
-WsgiApplication = Callable[[Environ, Any], Iterable[bytes]]
+Application = Callable[[Environ], HttpResponseBase]
 Header = tuple[bytes, bytes]
 
 
@@ -20,9 +23,9 @@ class Blocks:
     No two calls need be in the same thread; all of them are in the context of the request. Whoever has one closes it.
     """
 
-    def __init__(self, made: Iterable[bytes], *, gathered: bool) -> None:
-        self._made = made
-        self._iterator = iter(made)
+    def __init__(self, response: HttpResponseBase, *, gathered: bool) -> None:
+        self._response = response
+        self._iterator: Iterator[bytes] = iter(response)
         self._gathered = gathered
         self._context: Context = copy_context()
 
@@ -41,7 +44,7 @@ class Blocks:
 
     def close(self) -> None:
         """End it, sent to its end or not."""
-        self._context.run(_close, self._made)
+        self._context.run(self._response.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +57,22 @@ class Answer:
     rest: Blocks | None
 
 
-def answer(application: WsgiApplication, environ: Environ) -> Answer:
+def answer(application: Application, environ: Environ) -> Answer:
     """Let the application answer a request whose body has arrived."""
-    started: list[tuple[int, list[Header]]] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], _exc_info: Any = None) -> None:
-        encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        started[:] = [(int(status[:3]), encoded)]
-
-    made = application(environ, start_response)
-    if isinstance(made, list) or not getattr(made, "streaming", True):  # the latter is Django's
-        body = b"".join(made)
-        _close(made)
-        return Answer(*started[0], body, None)
-    status, headers = started[0]
+    response = application(environ)
+    status, headers = response.status_code, _headers(response)
+    if not response.streaming:
+        body: bytes = response.content  # type: ignore[attr-defined]  # the stubs know it of HttpResponse alone
+        response.close()
+        return Answer(status, headers, body, None)
     # Of what has a length all of it is there already, and can be read ahead.
-    blocks = Blocks(made, gathered=any(name.lower() == b"content-length" for name, _ in headers))
+    blocks = Blocks(response, gathered="Content-Length" in response)
     if environ["REQUEST_METHOD"] == "HEAD":
         blocks.close()
         return Answer(status, headers, b"", None)
     return Answer(status, headers, blocks.next(), blocks)
 
 
-def _close(made: Iterable[bytes]) -> None:
-    if (close := getattr(made, "close", None)) is not None:
-        close()
+def _headers(response: HttpResponseBase) -> list[Header]:
+    cookies = (("Set-Cookie", cookie.output(header="")) for cookie in response.cookies.values())
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in chain(pairs_of(response), cookies)]

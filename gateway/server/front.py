@@ -1,4 +1,4 @@
-"""The ASGI application that granian serves. It takes a request in whole, and only then has a thread answer it by WSGI.
+"""The ASGI application that granian serves. It takes a request in whole, and only then has a thread answer it.
 
 So nothing scarce waits for a client: not while its headers arrive (that is granian's, for which a connection costs a
 few kilobytes), not while its body does (`bodies`), and not while it reads an answer that is made as it is sent
@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.conf import settings
 
 from gateway.middleware.request_id import ARRIVED_AT
-from gateway.server.answers import Answer, WsgiApplication, answer
+from gateway.server.answers import Answer, Application, answer
 from gateway.server.bodies import Bodies, Receive
 from gateway.server.environ import Scope, environ_of
 from gateway.server.sockets import limit_sending
@@ -30,9 +30,9 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Front:
-    """Serves one WSGI application, with threads and limits as configured."""
+    """Serves one application, with threads and limits as configured."""
 
-    def __init__(self, application: WsgiApplication) -> None:
+    def __init__(self, application: Application) -> None:
         configuration = settings.CONFIGURATION
         limits = configuration.RequestLimits
         self._application = application

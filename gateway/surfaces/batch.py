@@ -18,11 +18,11 @@ from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.core.operation import Operation, Risk, operations
 from gateway.core.problem_shapes import Problem
 from gateway.core.shapes import Id, load_query
-from gateway.pipeline.batch_shapes import batch_shape, load_batch, path_of
+from gateway.pipeline.batch_shapes import load_batch, path_of
 from gateway.pipeline.batches import Item, execute_batch
 from gateway.pipeline.recording import record_refusal
 from gateway.surfaces.idempotency import answer_once, key_of
-from gateway.surfaces.openapi.operations import OperationSchema
+from gateway.surfaces.openapi.on_demand import SchemaOnDemand
 from gateway.surfaces.problems import error_of, problem_of
 from gateway.surfaces.reading import read_document, read_query, refuse_headers
 from gateway.surfaces.views import Handler
@@ -75,37 +75,6 @@ class BatchDryRun(TypedDict):
     results: list[BatchPreview]
 
 
-class BatchSchema(OperationSchema):
-    """Describes the batches of an operation: what is the same for the single call is said by its description."""
-
-    def get_operation(self, path: str, path_regex: str, path_prefix: str, method: str, registry: Any) -> dict[str, Any]:
-        described = super().get_operation(path, path_regex, path_prefix, method, registry)
-        view: Any = self.view
-        operation: Operation = view.declared[view.action]
-        answer = self.json_response("Every item succeeded.", BatchAnswer, "Idempotency-Replayed", or_else=BatchDryRun)
-        of_single_calls = ("201", "202", "204", "404", "412", "502", "504")
-        return {
-            **described,
-            "operationId": f"{operation.resource}.batch-{operation.action}",
-            "summary": f"Many in one request: {operation.summary[:1].lower()}{operation.summary[1:]}",
-            "description": "Each item is a change of its own, with its own checks, hold, log record and result.\n\n"
-            + described["description"],
-            "parameters": [item for item in described["parameters"] if item["name"] in _PARAMETERS],
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": {"schema": self.refer(batch_shape(operation))}},
-            },
-            "responses": {
-                **{key: value for key, value in described["responses"].items() if key not in of_single_calls},
-                "200": answer,
-                "207": answer | {"description": "Some items failed, wait for approval, or were skipped."},
-            },
-        }
-
-
-_PARAMETERS = ("dryRun", "Idempotency-Key", "X-Change-Reason", "X-Client-Id")
-
-
 def batch_urls(surface: Surface) -> list[URLPattern]:
     """The addresses of all batches of a surface, below its prefix."""
     return [
@@ -116,7 +85,8 @@ def batch_urls(surface: Surface) -> list[URLPattern]:
 
 
 def _viewset(operation: Operation, surface: Surface) -> type[OperationViewSet]:
-    return viewset_of("BatchViewSet", surface, {"run": operation}, {"run": _handler(operation)}, schema=BatchSchema())
+    schema = SchemaOnDemand("batches.BatchSchema")
+    return viewset_of("BatchViewSet", surface, {"run": operation}, {"run": _handler(operation)}, schema=schema)
 
 
 _NOTHING_READ = pipeline.Inputs(arguments={}, query=dict, document=dict)

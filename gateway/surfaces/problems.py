@@ -30,6 +30,7 @@ from gateway.core.errors import (
     UriTooLong,
 )
 from gateway.surfaces.languages import in_language_of
+from gateway.surfaces.responses import Response
 
 logger = structlog.get_logger(__name__)
 
@@ -52,12 +53,8 @@ def problem_of(request: HttpRequest, error: GatewayError) -> dict[str, Any]:
 
 def problem_response(request: HttpRequest, error: GatewayError) -> HttpResponse:
     """The response of an error."""
-    return HttpResponse(
-        json.dumps(problem_of(request, error), ensure_ascii=False, separators=(",", ":")),
-        status=error.status,
-        headers=error.headers,
-        content_type="application/problem+json",
-    )
+    problem = json.dumps(problem_of(request, error), ensure_ascii=False, separators=(",", ":"))
+    return Response(problem.encode(), "application/problem+json", status=error.status, headers=error.headers)
 
 
 def error_response(request: HttpRequest, error: GatewayError) -> HttpResponse:

@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 from gateway.core.errors import NotFound
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Id, Moment, load_body, load_query, parse_guid, render_timestamp
-from gateway.surfaces.openapi.sessions import SessionSchema
+from gateway.surfaces.openapi.on_demand import SchemaOnDemand
 from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly, OperationViewSet
 from keys.authentication import identify_session
@@ -89,7 +89,7 @@ class SessionViewSet(ViewSet):
     bodies: ClassVar = {"create": SignIn}
     http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
-    schema = SessionSchema()
+    schema = SchemaOnDemand("sessions.SessionSchema")
 
     def create(self, request: Request) -> HttpResponse:
         """Sign in with a local account, or as a person of a connected directory."""
@@ -138,7 +138,7 @@ class SessionsViewSet(ViewSet):
     bodies: ClassVar[dict[str, Any]] = {}
     http_method_names = OperationViewSet.http_method_names
     content_negotiation_class = JsonOnly
-    schema = SessionSchema()
+    schema = SchemaOnDemand("sessions.SessionSchema")
 
     def list(self, request: Request) -> HttpResponse:
         """List where you are signed in, the most recently used first."""

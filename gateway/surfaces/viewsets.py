@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from posixpath import commonpath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import include, path
@@ -25,7 +25,7 @@ from gateway.core.operation import Effect, Operation, operations
 from gateway.core.shapes import NoQuery, list_parameters
 from gateway.core.streams import RecordStream, StreamFormat
 from gateway.surfaces.idempotency import answer_once, key_of
-from gateway.surfaces.openapi.operations import OperationSchema
+from gateway.surfaces.openapi.on_demand import SchemaOnDemand
 from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import (
     read_document,
@@ -35,8 +35,11 @@ from gateway.surfaces.reading import (
     refuse_members,
     wants_async,
 )
+from gateway.surfaces.responses import Response
 from gateway.surfaces.streams import record_shape, require_no_page, stream_response, wanted_format
 from gateway.surfaces.views import METHODS, Handler, view_of
+
+JSON: Final = "application/json"
 
 
 class JsonOnly(BaseContentNegotiation):
@@ -57,7 +60,7 @@ class OperationViewSet(ViewSet):
     surface: ClassVar[Surface]
     place: ClassVar[str]
     http_method_names = [method.lower() for method in METHODS]
-    schema = OperationSchema()
+    schema = SchemaOnDemand("operations.OperationSchema")
 
     @classmethod
     def as_view(cls, actions: Any = None, **initkwargs: Any) -> Any:
@@ -159,19 +162,10 @@ def render(operation: Operation, request: HttpRequest, answer: pipeline.Answer) 
         headers["ETag"] = f'"{body["version"]}"'
         wanted = read_versions(request.META.get("HTTP_IF_NONE_MATCH"))
         if operation.effect is Effect.READ and wanted and (body["version"] in wanted or "*" in wanted):
-            return _empty(304, headers)
+            return Response(None, JSON, status=304, headers=headers)
     if answer.status == 201 and isinstance(body, dict) and "id" in body:
         headers.setdefault("Location", f"{request.path}/{body['id']}")
-    if body is None:
-        return _empty(answer.status, headers)
-    return HttpResponse(json_of(body), status=answer.status, headers=headers, content_type="application/json")
-
-
-def _empty(status: int, headers: Mapping[str, str]) -> HttpResponse:
-    """An answer without content has no media type either."""
-    response = HttpResponse(status=status, headers=headers)
-    del response["Content-Type"]
-    return response
+    return Response(None if body is None else json_of(body), JSON, status=answer.status, headers=headers)
 
 
 def _viewsets(surface: Surface, only: re.Pattern[str] | None) -> dict[str, type[OperationViewSet]]:

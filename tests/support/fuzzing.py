@@ -10,15 +10,20 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import wraps
 from random import Random
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID, uuid4
 
 import ldap
 import schemathesis
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from schemathesis.checks import CHECKS
+from schemathesis.core import NotSet
 from schemathesis.core.failures import Failure
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import CoveragePhaseData, CoverageScenario
@@ -86,6 +91,9 @@ SEEDS: Mapping[str, tuple[str, ...]] = {
 
 UPDATES = frozenset({"replace", "add", "remove"})
 """Members whose own members are attributes."""
+
+SIGN_IN = ("POST", "/rest/session")
+"""Sent without a session: whoever signs in anew ends the one that all the others need."""
 
 _IDENTIFIERS = {
     "/ad/users/": ("@user", "@user", "@user", "@group"),
@@ -209,10 +217,14 @@ class Accepted:
 class Campaign:
     """One run of schemathesis about a world: its hooks, and a check besides its own."""
 
-    def __init__(self, world: World, document: Document, accepted: Iterable[Accepted]) -> None:
+    def __init__(
+        self, world: World, document: Document, accepted: Iterable[Accepted], credential: Mapping[str, str]
+    ) -> None:
+        """`credential` is the headers that every request has, whatever is drawn."""
         self.world = world
         self._document = document
         self._accepted = tuple(accepted)
+        self._credential = credential
         self._operations = {(item.method, item.path): item for item in document.operations}
         self._has_changed = False
 
@@ -224,7 +236,8 @@ class Campaign:
             schemathesis.hook(hook)
         schemathesis.check(_function(self.promises))
         try:
-            yield
+            with _drawn_from_the_document_alone():
+                yield
         finally:
             CHECKS.unregister("promises")
             for hook in hooks:
@@ -235,8 +248,10 @@ class Campaign:
         if self._has_changed:
             self.world.replenish()
             self._has_changed = False
-        drawn = (case.method, case.path, case.path_parameters, case.query, case.headers, case.body)
-        exchange = _Exchange(self.world, Random(zlib.crc32(repr(drawn).encode())))  # noqa: S311 - no secret
+        exchange = _Exchange(self.world, Random(self._seed_of(case)))  # noqa: S311 - no secret
+        if (case.method, case.path) == SIGN_IN:
+            for name in self._credential:
+                case.headers.pop(name, None)
         if _is_whole(case, ParameterLocation.PATH):
             case.path_parameters = exchange.identifiers(case.path, case.path_parameters)
         if _is_whole(case, ParameterLocation.QUERY):
@@ -245,6 +260,13 @@ class Campaign:
             case.headers.update(exchange.headers(dict(case.headers)))
         if _is_whole(case, ParameterLocation.BODY) and isinstance(case.body, dict):
             case.body = exchange.members(case.body)
+
+    def _seed_of(self, case: schemathesis.Case) -> int:
+        """The same for the same draw in every run, which the credential is not, nor where `NotSet` lies."""
+        headers = {name: value for name, value in case.headers.items() if name not in self._credential}
+        body = None if isinstance(case.body, NotSet) else case.body
+        drawn = (case.method, case.path, case.path_parameters, case.query, headers, body)
+        return zlib.crc32(repr(drawn).encode())
 
     def after_call(self, context: Any, case: schemathesis.Case, response: schemathesis.Response) -> None:
         """Learn of the answer."""
@@ -276,6 +298,16 @@ class Campaign:
         if isinstance(data, CoveragePhaseData) and data.scenario is CoverageScenario.UNSPECIFIED_HTTP_METHOD:
             return None
         return self._operations.get((case.method, case.path))
+
+
+def _drawn_from_the_document_alone() -> AbstractContextManager[Any]:
+    """The same draws whatever else this process has loaded.
+
+    Hypothesis also draws constants that it finds in the project's modules, as far as they are imported: every change of
+    the sources, and every test that ran before, would make other requests.
+    """
+    cache = type(providers.CONSTANTS_CACHE)(1024)
+    return patch.multiple(providers, _get_local_constants=Constants, CONSTANTS_CACHE=cache)
 
 
 def _function(method: Callable[..., Any]) -> Callable[..., Any]:

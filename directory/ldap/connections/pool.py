@@ -7,8 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import ldap
@@ -19,7 +18,7 @@ from directory.ldap.connections.attempts import BROKEN, Attempts
 from directory.ldap.connections.connection import Connection, open_connection
 from directory.ldap.connections.settings import ServerSettings
 from directory.ldap.errors import BadCredentials, LdapError, TlsError, Unavailable, error_from
-from directory.ldap.measurements import connecting, waiting
+from directory.ldap.measurements import connecting
 
 Opener = Callable[[str, ServerSettings, float], Connection]
 
@@ -45,7 +44,9 @@ class Pool:
         _POOLS.add(self)
 
     def _reset(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0  # for a connection; nobody is told of one that comes back while nobody is
         self._idle: list[Connection] = []
         self._open = 0
         self._closed = False
@@ -59,41 +60,21 @@ class Pool:
         A ``new`` one takes the place of the one used least lately where there is no other place for it. With a
         ``server`` it is to that one or none.
         """
-        with waiting():
-            return self._acquire(deadline, new=new, server=server)
-
-    @contextmanager
-    def borrowed(self, attempts: Attempts, kind: str, server: str | None = None) -> Iterator[Connection]:
-        """A connection for reading, put back where it belongs. BROKEN errors pass, others become this layer's own."""
-        connection = self.acquire(attempts.deadline, new=attempts.needs_new, server=server)
-        healthy = broken = False
         began = perf_counter()
         try:
-            yield connection
-            healthy = True
-        except BROKEN as error:
-            broken = True
-            measurements.listener.failed(connection.url, kind, type(error).__name__)
-            raise
-        except ldap.LDAPError as error:
-            healthy = True
-            raise error_from(error) from error
-        except (GeneratorExit, LdapError):
-            healthy = True  # a search given up has told the server to stop
-            raise
+            return self._acquire(deadline, new=new, server=server)
         finally:
-            if healthy:
-                measurements.listener.used(connection.url, kind, perf_counter() - began)
-                self.release(connection)
-            else:
-                self.discard(connection, server_failed=broken)
+            measurements.listener.waited(perf_counter() - began)
+
+    def borrowed(self, attempts: Attempts, kind: str, server: str | None = None) -> "Borrowed":
+        """A connection for reading, put back where it belongs at the end of the block."""
+        return Borrowed(self, attempts, kind, server)
 
     def _acquire(self, deadline: float, *, new: bool, server: str | None) -> Connection:
         wanted = server or self._agreed_server()
-        with self._changed:
+        with self._lock:
             while not self._idle and self._open >= self._settings.pool_size:
-                if not self._changed.wait(deadline - time.monotonic()):
-                    raise Unavailable("All connections to the directory are in use")
+                self._wait(deadline)
             place = None if new else self._place_of_idle(wanted)
             if place is not None:
                 connection = self._idle.pop(place)
@@ -113,6 +94,14 @@ class Pool:
             self._forget()
             raise
 
+    def _wait(self, deadline: float) -> None:
+        self._waiting += 1
+        try:
+            if not self._changed.wait(deadline - time.monotonic()):
+                raise Unavailable("All connections to the directory are in use")
+        finally:
+            self._waiting -= 1
+
     def _agreed_server(self) -> str | None:
         """The server that all use at the moment, unless it has just failed here."""
         if len(self._settings.urls) == 1:
@@ -123,16 +112,19 @@ class Pool:
 
     def _place_of_idle(self, wanted: str | None) -> int | None:
         """Where the last one used waits, of those to the server that is wanted."""
+        if wanted is None:
+            return len(self._idle) - 1 if self._idle else None
         places = range(len(self._idle) - 1, -1, -1)
-        return next((place for place in places if wanted in (None, self._idle[place].url)), None)
+        return next((place for place in places if self._idle[place].url == wanted), None)
 
     def release(self, connection: Connection) -> None:
         """Take back a connection in order."""
         connection.last_used = time.monotonic()
-        with self._changed:
+        with self._lock:
             if not self._closed:
                 self._idle.append(connection)
-                self._changed.notify()
+                if self._waiting:
+                    self._changed.notify()
                 return
         connection.close()
         self._forget()
@@ -140,7 +132,7 @@ class Pool:
     def discard(self, connection: Connection, *, server_failed: bool = False) -> None:
         """Take back a connection that must not be used again; with a failed server its idle ones go too."""
         stale: list[Connection] = []
-        with self._changed:
+        with self._lock:
             if server_failed:
                 self._penalties[connection.url] = time.monotonic() + PENALTY_SECONDS
                 stale = [idle for idle in self._idle if idle.url == connection.url]
@@ -159,7 +151,7 @@ class Pool:
 
     def close(self) -> None:
         """Close what is idle now and what is in use when it comes back."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             closing = self._idle.copy()
             self._idle.clear()
@@ -174,7 +166,7 @@ class Pool:
         self._reset()
 
     def _forget(self) -> None:
-        with self._changed:
+        with self._lock:
             self._open -= 1
             self._changed.notify()
 
@@ -196,7 +188,7 @@ class Pool:
         for url in self._settings.urls:
             if url == connection.url:
                 return connection
-            with self._changed:
+            with self._lock:
                 if self._penalties.get(url, 0) > now:
                     continue
                 self._penalties[url] = now + PENALTY_SECONDS  # others go on meanwhile
@@ -245,6 +237,41 @@ class Pool:
             until, message = self._credentials_refused
             if time.monotonic() < until:
                 raise BadCredentials(message, result_code=49)
+
+
+class Borrowed:
+    """The block for which a connection is lent. Errors of BROKEN pass, others become this layer's own.
+
+    No generator makes it a context manager: that takes as long as finding the connection, with every read.
+    """
+
+    __slots__ = ("_attempts", "_began", "_connection", "_kind", "_pool", "_server")
+
+    def __init__(self, pool: Pool, attempts: Attempts, kind: str, server: str | None) -> None:
+        self._pool = pool
+        self._attempts = attempts
+        self._kind = kind
+        self._server = server
+
+    def __enter__(self) -> Connection:
+        attempts = self._attempts
+        self._connection = self._pool.acquire(attempts.deadline, new=attempts.needs_new, server=self._server)
+        self._began = perf_counter()
+        return self._connection
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        connection, listener = self._connection, measurements.listener
+        if isinstance(error, BROKEN):
+            listener.failed(connection.url, self._kind, type(error).__name__)
+            self._pool.discard(connection, server_failed=True)
+        # A refusal leaves a connection in order, and a search given up has told the server to stop.
+        elif error is None or isinstance(error, (ldap.LDAPError, GeneratorExit, LdapError)):
+            listener.used(connection.url, self._kind, perf_counter() - self._began)
+            self._pool.release(connection)
+            if isinstance(error, ldap.LDAPError):
+                raise error_from(error) from error
+        else:
+            self._pool.discard(connection)
 
 
 _POOLS: "weakref.WeakSet[Pool]" = weakref.WeakSet()

@@ -4,12 +4,12 @@ import os
 
 import django
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup()
 settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
 
+from gateway.application import Application  # noqa: E402
 from gateway.server.front import Front  # noqa: E402 - after Django is set up
 
-application = Front(WSGIHandler())
+application = Front(Application())

@@ -185,7 +185,7 @@ def test_a_request_and_what_was_done_for_it(
 
 def test_without_a_collector_nothing_is_loaded() -> None:
     script = (
-        "import gateway.wsgi, gateway.tasks, sys\n"
+        "import gateway.application, gateway.tasks, sys\n"
         # Redis' client imports more of it where it is installed.
         "ours = ('opentelemetry.sdk.trace', 'opentelemetry.exporter')\n"
         "print([name for name in sys.modules if name.startswith(ours)])"

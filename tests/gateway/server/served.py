@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import django
 from django.conf import settings
-from django.core.handlers.wsgi import WSGIHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup()
@@ -25,6 +24,7 @@ from django.http import (  # noqa: E402 - after Django is set up
 )
 from django.urls import path  # noqa: E402
 
+from gateway.application import Application  # noqa: E402
 from gateway.server.front import Front  # noqa: E402
 from tests.gateway.middleware import urls  # noqa: E402
 
@@ -93,4 +93,4 @@ urlpatterns = [
 handler404 = urls.handler404
 handler500 = urls.handler500
 
-application = Front(WSGIHandler())
+application = Front(Application())

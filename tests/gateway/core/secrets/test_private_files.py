@@ -83,7 +83,7 @@ def test_a_directory_that_is_shared_is_left_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "start",
     [
-        "import gateway.wsgi",
+        "import gateway.application",
         "from gateway.celery import app; app.conf.task_acks_late",
         "import demo.run as d; d.main()",
     ],
