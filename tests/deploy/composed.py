@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from demo.certificates import CertificateAuthority
-from demo.processes import log_tail, start_process, stop_process
+from demo.processes import start_process, stop_process
 from demo.services import PROJECT
 from tests.deploy.systemd_host import Host, say, until
 from tests.support.postgres import Postgres
@@ -31,6 +31,7 @@ from tests.support.postgres import Postgres
 HOST = "gateway.example.com"
 COMPOSE = PROJECT / "deploy" / "compose"
 OWN_ADDRESS = "172.30.17.2"
+CLIENT_ADDRESS = "192.0.2.10"  # for documentation and trials (RFC 5737)
 
 # $0: where the root is put together; $1: the image's files; $2: `ro` or `rw`. Then what is mounted, as TYPE FROM PLACE,
 # until `--`, and the command.
@@ -180,13 +181,84 @@ def running_database(folder: Path) -> Iterator[None]:
         database.stop()
 
 
+def start_nginx(nginx: Service, folder: Path, authority: CertificateAuthority, settings: Path) -> None:
+    """With a certificate. What this machine's nginx writes elsewhere than the image's is thrown away."""
+    tls, conf = folder / "tls", folder / "conf.d"
+    tls.mkdir()
+    authority.issue([HOST], certificate_file=tls / "fullchain.pem", key_file=tls / "privkey.pem")
+    conf.mkdir()
+    shutil.copy(settings, conf / "default.conf")
+    scratch = ("/etc/nginx/sites-enabled", "/var/log/nginx", "/var/lib/nginx")
+    nginx.start(
+        ["nginx", "-g", "daemon off;"],
+        *(word for place in scratch for word in ("tmpfs", "-", place)),
+        *("folder", str(conf), "/etc/nginx/conf.d", "folder", str(tls), "/etc/gateway/tls"),
+    )
+
+
+class Client:
+    """Somebody elsewhere: curl, which knows the certificates of the trial."""
+
+    def __init__(self, authority: CertificateAuthority) -> None:
+        self._command = ["curl", "-sS", "--max-time", "60", "--interface", CLIENT_ADDRESS]
+        self._command += ["--cacert", str(authority.certificate_file)]
+        self._command += [word for port in (80, 443) for word in ("--resolve", f"{HOST}:{port}:{OWN_ADDRESS}")]
+        self._command += ["--write-out", r"\n%{http_code}\t%{content_type}\t%{url_effective}"]
+
+    def get(self, url: str, *options: str) -> tuple[int, str, str, str]:
+        """Status (0 where nothing answers), kind of content, where it came from in the end, and the content."""
+        text, _, told = Host.command(*self._command, *options, url, check=False).rpartition("\n")
+        status, kind, place = told.split("\t")
+        return int(status), kind, place, text
+
+
+def is_served(client: Client, web: Service) -> None:
+    """The gateway behind nginx, by HTTPS."""
+    until(lambda: client.get(f"https://{HOST}/health/ready")[0] == 200, "ready behind nginx")
+    status, kind, place, page = client.get(f"http://{HOST}/console/", "--location")
+    assert (status, kind) == (200, "text/html; charset=utf-8"), (status, kind, place)
+    assert place.startswith(f"https://{HOST}/console/setup"), place  # nobody administers it yet
+    assert "</html>" in page, page
+    path = "/api/ad/users"
+    status, kind, _, text = client.get(f"https://{HOST}{path}", "--header", "X-API-Key: dgk_none")
+    assert (status, kind) == (401, "application/problem+json"), (status, kind, text)
+    assert json.loads(text)["instance"] == path, text
+    assert client.get(f"https://{HOST}/metrics")[0] == 404
+    until(lambda: _clients(web, path) == {CLIENT_ADDRESS}, "the access log names the client")
+    say("nginx serves console and API, and the gateway knows their clients by their addresses")
+
+
+def _clients(web: Service, path: str) -> set[str]:
+    """Who asked for a path, by the access log."""
+    lines = [json.loads(line) for line in web.log.read_text().splitlines() if line.endswith("}")]
+    return {line["client"] for line in lines if line.get("path") == path}
+
+
+def is_measured(web: Service, data: Path) -> None:
+    """Both count in the one volume, each in a namespace where it is the first process."""
+    ask = "import sys; from urllib.request import urlopen; print(urlopen(sys.argv[1]).read().decode())"
+
+    def told() -> str:
+        return web.inside("python3", "-c", ask, "http://127.0.0.1:8000/metrics").stdout
+
+    until(lambda: 'gateway_tasks_total{outcome="done",process="worker"' in told(), "tasks of the worker are counted")
+    folders = {path.name.split("-")[0]: path.name.split("-")[1:] for path in (data / "metrics").glob("*-1")}
+    assert set(folders) == {"web", "worker"}, list((data / "metrics").iterdir())
+    assert folders["web"][0] != folders["worker"][0], folders
+    processes = re.findall(r'^gateway_process_resident_bytes{pid="(\d+)",process="(\w+)"} ', told(), re.MULTILINE)
+    assert {kind for _, kind in processes} == {"web"}, processes
+    assert len(processes) == 2, processes
+    say("web tells what the worker has counted, and takes none of its processes for one of its own")
+
+
 def main(root: Path, inspected: Path) -> None:
-    """All services in the order in which they depend on each other, one change of their settings, and their end."""
+    """All services in the order in which they depend on each other, what they do together, and their end."""
     compose = yaml.safe_load((COMPOSE / "compose.yaml").read_text())
     services = compose["services"]
     image = json.loads(inspected.read_text())["Docker"]["config"]
     subnet = compose["networks"]["outside"]["ipam"]["config"][0]["subnet"]
     Host.command("ip", "address", "add", f"{OWN_ADDRESS}/{subnet.partition('/')[2]}", "dev", "lo")
+    Host.command("ip", "address", "add", f"{CLIENT_ADDRESS}/32", "dev", "lo")
     with TemporaryDirectory() as name, ExitStack() as running:
         folder = Path(name)
         folder.chmod(0o755)
@@ -228,30 +300,13 @@ def main(root: Path, inspected: Path) -> None:
 
         authority = CertificateAuthority(folder)
         authority.create("Authority of the trial")
-        (folder / "tls").mkdir()
-        tls = {"certificate_file": folder / "tls/fullchain.pem", "key_file": folder / "tls/privkey.pem"}
-        authority.issue([HOST], **tls)
-        (folder / "conf.d").mkdir()
-        shutil.copy(COMPOSE / compose["configs"]["nginx"]["file"], folder / "conf.d/default.conf")
         nginx = service("nginx", own=False)
-        places = ("/etc/nginx/sites-enabled", "/var/log/nginx", "/var/lib/nginx", "/etc/gateway")
-        scratch = [word for place in places if place != "/etc/gateway" for word in ("tmpfs", "-", place)]
-        nginx.start(
-            ["nginx", "-g", "daemon off;"],
-            *scratch,
-            *("folder", str(folder / "conf.d"), "/etc/nginx/conf.d"),
-            *("folder", str(folder / "tls"), "/etc/gateway/tls"),
-        )
-        ask = ("curl", "-sS", "--cacert", str(authority.certificate_file), "--resolve", f"{HOST}:443:127.0.0.1")
-        until(lambda: Host.command(*ask, "--fail", f"https://{HOST}/health", check=False) != "", "nginx answers")
-        page = Host.command(*ask, "--fail", "--location", f"https://{HOST}/console/sign-in", check=False)
-        assert "Sign in" in page or "/console/" in page, (page, log_tail(nginx.log), log_tail(web.log))
-        seen = [json.loads(line) for line in web.log.read_text().splitlines() if line.startswith("{")]
-        assert "127.0.0.1" in {line.get("client") for line in seen if line.get("path") == "/console/sign-in"}, seen
-        say("nginx serves the console, and the gateway knows its clients by their addresses")
+        start_nginx(nginx, folder, authority, COMPOSE / compose["configs"]["nginx"]["file"])
+        is_served(Client(authority), web)
         told = web.inside("gateway", "check", "--services")
         assert told.returncode == 0, told
         say("all services answer")
+        is_measured(web, data)
         for made in (worker, web):
             made.stop()
             say(f"{made.name} ended by SIGTERM within its grace period")
