@@ -1,12 +1,13 @@
 """One campaign from the first server to the last finding. What is printed of it is `report`'s."""
 
+import json
 import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -97,7 +98,7 @@ SiteOf = Callable[[Path], AbstractContextManager[Any]]
 def run_campaign(
     wanted: Plan, directory: Path, *, say: Callable[[str], None], site: SiteOf | None = None, kinds: Sequence[Kind] = ()
 ) -> Result:
-    """Run it in a directory that its servers may use; logs and diaries stay there.
+    """Run it in a directory that its servers may use; logs, diaries and the records of changes stay there.
 
     On one host unless a `site` is given, with the kinds of faults that it can have.
     """
@@ -109,6 +110,8 @@ def run_campaign(
         campaign.run()
         for diary in campaign.result.story.diaries:
             diary.write(directory / f"{diary.client}.jsonl")
+        with (directory / "records.jsonl").open("w") as lines:
+            lines.writelines(json.dumps(asdict(each), default=str) + "\n" for each in campaign.result.story.records)
     campaign.result.seconds = time.monotonic() - begun
     return campaign.result
 

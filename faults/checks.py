@@ -231,9 +231,13 @@ def untrue_records(story: Story) -> Iterator[str]:
 
 
 def untold_changes(story: Story) -> Iterator[str]:
-    """Acknowledged changes without a record of their success."""
+    """Acknowledged changes without a record of their success.
+
+    An account that a run found to be as wanted was not changed by it: that it is so is a fact, and that nobody changed
+    it without a record is shown by its versions.
+    """
     for request in story.requests:
-        done = [effect for effect in request.effects if effect.outcome is Outcome.DONE]
+        done = [effect for effect in request.effects if effect.outcome is Outcome.DONE and not effect.was_so]
         told = [record for record in story.by_request[request.id] if record.outcome == "succeeded"]
         targets = {record.target for record in told} | {record.target_dn for record in told}
         for effect in done:

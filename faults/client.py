@@ -190,6 +190,7 @@ def _note(request: Request, body: Any) -> None:
     for effect in request.effects:
         result = by_account[effect.key[1]] if effect.index is None else results[effect.index]
         effect.outcome = _outcome_of(result, was_ambiguous=request.is_ambiguous)
+        effect.was_so = result["status"] == "unchanged"
         if effect.outcome is Outcome.DONE and effect.key[0] == "exists" and effect.value == "yes":
             effect.key = ("exists", result["id"])
     request.is_over = True

@@ -24,12 +24,16 @@ class Outcome(StrEnum):
 
 @dataclass
 class Effect:
-    """A fact that a request makes true; `index` is the item's in a batch."""
+    """A fact that a request makes true; `index` is the item's in a batch.
+
+    `was_so` says that the client was told that there was nothing to change: then no record tells of it.
+    """
 
     key: Key
     value: str
     index: int | None = None
     outcome: Outcome = Outcome.OPEN
+    was_so: bool = False
 
     @property
     def objects(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from demo.processes import log_tail, start_process, stop_process
+from demo.processes import log_tail, signal_group, start_process, stop_process
 from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
 from demo.supervisor import DELAYS, STEADY_AFTER
 from faults.observed import Seen
@@ -107,6 +107,18 @@ class Service:
             self.stop()
             time.sleep(pause)
             self.start()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Frozen: its connections stay open, and nothing answers."""
+        with self._changed:
+            if self._process is not None:
+                signal_group(self._process, signal.SIGSTOP)
+            try:
+                yield
+            finally:
+                if self._process is not None:
+                    signal_group(self._process, signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL to every process of it."""

@@ -12,6 +12,7 @@ from directory.queries.reading import read_changed
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import Proposal
+from directory.shapes.record import PROTECTION_COMPUTED
 from gateway.core.call import Call
 
 
@@ -51,7 +52,8 @@ def _unlocked(schema: Schema, entry: Entry) -> Delta:
 def _propose(call: Call, resource: str, id: UUID, change: Callable[[Schema, Entry], Delta]) -> Proposal:
     client = client_of(call)
     schema = client.schema
-    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=(*TARGET_ATTRIBUTES, "lockoutTime"))
+    wanted = (*TARGET_ATTRIBUTES, "lockoutTime")
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=wanted, computed=PROTECTION_COMPUTED)
     protected = require_may_write(call, protected=is_protected(client, entry))
     delta = change(schema, entry)
     write = write_of(entry, delta) if delta.changes else None

@@ -13,6 +13,7 @@ from directory.groups.ancestry import NESTING_ATTRIBUTES
 from directory.groups.nesting import (
     MEMBER_ATTRIBUTES,
     complaint_about_scopes,
+    is_group,
     require_no_cycle,
     those_with_primary_group,
 )
@@ -24,6 +25,7 @@ from directory.shapes.attribute_updates import MAX_VALUES
 from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.proposal import AttributeChange, Proposal
+from directory.shapes.record import PROTECTION_COMPUTED
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
 from gateway.core.operation import Risk
@@ -48,7 +50,8 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     """
     adding, removing = _read(body)
     client = client_of(call)
-    group = find_object(call, id, kinds=RESOURCES["groups"].kinds, attributes=_GROUP_ATTRIBUTES)
+    kinds = RESOURCES["groups"].kinds
+    group = find_object(call, id, kinds=kinds, attributes=_GROUP_ATTRIBUTES, computed=PROTECTION_COMPUTED)
     protected = require_may_write(call, protected=is_protected(client, group))
     found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     for guid, where in (adding | removing).items():
@@ -60,12 +63,14 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         raise errors.PrimaryGroup.naming(f"it is the primary group of {found[guid].dn}", pointer=removing[guid])
     listed = frozenset(group.values("member"))  # the directory spells a name in one way wherever it occurs
     members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed}
-    added = [found[guid] for guid in adding if guid not in members]
-    removed = [found[guid] for guid in removing if guid in members]
+    coming = {guid: found[guid] for guid in adding if guid not in members}
+    leaving = {guid: found[guid] for guid in removing if guid in members}
+    added, removed = list(coming.values()), list(leaving.values())
+    nested = [member for member in added if is_group(member)]
     if complaint := complaint_about_scopes(group, added):
         member, reason = complaint
         raise errors.DirectoryRejected.naming(reason, pointer=adding[member.guid])
-    require_no_cycle(client, group, added)
+    require_no_cycle(client, group, nested)
 
     write = _write(group, added, removed)
     changes = _change(added, removed, kept=len(listed) - len(removed))
@@ -76,7 +81,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         "unchanged": len(found) - len(added) - len(removed),
     }
     target = target_of(group)
-    identities = {entry.dn: entry.guid for entry in (*added, *removed)}
+    identities = {entry.dn: guid for guid, entry in (coming | leaving).items()}
     return Proposal(
         target=target,
         changes=changes,
@@ -87,7 +92,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
         risk_reason=why_risky,
         evidence=evidence_of(write, entry=group, schema=client.schema, identities=identities) if write else {},
         identities=identities,
-        post_check=cycle_check(client, target, added, write, changes, identities=identities),
+        post_check=cycle_check(client, target, nested, write, changes, identities=identities),
     )
 
 

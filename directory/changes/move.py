@@ -23,7 +23,7 @@ from directory.protection.rules import holds_protected, is_protected, protects_i
 from directory.queries.reading import read_changed
 from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.proposal import AttributeChange, Proposal
-from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject
+from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, DirectoryObject
 from directory.shapes.value_rules import refuse_name
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
@@ -107,7 +107,7 @@ def _find(call: Call, id: UUID, resource: str, *, descriptor: bool = False) -> t
     And whether it is protected, or holds an object that is; Forbidden when the caller may not write such.
     """
     find_object(call, id, kinds=RESOURCES[resource].kinds)
-    wanted = (*TARGET_ATTRIBUTES, "parentGUID", "gPOptions", "instanceType")
+    wanted = (*TARGET_ATTRIBUTES, *PROTECTION_COMPUTED, "parentGUID", "gPOptions", "instanceType")
     client = client_of(call)
     entry = client.read(id, wanted, descriptor=descriptor)
     require_inside_scopes(call, entry.dn, str(DistinguishedName.parse(entry.dn).parent))

@@ -40,6 +40,7 @@ from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import Delta
 from directory.shapes.passwords import PasswordReset
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
+from directory.shapes.record import PROTECTION_COMPUTED
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 from gateway.core.rate_limits import count_password_change
@@ -67,7 +68,7 @@ def propose_reset(
     # Then it does not matter which one applies, and the domain controller need not find that out.
     is_acceptable = known is not None and new_password is not None and known.accept(new_password)
     wanted = _ATTRIBUTES if is_acceptable else PASSWORD_ATTRIBUTES
-    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=wanted)
+    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=wanted, computed=PROTECTION_COMPUTED)
     protected = require_may_write(call, protected=is_protected(client, entry))
     generated = None
     policy = None
@@ -124,7 +125,8 @@ def propose_password_change(call: Call, *, resource: str, id: UUID, current: str
     Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
     client = client_of(call)
-    entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=PASSWORD_ATTRIBUTES)
+    kinds = RESOURCES[resource].kinds
+    entry = find_object(call, id, kinds=kinds, attributes=PASSWORD_ATTRIBUTES, computed=PROTECTION_COMPUTED)
     protected = require_may_write(call, protected=is_protected(client, entry))
     # A dry run tries nothing, and an approved change was counted when it was asked for.
     if call.directory is not None and call.change_request_id is None and not call.dry_run:

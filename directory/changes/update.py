@@ -40,7 +40,7 @@ from directory.shapes.modifications import (
     require_sense,
 )
 from directory.shapes.proposal import Proposal, Target
-from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
+from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, version_of
 from directory.shapes.sign_in_effects import sign_in_effects
 from directory.shapes.value_rules import ALL_GROUP_SCOPES, GROUP_SCOPE_BITS
 from gateway.core.call import Call
@@ -102,7 +102,7 @@ def propose_update(
     wanted = [*TARGET_ATTRIBUTES, "accountExpires", "pwdLastSet", "groupType", *(step.attribute.name for step in steps)]
     if account is not None and "password_never_expires" in account.model_fields_set:
         wanted.append(RESULTANT_POLICY)
-    entry = find_object(call, id, kinds=kinds, attributes=wanted)
+    entry = find_object(call, id, kinds=kinds, attributes=wanted, computed=PROTECTION_COMPUTED)
     kind = kind_of(entry.object_classes)
     names = attribute_names(updates)
     protected = is_protected(client, entry, prefetch=prefetch_of(call))

@@ -57,6 +57,10 @@ class Entry:
         known = self._names.get(name.lower())
         return [] if known is None else self.attributes[known]
 
+    def was_asked(self, name: str) -> bool:
+        """Whether the object certainly has no value that may be read where none is here."""
+        return name in self._asked
+
     def text(self, name: str) -> str | None:
         """The first value as text; None when there is none."""
         values = self.values(name)

@@ -50,17 +50,23 @@ def parse_reference(text: str, *, pointer: str | None = None, parameter: str | N
 
 
 def find_object(
-    call: Call, reference: Reference, *, kinds: Collection[Kind] | None = None, attributes: Collection[str] = ()
+    call: Call,
+    reference: Reference,
+    *,
+    kinds: Collection[Kind] | None = None,
+    attributes: Collection[str] = (),
+    computed: Collection[str] = (),
 ) -> Entry:
     """The entry a caller names, with the attributes asked for.
 
+    Those that are `computed` of no search but of a single object come with one that is read by itself.
     Raises ObjectNotFound when there is none, or one of another kind than `kinds`; Forbidden when it is outside the
     caller's scopes.
     """
     client = client_of(call)
     name = reference if isinstance(reference, UUID) else str(reference)
     try:
-        entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))))
+        entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))), computed)
     except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
         require_absent(client, name)
         raise errors.ObjectNotFound from None
@@ -86,10 +92,10 @@ def find_objects(call: Call, guids: Iterable[UUID], *, attributes: Collection[st
     return entries
 
 
-def _read(call: Call, name: UUID | str, attributes: Collection[str]) -> Entry:
+def _read(call: Call, name: UUID | str, attributes: Collection[str], computed: Collection[str]) -> Entry:
     client, prefetch = client_of(call), prefetch_of(call)
     found = prefetch.find(client, name, attributes) if prefetch is not None and isinstance(name, UUID) else None
-    return found if found is not None else client.read(name, tuple(attributes))
+    return found if found is not None else client.read(name, (*attributes, *computed))
 
 
 def _is_within_directory(client: Client, entry: Entry) -> bool:
@@ -182,14 +188,18 @@ def named_inside_scopes(call: Call, column: str) -> Q:
     return inside
 
 
+def _ends_with(name: str, base: str) -> bool:
+    # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
+    return name.endswith(base) and (name == base or (name.endswith(f",{base}") and not name.endswith(f"\\,{base}")))
+
+
 def is_within_any(name: str, bases: Collection[str]) -> bool:
     """Whether an object is one of these or below one."""
     # Parsing costs more than the rest of a check, and is needed only where the directory spells the two differently.
+    if any(_ends_with(name, base) for base in bases):
+        return True
     folded = fold(name)
-    for base in bases:
-        ending = fold(base)
-        # A comma behind a backslash belongs to a value: `CN=x\\,OU=Sales,DC=corp` is not below `OU=Sales,DC=corp`.
-        if folded == ending or (folded.endswith(f",{ending}") and not folded.endswith(f"\\,{ending}")):
-            return True
+    if any(_ends_with(folded, fold(base)) for base in bases):
+        return True
     parsed = DistinguishedName.parse(name)
     return any(parsed.is_within(DistinguishedName.parse(base)) for base in bases)

@@ -32,7 +32,7 @@ from directory.protection.state import (
     is_protected_by_itself,
     protection_state,
 )
-from directory.shapes.record import PROTECTION_ATTRIBUTES
+from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden
 
@@ -113,10 +113,12 @@ def _token_groups(client: Client, entry: Entry) -> list[bytes]:
     """The SIDs of all security groups above, as the domain controller computes them whatever the gateway may read.
 
     So they also tell of groups of other domains, and of those above one whose `memberOf` cannot be read. Samba computes
-    them for accounts only; none of a search but of a single object ([MS-ADTS] 3.1.1.4.5.19).
+    them for accounts only; none of a search but of a single object, with which they may have come already.
     """
-    found = client.find(entry.guid, ("tokenGroups",))
-    return [] if found is None else found.values("tokenGroups")
+    found: Entry | None = entry
+    if not all(name in entry or entry.was_asked(name) for name in PROTECTION_COMPUTED):
+        found = client.find(entry.guid, PROTECTION_COMPUTED)
+    return [] if found is None else [sid for name in PROTECTION_COMPUTED for sid in found.values(name)]
 
 
 def protected_among(client: Client, entries: Iterable[Entry], *, prefetch: Prefetch | None = None) -> set[UUID]:

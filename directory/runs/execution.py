@@ -3,16 +3,20 @@
 The worker may be killed at any moment, and the directory or the database may go away. So nothing rests on memory: an
 account without a result is still to be done; one with an open intent in the operations log is looked up in the
 directory first, and written under that same intent only when it was not. Results are noted before the log's records
-are closed, and the run ends after both: what a killed worker left open can always be closed from the result.
+are closed, and the run ends after both: what a killed worker left open can always be closed from the result. All of
+this is done while the domain controller is at work on other accounts of the run.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, cast
 from uuid import UUID
+
+from django.db import transaction
 
 from audit import log
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
@@ -33,7 +37,12 @@ from gateway.core.call import Call
 from gateway.core.errors import GatewayError
 
 CHUNK = 50
-"""Accounts recorded and written at once: few enough to show progress, many enough to hide what the log costs."""
+"""Accounts recorded at once, at most: many enough to hide what the log costs. The first are fewer (`_FIRST`), so that
+the domain controller soon has something to do."""
+_FIRST = 10
+
+_NOTED = 20
+"""Results noted at once: few enough to show progress, and to leave little to do when the last write is made."""
 
 MAX_ROUNDS = 3
 """How often accounts are assessed anew because somebody else changed them between the look and the write."""
@@ -52,6 +61,24 @@ class _AccountWrite(RecordedWrite):
     """The write that changes one account."""
 
     account: Account
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of writes and not noted yet, and what keeps a run from sending more of them."""
+
+    results: list[AccountResult] = field(default_factory=list)
+    servers: dict[UUID, str | None] = field(default_factory=dict)
+    not_made: list[writer.Result] = field(default_factory=list)
+    failure: Exception | None = None
+
+    def unless_failed(self, step: Callable[[], None]) -> None:
+        """Take a step whose failure must not keep the outcomes of writes under way from being heard."""
+        if self.failure is None:
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 - nothing is hidden: it is raised when they are
+                self.failure = error
 
 
 class RunExecution:
@@ -107,11 +134,7 @@ class RunExecution:
             self._finish(
                 [self._result(each.id, AccountStatus.UNCHANGED, each.distinguished_name) for each in unchanged]
             )
-            others = (account for account in accounts if account.effect is not Effect.NONE)
-            while chunk := list(islice(others, CHUNK)):
-                self._before_each_step()
-                self._record_intents(call, chunk)
-                self._write(chunk)
+            self._write(call, [account for account in accounts if account.effect is not Effect.NONE])
             self.look_up_open_intents()
         self.fail_rest(errors.VersionMismatch("Others kept changing this account."))
 
@@ -129,8 +152,9 @@ class RunExecution:
         self._finish([self._result(account, failed, self._known_dn(account), why) for account, why in refusals.items()])
         # Outcomes that the database did not take are kept by this process alone, and nobody comes back to the run.
         left_open = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=OPEN_OUTCOMES)
-        left_open.update(settle_at=shared_clock.now())
-        Run.objects.filter(id=self._run.id).update(state=RunState.COMPLETED, completed_at=shared_clock.now())
+        with transaction.atomic():
+            left_open.update(settle_at=shared_clock.now())
+            Run.objects.filter(id=self._run.id).update(state=RunState.COMPLETED, completed_at=shared_clock.now())
 
     @property
     def _client(self) -> Client:
@@ -159,40 +183,57 @@ class RunExecution:
     def _evidence(self, account: Account) -> dict[str, Any]:
         return evidence_of(account.write, entry=account.entry, schema=self._client.schema)
 
-    def _write(self, accounts: Sequence[Account]) -> None:
-        """Send the writes together and note what is known of their outcomes; what is not stays an open intent."""
-        results = [
-            self._result(account.id, AccountStatus.FAILED, account.distinguished_name, account.refusal)
-            for account in accounts
-            if account.refusal
-        ]
-        writes = [
-            _AccountWrite(record=self._intents[account.id], write=account.write, account=account)
-            for account in accounts
-            if account.refusal is None
-        ]
-        servers: dict[UUID, str | None] = {}
-        not_made = []
-        not_arrived: NotArrived | None = None
-        for entry, written in writer.write_many(self._client, writes):
-            account, refusal = entry.account, written.refusal
-            if refusal is None:
-                results.append(self._result(account.id, AccountStatus.SUCCEEDED, account.distinguished_name))
-                servers[account.id] = written.server
-            elif isinstance(refusal, NotArrived):
-                not_arrived = refusal
-                del self._intents[account.id]  # not sent: the next try is judged, and recorded, where it is sent
-                not_made.append(written)
-            elif isinstance(refusal, errors.VersionMismatch):
-                del self._intents[account.id]
-                not_made.append(written)
-            elif not isinstance(refusal, _STAYS_OPEN):
-                results.append(self._result(account.id, AccountStatus.FAILED, account.distinguished_name, refusal))
-        self._finish(results, servers)
+    def _write(self, call: Call, accounts: Iterable[Account]) -> None:
+        """Record the changes and send them; what is not known of their outcomes stays an open intent.
+
+        While the domain controller is at work on some, the intents of the next are recorded and results are noted. If
+        either fails, nothing more is sent, and those under way are awaited and noted before it is raised.
+        """
+        known = _Known()
+        for entry, written in writer.write_many(self._client, self._recorded(call, accounts, known)):
+            self._take(entry.account, written, known)
+            if len(known.results) >= _NOTED:
+                known.unless_failed(partial(self._note, known))
+        self._note(known)
+        if known.failure is not None:
+            raise known.failure
+
+    def _recorded(self, call: Call, accounts: Iterable[Account], known: "_Known") -> Iterator[_AccountWrite]:
+        """The writes that may be sent: their intents are in the log. What is refused has its result at once."""
+        waiting, size = iter(accounts), _FIRST
+        while chunk := list(islice(waiting, size)):
+            known.unless_failed(self._before_each_step)
+            known.unless_failed(partial(self._record_intents, call, chunk))
+            if known.failure is not None:
+                return
+            size = min(CHUNK, size * 4)
+            for account in chunk:
+                if account.refusal is None:
+                    yield _AccountWrite(record=self._intents[account.id], write=account.write, account=account)
+                else:
+                    dn, refusal = account.distinguished_name, account.refusal
+                    known.results.append(self._result(account.id, AccountStatus.FAILED, dn, refusal))
+
+    def _take(self, account: Account, written: writer.Result, known: "_Known") -> None:
+        refusal, dn = written.refusal, account.distinguished_name
+        if refusal is None:
+            known.results.append(self._result(account.id, AccountStatus.SUCCEEDED, dn))
+            known.servers[account.id] = written.server
+        elif isinstance(refusal, NotArrived | errors.VersionMismatch):
+            del self._intents[account.id]
+            known.not_made.append(written)
+            if isinstance(refusal, NotArrived):  # not sent: the next try is judged, and recorded, where it is sent
+                known.failure = known.failure or refusal
+        elif not isinstance(refusal, _STAYS_OPEN):
+            known.results.append(self._result(account.id, AccountStatus.FAILED, dn, refusal))
+
+    def _note(self, known: "_Known") -> None:
+        """Put what is known where it stays."""
+        self._finish(known.results, known.servers)
         # These were not applied, for certain. The next round looks at their accounts anew, with records of their own.
-        writer.close(not_made)
-        if not_arrived is not None:
-            raise not_arrived
+        writer.close(known.not_made)
+        known.results.clear()
+        known.not_made.clear()
 
     def _result(
         self, account: UUID, status: AccountStatus, dn: str | None, refusal: GatewayError | None = None

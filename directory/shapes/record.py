@@ -43,6 +43,9 @@ PROTECTION_ATTRIBUTES = (
     *("objectGUID", "objectSid", "memberOf", "primaryGroupID", "adminCount"),
     *("isCriticalSystemObject", "systemFlags", "userAccountControl"),
 )
+# The same as the directory computes it, of single objects alone ([MS-ADTS] 3.1.1.4.5.19): what reads one of which it
+# is to be judged anew asks for it at once, instead of in a read of its own.
+PROTECTION_COMPUTED = ("tokenGroups",)
 # An access control list has an operation and a permission of its own.
 _HAS_ITS_OWN_OPERATION = frozenset({"ntsecuritydescriptor"})
 

@@ -1,4 +1,4 @@
-"""Two domain controllers of one domain that replicate, each on a host of its own.
+"""Two domain controllers of one domain that replicate, each on a host and in a site of its own.
 
 Samba needs for it what the demonstration's single one does without: Kerberos, names (its own DNS), and remote calls.
 """
@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import ldap
+
 from demo.certificates import CertificateAuthority
 from demo.domain_controller import BASE_DN, NETBIOS_DOMAIN, REALM, SERVICE_ACCOUNT, DomainController
-from faults.cluster.network import Host, require_done
-from tests.support.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD
+from faults.cluster.network import NETWORK, Host, require_done
+from tests.support.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, Domain
 
 _CONFIGURATION = """\
 [global]
@@ -43,6 +46,10 @@ _CONFIGURATION = """\
 """
 _CREDENTIALS = f"-U{NETBIOS_DOMAIN}\\Administrator%{ADMINISTRATOR_PASSWORD}"
 _PARTITIONS = (BASE_DN, f"CN=Configuration,{BASE_DN}", f"CN=Schema,CN=Configuration,{BASE_DN}")
+SITES = ("Headquarters", "Branch")
+"""Of the first and of the second domain controller. The gateway's hosts are in the first."""
+_USE_NOTIFY = b"1"
+"""NTDSSITELINK_OPT_USE_NOTIFY ([MS-ADTS] 6.1.1.2.2.3.2): a change is told of at once, not when the interval is over."""
 _PATIENCE = 240.0
 """Seconds until two that were just started replicate: a busy machine may take its time."""
 
@@ -50,9 +57,10 @@ _PATIENCE = 240.0
 class ReplicatingController(DomainController):
     """A domain controller on a host."""
 
-    def __init__(self, directory: Path, host: Host, authority: CertificateAuthority | None = None) -> None:
+    def __init__(self, directory: Path, host: Host, site: str, authority: CertificateAuthority | None = None) -> None:
         super().__init__(directory, host.address, durable=False)
         self.host = host
+        self.site = site
         if authority is not None:
             self._authority = authority
 
@@ -84,13 +92,32 @@ class ReplicatingController(DomainController):
         """Make the domain, with the gateway's account in it."""
         self._make("provision", "--server-role=dc", f"--realm={REALM}", f"--domain={NETBIOS_DOMAIN}",
                    f"--host-name={self.host.name}", f"--host-ip={self.address}",
-                   f"--adminpass={ADMINISTRATOR_PASSWORD}")  # fmt: skip
+                   f"--adminpass={ADMINISTRATOR_PASSWORD}", f"--site={self.site}")  # fmt: skip
         self._set_up(initial=True, passwords={SERVICE_ACCOUNT: SERVICE_PASSWORD})
 
     def join(self, first: "ReplicatingController") -> None:
         """Become another domain controller of the domain, which begins with all that the first one has."""
         self._make("join", REALM.lower(), "DC", f"--server={first.name}", _CREDENTIALS,
-                   f"--workgroup={NETBIOS_DOMAIN}", f"--option=netbios name={self.host.name.upper()}")  # fmt: skip
+                   f"--workgroup={NETBIOS_DOMAIN}", f"--option=netbios name={self.host.name.upper()}",
+                   f"--site={self.site}")  # fmt: skip
+
+    def add_site(self, name: str, *, others: str, subnet: str) -> None:
+        """Another site with an address of its own; the `others` are this one's. To be called while it does not run."""
+        database = f"tdb://{self.directory}/private/sam.ldb"
+        for words in (("create", name), ("subnet", "create", others, self.site), ("subnet", "create", subnet, name)):
+            done = self._tool("sites", *words, "-H", database, "-s", f"{self.directory}/etc/smb.conf")
+            require_done(done, f"the site {name} could not be made")
+
+    def link_sites(self) -> None:
+        """Join the sites by the link that every forest has, with change notification."""
+        with closing(Domain(self).connect()) as directory:
+            sites = f"CN=Sites,CN=Configuration,{BASE_DN}"
+            changes = [
+                (ldap.MOD_REPLACE, "siteList", [f"CN={site},{sites}".encode() for site in SITES]),
+                (ldap.MOD_REPLACE, "options", [_USE_NOTIFY]),
+                (ldap.MOD_REPLACE, "replInterval", [b"15"]),  # minutes; less there is not
+            ]
+            directory._connection.modify_s(f"CN=DEFAULTIPSITELINK,CN=IP,CN=Inter-Site Transports,{sites}", changes)
 
     def _make(self, what: str, *arguments: str) -> None:
         options = (f"--option=xattr_tdb:file={self.directory}/xattr.tdb", "--option=interfaces=lo eth0")
@@ -129,17 +156,20 @@ def _insist(step: Callable[[], subprocess.CompletedProcess[str]]) -> None:
 
 
 def make_domain(folder: Path, hosts: tuple[Host, Host]) -> tuple[ReplicatingController, ReplicatingController]:
-    """Both of them, started and replicating in both directions."""
-    first = ReplicatingController(folder / hosts[0].name, hosts[0])
+    """Both of them, each in its site, started and replicating in both directions."""
+    first = ReplicatingController(folder / hosts[0].name, hosts[0], SITES[0])
     first.found()
+    first.add_site(SITES[1], others=f"{NETWORK}.0/24", subnet=f"{hosts[1].address}/32")
     first.start(prepare=False)
+    first.link_sites()
     first.be_known()
-    second = ReplicatingController(folder / hosts[1].name, hosts[1], first.authority)
+    second = ReplicatingController(folder / hosts[1].name, hosts[1], SITES[1], first.authority)
     second.join(first)
     second.start(prepare=False)
     second.be_known()
     first.be_known()
-    first.compute_partners()
+    for controller in (first, second):
+        controller.compute_partners()
     for controller, source in ((second, first), (first, second)):
         controller.pull(source)
     return first, second

@@ -2,10 +2,9 @@
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack
 from typing import TypeVar
 
 import psycopg
@@ -13,7 +12,7 @@ import psycopg
 from faults.cluster import database
 from faults.cluster.controllers import ReplicatingController
 from faults.cluster.network import Host, filled
-from faults.cluster.site import Cluster, Machine
+from faults.cluster.site import Cluster, Machine, wait_for
 from faults.kinds import Fault, Kind, NotBack
 
 _One = TypeVar("_One")
@@ -84,10 +83,61 @@ def _filled(some: Some) -> Callable[[Cluster, Fault], None]:
     return lambda cluster, fault: _during(filled(_choose(some(cluster), fault).disk), fault)
 
 
+def _redis_whole(cluster: Cluster, fault: Fault) -> None:
+    """Wait until Redis could bear the next fault: one takes writes and two follow it."""
+    try:
+        wait_for(cluster.redis.is_whole, "", fault.patience)
+    except RuntimeError as error:
+        raise NotBack(f"Redis had no primary with two replicas within {fault.patience:g} s") from error
+
+
+def _of_redis(strike: Callable[[Cluster, Fault], None]) -> Callable[[Cluster, Fault], None]:
+    """A fault of Redis, which is over when Redis is whole again, with whichever primary."""
+
+    def strike_and_wait(cluster: Cluster, fault: Fault) -> None:
+        strike(cluster, fault)
+        _redis_whole(cluster, fault)
+
+    return strike_and_wait
+
+
+def _primary(cluster: Cluster) -> Sequence[Machine]:
+    return cluster.primary()[:1]
+
+
+def _replicas(cluster: Cluster) -> Sequence[Machine]:
+    primary, _ = cluster.primary()
+    return [each for each in cluster.redis_servers if each is not primary]
+
+
+def _sentinels(cluster: Cluster) -> Sequence[Machine]:
+    return cluster.sentinels
+
+
+def _primary_hangs(cluster: Cluster, fault: Fault) -> None:
+    with cluster.primary()[0].service.paused():
+        time.sleep(fault.seconds)
+
+
+def _primary_without_power(cluster: Cluster, fault: Fault) -> None:
+    server, sentinel = cluster.primary()
+    with server.host.unplugged():
+        sentinel.service.crash(0)
+        server.service.crash(fault.seconds)
+
+
+def _primary_apart(cluster: Cluster, fault: Fault) -> None:
+    """It reaches the gateway, and neither replica nor other Sentinel: it must take no more writes."""
+    primary = cluster.primary()[0].host
+    with ExitStack() as cuts:
+        for host in cluster.redis.hosts:
+            if host is not primary:
+                cuts.enter_context(primary.apart_from(host.address))
+        time.sleep(fault.seconds)
+
+
 def _flush_redis(cluster: Cluster, _: Fault) -> None:
-    with suppress(OSError), socket.create_connection((cluster.redis.host.address, 6379), timeout=2) as connection:
-        connection.sendall(b"FLUSHALL\r\n")
-        connection.recv(64)
+    cluster.redis.flush()
 
 
 def _controller_crashed(cluster: Cluster, fault: Fault) -> None:
@@ -142,7 +192,7 @@ def _one_from_the_database(cluster: Cluster, fault: Fault) -> None:
 
 
 def _one_from_redis(cluster: Cluster, fault: Fault) -> None:
-    _during(_choose(cluster.gateways, fault).apart_from(cluster.redis.host.address), fault)
+    _during(_choose(cluster.gateways, fault).apart_from(cluster.primary()[0].host.address), fault)
 
 
 def _leader_replaced(cluster: Cluster, _: Fault) -> None:
@@ -187,10 +237,6 @@ def _workers(cluster: Cluster) -> Sequence[Machine]:
     return cluster.workers
 
 
-def _redis(cluster: Cluster) -> Sequence[Machine]:
-    return (cluster.redis,)
-
-
 def _balancer(cluster: Cluster) -> Sequence[Machine]:
     return (cluster.balancer,)
 
@@ -229,13 +275,19 @@ KINDS = (
     _kind("PostgreSQL's disk full", "database", 1, _SHORT, _leader_filled),
     _kind("PostgreSQL connections killed", "database", 2, (0, 0), _connections_killed),
     _kind("a gateway host apart from PostgreSQL", "database", 3, _LONG, _one_from_the_database),
-    _kind("Redis crashed", "redis", 2, _SHORT, _crashed(_redis)),
-    _kind("Redis restarted", "redis", 2, _SHORT, _restarted(_redis)),
-    _kind("Redis unplugged", "redis", 2, _LONG, _unplugged(_redis)),
-    _kind("Redis' link slow", "redis", 1, _LONG, _slowed(_redis)),
-    _kind("Redis' disk full", "redis", 1, _LONG, _filled(_redis)),
-    _kind("Redis FLUSHALL", "redis", 1, (0, 0), _flush_redis),
-    _kind("a gateway host apart from Redis", "redis", 2, _LONG, _one_from_redis),
+    _kind("Redis' primary killed", "redis", 3, (0.5, 12.0), _of_redis(_crashed(_primary))),
+    _kind("Redis' primary restarted", "redis", 1, _SHORT, _of_redis(_restarted(_primary))),
+    _kind("Redis' primary hangs", "redis", 2, (3.0, 15.0), _of_redis(_primary_hangs)),
+    _kind("Redis' primary unplugged", "redis", 2, (3.0, 15.0), _of_redis(_unplugged(_primary))),
+    _kind("Redis' primary without power", "redis", 1, (3.0, 15.0), _of_redis(_primary_without_power)),
+    _kind("Redis' primary apart from its replicas", "redis", 1, (3.0, 15.0), _of_redis(_primary_apart)),
+    _kind("Redis' primary's link slow", "redis", 1, _LONG, _of_redis(_slowed(_primary))),
+    _kind("Redis' primary's disk full", "redis", 1, _LONG, _of_redis(_filled(_primary))),
+    _kind("Redis' replica killed", "redis", 1, _SHORT, _of_redis(_crashed(_replicas))),
+    _kind("Redis' replica unplugged", "redis", 1, _LONG, _of_redis(_unplugged(_replicas))),
+    _kind("Redis FLUSHALL", "redis", 1, (0, 0), _of_redis(_flush_redis)),
+    _kind("a Sentinel killed", "redis", 2, (0.5, 12.0), _of_redis(_crashed(_sentinels))),
+    _kind("a gateway host apart from Redis' primary", "redis", 2, _LONG, _of_redis(_one_from_redis)),
     _kind("load balancer crashed", "balancer", 1, _SHORT, _crashed(_balancer)),
     _kind("load balancer unplugged", "balancer", 1, _LONG, _unplugged(_balancer)),
 )

@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import threading
 import time
 import urllib.request
@@ -19,25 +18,32 @@ from faults.cluster import database
 from faults.cluster.controllers import ReplicatingController, kerberos_configuration, make_domain
 from faults.cluster.database import Pair, Server
 from faults.cluster.network import Host, environment_at, make_bridge, put_over, small_disk
+from faults.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
 from faults.observed import Seen
 from faults.servers import Commands, Service, environment_of
 from faults.world import ATTRIBUTES
 from gateway.server.commands import web_command, worker_command
+from tests.support.clock import by_the_machines_clock
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 
 AHEAD = {"web2": 180, "worker2": -150}
 """By how many seconds the clocks of some hosts are wrong; the domain itself would not bear more than five minutes."""
-STICKY_SECONDS = 60
-"""Longer than any fault lasts that keeps the domain controllers apart."""
-_WEB_PORT, _PORT, _REDIS_PORT = 8000, 8080, 6379
+STICKY_SECONDS = 300
+"""Longer than replication takes between the sites while one fault after the other keeps them apart."""
+_NUMBERS = {
+    "dc1": 11, "dc2": 12, "db1": 21, "db2": 22, "redis1": 31, "redis2": 32, "redis3": 33,
+    "web1": 41, "web2": 42, "worker1": 51, "worker2": 52, "balancer": 61,
+}  # fmt: skip
+"""The hosts, and the last number of their addresses."""
+_WEB_PORT, _PORT = 8000, 8080
 _DISK, _DATABASE_DISK = "16m", "480m"
 _EVEN_WITHIN = 180.0
 
 
 @dataclass
 class Machine:
-    """A host with the one service that runs on it, and the disk that it writes to."""
+    """A host, a service that runs on it, and the disk that it writes to."""
 
     host: Host
     service: Service
@@ -45,17 +51,17 @@ class Machine:
 
 
 class Cluster(Commands):
-    """Two of each but Redis and the load balancer; a `Site` of campaigns."""
+    """Two of each, three of Redis, one load balancer; a `Site` of campaigns."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
         self._ended = threading.Event()
         make_bridge()
         self._hosts: dict[str, Host] = {}
-        numbers = {"dc1": 11, "dc2": 12, "db1": 21, "db2": 22, "redis": 31, "web1": 41, "web2": 42}
-        for name, number in {**numbers, "worker1": 51, "worker2": 52, "balancer": 61}.items():
+        for name, number in _NUMBERS.items():
             self._hosts[name] = Host(name, number)
             self._hosts[name].start()
+        self._name_hosts()
         self.controllers = self._start_controllers(stack)
         self.domain = Domain(self.controllers[0])
         self.database = self._start_database(stack)
@@ -63,20 +69,24 @@ class Cluster(Commands):
         self.base_url = f"http://{self._hosts['balancer'].address}:{_PORT}"
         disks = {
             name: stack.enter_context(small_disk(folder / f"disk-{name}", _DISK))
-            for name in ("redis", "web1", "web2", "worker1", "worker2", "balancer")
+            for name in _NUMBERS
+            if not name.startswith(("dc", "db"))
         }
+        self.redis = RedisHosts([self._hosts[name] for name in _NUMBERS if name.startswith("redis")])
         self.environment = environment_of(folder, database_url=self.database_url, redis_socket=folder / "unused")
-        self.environment["REDIS_URL"] = f"redis://{self._hosts['redis'].address}:{_REDIS_PORT}/0"
+        self.environment |= self.redis.settings
         self.environment["Directory__StickySeconds"] = str(STICKY_SECONDS)
         self.environment["ForwardedHeaders__KnownProxies"] = f'["{self._hosts["balancer"].address}"]'
-        self.redis = self._machine("redis", _redis_command(disks["redis"]), disks, self._redis_answers)
+        self.redis_servers = [self._redis_machine(host, disks) for host in self.redis.hosts]
+        self.sentinels = [self._sentinel_machine(host, disks) for host in self.redis.hosts]
         web = web_command(host="0.0.0.0", port=_WEB_PORT, workers=1)  # noqa: S104 - in a namespace
         worker = worker_command("-W", "ignore:You're running the worker with superuser", concurrency=1)
         self.webs = [self._machine(name, web, disks, self._health_of(name)) for name in ("web1", "web2")]
         self.workers = [self._machine(name, worker, disks, None) for name in ("worker1", "worker2")]
         nginx = ["nginx", "-c", str(self._nginx_configuration(disks["balancer"])), "-g", "user root;"]
         self.balancer = self._machine("balancer", nginx, disks, lambda: _answers(f"{self.base_url}/health"))
-        self.machines = [self.redis, *self.workers, *self.webs, self.balancer]
+        self._below = [*self.redis_servers, *self.sentinels]
+        self.machines = [*self._below, *self.workers, *self.webs, self.balancer]
 
     @property
     def directory_urls(self) -> list[str]:
@@ -90,11 +100,27 @@ class Cluster(Commands):
 
     def start(self) -> None:
         """Start the gateway and its balancer, and watch over all from now on."""
-        for machine in self.machines[1:]:
+        gateway = self.machines[len(self._below) :]
+        for machine in gateway:
             machine.service.start()
-        for machine in self.machines[1:]:
+        for machine in gateway:
             machine.service.wait_until_ready(600)
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def start_redis(self) -> None:
+        """Start the servers and their Sentinels; nothing of the gateway does without them for long."""
+        for machine in self._below:
+            machine.service.start()
+            machine.service.wait_until_ready()
+        wait_for(self.redis.is_whole, "Redis has no primary with two replicas", _EVEN_WITHIN)
+
+    def primary(self) -> tuple[Machine, Machine]:
+        """Redis' primary and the Sentinel beside it. Raises RuntimeError while the Sentinels know of none."""
+        primary = self.redis.find_primary()
+        if primary is None:
+            raise RuntimeError("Redis has no primary")
+        place = self.redis.hosts.index(primary)
+        return self.redis_servers[place], self.sentinels[place]
 
     def wait_until_ready(self) -> None:
         for machine in self.machines:
@@ -108,7 +134,7 @@ class Cluster(Commands):
                 guid = there.guid(mark)
             for other in self.controllers:
                 with closing(self._connect(other)) as here:
-                    _wait_for(partial(here.exists, guid), "the domain controllers are not even")
+                    wait_for(partial(here.exists, guid), "the domain controllers are not even", _EVEN_WITHIN)
         directory.reconnect()
 
     def differences(self, seen: Callable[[Directory], Mapping[str, Seen]]) -> dict[str, list[str]]:
@@ -134,11 +160,16 @@ class Cluster(Commands):
             for machine in self.machines:
                 machine.service.look_after()
 
+    def _name_hosts(self) -> None:
+        realm = "corp.example.test"
+        lines = ["127.0.0.1 localhost"]
+        for name, host in self._hosts.items():
+            full = f"{name}.{realm}" if name.startswith("dc") else name_of(host)
+            lines.append(f"{host.address} {full} {name}{f' {realm}' if name == 'dc1' else ''}")
+        put_over(Path("/etc/hosts"), "\n".join([*lines, ""]), self._folder)
+
     def _start_controllers(self, stack: ExitStack) -> tuple[ReplicatingController, ReplicatingController]:
         addresses = (self._hosts["dc1"].address, self._hosts["dc2"].address)
-        realm = "corp.example.test"
-        names = f"127.0.0.1 localhost\n{addresses[0]} dc1.{realm} dc1 {realm}\n{addresses[1]} dc2.{realm} dc2\n"
-        put_over(Path("/etc/hosts"), names, self._folder)
         put_over(Path("/etc/resolv.conf"), "".join(f"nameserver {each}\n" for each in addresses), self._folder)
         os.environ["KRB5_CONFIG"] = str(self._folder / "krb5.conf")
         (self._folder / "krb5.conf").write_text(kerberos_configuration(addresses))
@@ -157,13 +188,28 @@ class Cluster(Commands):
         pair.start()
         return pair
 
+    def _redis_machine(self, host: Host, disks: Mapping[str, Path]) -> Machine:
+        command = by_the_machines_clock(self.redis.server_command(host, disks[host.name]))
+        return self._machine(host.name, command, disks, lambda: self.redis.answers(host, PORT))
+
+    def _sentinel_machine(self, host: Host, disks: Mapping[str, Path]) -> Machine:
+        command = by_the_machines_clock(self.redis.sentinel_command(disks[host.name]))
+        is_ready = partial(self.redis.answers, host, SENTINEL_PORT)
+        return self._machine(host.name, command, disks, is_ready, name=f"sentinel-of-{host.name}")
+
     def _machine(
-        self, name: str, command: list[str], disks: Mapping[str, Path], is_ready: Callable[[], bool] | None
+        self,
+        place: str,
+        command: list[str],
+        disks: Mapping[str, Path],
+        is_ready: Callable[[], bool] | None,
+        *,
+        name: str = "",
     ) -> Machine:
-        host = self._hosts[name]
-        environment = {**self.environment, "GATEWAY_DATA_DIR": str(disks[name] / "data")}
-        if name in AHEAD:
-            environment |= environment_at(AHEAD[name], self._folder)
+        host, name = self._hosts[place], name or place
+        environment = {**self.environment, "GATEWAY_DATA_DIR": str(disks[place] / "data")}
+        if place in AHEAD:
+            environment |= environment_at(AHEAD[place], self._folder)
         service = Service(
             name,
             host.command(*command),
@@ -171,13 +217,10 @@ class Cluster(Commands):
             log_file=self._folder / f"{name}.log",
             is_ready=is_ready or (lambda: bool(service.children)),
         )
-        return Machine(host, service, disks[name])
+        return Machine(host, service, disks[place])
 
     def _health_of(self, name: str) -> Callable[[], bool]:
         return lambda: _answers(f"http://{self._hosts[name].address}:{_WEB_PORT}/health")
-
-    def _redis_answers(self) -> bool:
-        return _answers_ping(self._hosts["redis"].address)
 
     def _connect(self, controller: ReplicatingController) -> Directory:
         return self.domain.connect(url=controller.url)
@@ -205,31 +248,11 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
     with ExitStack() as stack:
         cluster = Cluster(folder, stack)
         stack.callback(cluster.stop)
-        cluster.redis.service.start()
-        cluster.redis.service.wait_until_ready()
+        cluster.start_redis()
         migrated = cluster.manage("migrate", "-v0")
         if migrated.returncode != 0:
             raise RuntimeError(f"the database could not be migrated:\n{migrated.stdout}{migrated.stderr}")
         yield cluster
-
-
-def _redis_command(disk: Path) -> list[str]:
-    """With persistence: queued work outlives a restart, but for its last second."""
-    return [
-        *("redis-server", "--bind", "0.0.0.0", "--port", str(_REDIS_PORT), "--protected-mode", "no"),  # noqa: S104
-        *(
-            "--appendonly",
-            "yes",
-            "--appendfsync",
-            "everysec",
-            "--save",
-            "",
-            "--dir",
-            str(disk),
-            "--loglevel",
-            "warning",
-        ),
-    ]
 
 
 def _answers(url: str) -> bool:
@@ -240,13 +263,6 @@ def _answers(url: str) -> bool:
     return True
 
 
-def _answers_ping(address: str) -> bool:
-    with suppress(OSError), socket.create_connection((address, _REDIS_PORT), timeout=2) as connection:
-        connection.sendall(b"PING\r\n")
-        return connection.recv(16).startswith(b"+PONG")
-    return False
-
-
 def _told(seen: Seen | None) -> object:
     """What of an object must be the same everywhere."""
     if seen is None or seen.is_deleted:
@@ -255,8 +271,9 @@ def _told(seen: Seen | None) -> object:
     return seen.dn.lower(), sorted(seen.versions.items()), [sorted(seen.values.get(name, ())) for name in names]
 
 
-def _wait_for(condition: Callable[[], bool], complaint: str) -> None:
-    deadline = time.monotonic() + _EVEN_WITHIN
+def wait_for(condition: Callable[[], bool], complaint: str, seconds: float) -> None:
+    """Wait until it is so; raises RuntimeError with the complaint when it is not in time."""
+    deadline = time.monotonic() + seconds
     while True:
         with suppress(ldap.LDAPError):
             if condition():

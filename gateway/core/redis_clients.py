@@ -11,7 +11,13 @@ from typing import Any, Final
 from redis import ConnectionPool, Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from redis.sentinel import MasterNotFoundError, Sentinel, SentinelConnectionPool
+from redis.sentinel import (
+    MasterNotFoundError,
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
 
 from gateway.core.redis_urls import Sentinels, sentinels_of, tls_of
 
@@ -41,9 +47,29 @@ def connection_pool(url: str, **options: Any) -> ConnectionPool:
     sentinels = sentinels_of(url)
     if sentinels is None:
         return ConnectionPool.from_url(url, **options)
+    kind = _TlsConnection if "ssl" in sentinels.server else _Connection
     return SentinelConnectionPool(  # type: ignore[no-untyped-call]
-        sentinels.service, _manager(sentinels), db=sentinels.database, **sentinels.server, **options
+        sentinels.service,
+        _manager(sentinels),
+        db=sentinels.database,
+        connection_class=kind,
+        **sentinels.server,
+        **options,
     )
+
+
+class _Connection(SentinelManagedConnection):
+    """Closed when an answer does not come in time, as any other of the library's.
+
+    Its own one behind Sentinels stays open then, and the next command would be given that answer for its own.
+    """
+
+    def read_response(self, *arguments: Any, **options: Any) -> Any:
+        return super().read_response(*arguments, **{"disconnect_on_error": True, **options})
+
+
+class _TlsConnection(_Connection, SentinelManagedSSLConnection):
+    """The same with TLS."""
 
 
 class Pools:

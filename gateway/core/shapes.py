@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema
 
 from gateway.core.errors import FieldError, GatewayError, InvalidRequest, UnknownMember, UnknownParameter
 
+_DASHED_UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")
 # The form that RFC 3339 allows; datetime.fromisoformat reads most of ISO 8601, and offsets of 99 minutes.
 _RFC3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?"
@@ -37,13 +38,8 @@ def _parse_guid(value: Any) -> UUID:
     if isinstance(value, UUID):
         return value
     # UUID() itself also takes braces, urn: and missing dashes; an identifier has one form here.
-    if isinstance(value, str) and len(value) == 36:
-        try:
-            parsed = UUID(value)
-        except ValueError:
-            parsed = None
-        if parsed is not None and str(parsed) == value.lower():
-            return parsed
+    if isinstance(value, str) and _DASHED_UUID.fullmatch(value):
+        return UUID(value)
     raise ValueError("must be a dashed UUID")
 
 

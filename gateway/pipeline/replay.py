@@ -32,9 +32,10 @@ def is_unsettled(credential_id: str, request_ids: Sequence[str]) -> bool:
     return _records(credential_id, request_ids).filter(outcome__in=OPEN_OUTCOMES, at__gte=recent).exists()
 
 
-def may_have_changed_something(credential_id: str, request_ids: Sequence[str]) -> bool:
-    """Whether a request that came to no good end has made a change, or nobody knows yet."""
-    return _records(credential_id, request_ids).filter(outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES)).exists()
+def those_that_did_something(credential_id: str, request_ids: Sequence[str]) -> set[str]:
+    """Which of these requests have made a change, or asked for approval of one, or nobody knows yet."""
+    done = (Outcome.SUCCEEDED, Outcome.QUEUED, *OPEN_OUTCOMES)
+    return set(_records(credential_id, request_ids).filter(outcome__in=done).values_list("request_id", flat=True))
 
 
 def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:

@@ -22,7 +22,7 @@ from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, InvalidRequest
 from gateway.models import IdempotencyRecord
-from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, may_have_changed_something
+from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, those_that_did_something
 from gateway.surfaces.leases import LEASE, renewal
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -71,27 +71,19 @@ def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[C
     except BaseException:
         _end(kept, None)
         raise
-    _end(kept, None if response.status_code in NOT_KEPT or response.status_code >= 500 else response)
+    _end(kept, None if response.status_code >= 500 else response)
     return response
 
 
 def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
-    """Keep the final answer, or give the key back when there is none.
+    """Keep the final answer, or leave the key to a retry when there is none (None).
 
-    After a request that may have changed something all the same, its retry has to know it. Never raises for the
-    database: what was done is done, and the caller must hear so. The claim then runs out as that of a killed request.
+    Never raises for the database: what was done is done, and the caller must hear so. The claim then runs out as that
+    of a killed request.
     """
-    mine = IdempotencyRecord.objects.filter(pk=claim.pk, status=None)
     for is_last_attempt in (False, True):
         try:
-            if response is None:
-                if may_have_changed_something(claim.credential_id, claim.request_ids):
-                    mine.update(lease_until=shared_clock.now())
-                else:
-                    mine.delete()
-                return
-            headers = {name: response[name] for name in KEPT_HEADERS if name in response}
-            mine.update(status=response.status_code, headers=headers, body=_without_secrets(response.content))
+            _note_end(claim, response)
         except (DatabaseError, InterfaceError):
             if is_last_attempt:
                 _logger.exception("an answer cannot be kept", key=claim.key)
@@ -99,6 +91,28 @@ def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
                 connection.close_if_unusable_or_obsolete()  # one that was cut is replaced for the second attempt
         else:
             return
+
+
+def _note_end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
+    """See `_end`.
+
+    A request that failed may have done something all the same, so its retry has to know of it. What was committed as
+    the database was lost is perhaps not seen yet, for PostgreSQL's standby has to have it first; of the attempts before
+    this one all can be seen.
+    """
+    mine = IdempotencyRecord.objects.filter(pk=claim.pk, status=None)
+    *earlier, last = claim.request_ids
+    if response is None:
+        done = those_that_did_something(claim.credential_id, earlier)
+        known = [*(each for each in earlier if each in done), last]
+        mine.update(lease_until=shared_clock.now(), request_ids=known)
+    elif response.status_code not in NOT_KEPT:
+        headers = {name: response[name] for name in KEPT_HEADERS if name in response}
+        mine.update(status=response.status_code, headers=headers, body=_without_secrets(response.content))
+    elif those_that_did_something(claim.credential_id, claim.request_ids):
+        mine.update(lease_until=shared_clock.now())
+    else:
+        mine.delete()
 
 
 def forget_old_answers() -> None:

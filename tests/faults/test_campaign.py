@@ -101,6 +101,13 @@ def test_a_missing_record_is_noticed(story: Story, name: str) -> None:
     assert findings(name, without(story, record))
 
 
+def test_what_is_said_to_have_been_so_needs_no_record_of_its_own_but_one(story: Story) -> None:
+    request, record = some_update(story)
+    request.effects[0].was_so = True
+    assert not findings("acknowledged changes without a log record", without(story, record))
+    assert findings("directory changes without a log record", without(story, record)), "somebody did change it"
+
+
 @pytest.mark.parametrize("action", [".create", ".delete", ".change-members", ".reset-password", ".rename", ".move"])
 def test_missing_records_of_other_changes_are_noticed(story: Story, action: str) -> None:
     made = [each for each in story.records if each.operation.endswith(action) and each.outcome == "succeeded"]

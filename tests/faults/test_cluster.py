@@ -2,14 +2,19 @@
 
 import os
 import random
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from demo.services import PROJECT
 from faults.cluster.kinds import KINDS
+from faults.cluster.network import Host
+from faults.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
 from faults.kinds import plan
+from gateway.core.redis_urls import sentinels_of
 
 _TWO_HOSTS = """
 import socket, subprocess, sys, time
@@ -71,6 +76,26 @@ def test_hosts_are_joined_and_parted(tmp_path: os.PathLike[str]) -> None:
         check=False, capture_output=True, text=True, cwd=PROJECT, env=environment, timeout=300,
     )  # fmt: skip
     assert done.stdout == "done\n", done.stderr
+
+
+def test_redis_is_set_up_as_the_files_for_a_deployment_have_it(tmp_path: Path) -> None:
+    hosts = [Host(f"redis{number}", 30 + number) for number in (1, 2, 3)]
+    watched = RedisHosts(hosts)
+    told = sentinels_of(watched.settings["REDIS_URL"])
+    assert told is not None
+    addresses = [f"{name}:{port}" for name, port in told.addresses]
+    assert addresses == [f"{name_of(host)}:{SENTINEL_PORT}" for host in hosts]
+    followed = []
+    for host in hosts:
+        disk = tmp_path / host.name
+        disk.mkdir()
+        server = Path(watched.server_command(host, disk)[1]).read_text()
+        sentinel = Path(watched.sentinel_command(disk)[1]).read_text()
+        followed += re.findall(r"^replicaof (\S+ \d+)$", server, re.MULTILINE)
+        assert f"requirepass {watched.settings['REDIS_PASSWORD']}" in server
+        assert f"sentinel monitor {told.service} {name_of(hosts[0])} {PORT} 2" in sentinel
+        assert "CHANGE" not in sentinel
+    assert followed == [f"{name_of(hosts[0])} {PORT}"] * 2, "all but the first follow it"
 
 
 def test_every_kind_of_fault_happens_once_before_any_comes_twice() -> None:

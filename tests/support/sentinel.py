@@ -22,6 +22,7 @@ _PATIENCE = 120.0
 _DOWN_AFTER = 1000
 """Milliseconds; a deployment has more patience."""
 _INCLUDE = "include /etc/redis/password.conf"
+_OWN_NAME = "replica-announce-ip redis1.example.com"
 
 
 class Watched:
@@ -45,7 +46,8 @@ class Watched:
         first = self.ports[0]
         for port in self.ports:
             role = "" if port == first else f"replicaof 127.0.0.1 {first}"
-            self._start(port, "redis.conf", {"# replicaof redis1.example.com 6379": role, _INCLUDE: self._passwords()})
+            roles = {"# replicaof redis1.example.com 6379": role, _OWN_NAME: "replica-announce-ip 127.0.0.1"}
+            self._start(port, "redis.conf", {**roles, _INCLUDE: self._passwords()})
         until(lambda: all(self.ask(port, "PING") for port in self.ports))
         own = {
             "redis1.example.com 6379 2": f"127.0.0.1 {first} 1",
@@ -74,6 +76,10 @@ class Watched:
     def hang(self, port: int) -> None:
         """Freeze a server: its connections stay open, and nothing answers."""
         signal_group(self._processes[port], signal.SIGSTOP)
+
+    def go_on(self, port: int) -> None:
+        """End that."""
+        signal_group(self._processes[port], signal.SIGCONT)
 
     def kill(self, port: int) -> None:
         """Kill a server."""

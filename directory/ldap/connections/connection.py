@@ -26,6 +26,8 @@ LdapObject = Any  # python-ldap's SimpleLDAPObject, which has no type hints; tes
 _START_TLS_REQUEST = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037"  # RFC 4511 4.14.1
 _START_TLS_SUCCESS = b"\x0a\x01\x00"
 _PORTS = {"ldap": 389, "ldaps": 636}
+_FORGET, _LINGER = struct.pack("@ii", 1, 0), struct.pack("@ii", 0, 0)
+"""What becomes of what was not sent when a socket is closed, by whatever: socket(7), SO_LINGER."""
 
 # OpenSSL's X509_V_ERR_* codes that an administrator can do something about.
 _CERTIFICATE_COMPLAINTS = {
@@ -65,14 +67,19 @@ class Connection:
 
     def close(self) -> None:
         """Say goodbye; the connection is gone whatever happens."""
-        with contextlib.suppress(ldap.LDAPError):  # it may be broken already
-            self.ldap.unbind_ext_s()
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.descriptor)) as shared:
+            shared.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER)
+        self._unbind()
 
     def abort(self) -> None:
-        """Close without a goodbye, for which a broken connection would only wait."""
+        """Close without a goodbye, for which a broken connection would only wait; what was not sent never will be."""
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self.descriptor)) as shared:
             shared.shutdown(socket.SHUT_RDWR)
-        self.close()
+        self._unbind()
+
+    def _unbind(self) -> None:
+        with contextlib.suppress(ldap.LDAPError):  # it may be broken already
+            self.ldap.unbind_ext_s()
 
     def detach(self) -> None:
         """In a forked child: let go of the parent's connection without a word on its socket."""
@@ -132,6 +139,7 @@ def sign_in(url: str, settings: ServerSettings, seconds: float, bind_name: str, 
         raise InvalidValue("A bind name or password cannot contain such characters") from error
     descriptor = connection.fileno()
     _limit_blocking(descriptor, settings.operation_seconds)
+    _forget_unsent(descriptor)
     return Connection(connection, url, descriptor)
 
 
@@ -181,6 +189,16 @@ def _limit_blocking(descriptor: int, seconds: float) -> None:
     with socket.socket(fileno=os.dup(descriptor)) as shared:
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         shared.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+
+
+def _forget_unsent(descriptor: int) -> None:
+    """Let nothing be sent any more once the connection was given up, or its process killed.
+
+    The system would go on sending for minutes, while the other side cannot be reached. A write whose answer was given
+    up and of which the domain controller shows nothing was not made; it must not be made after that.
+    """
+    with socket.socket(fileno=os.dup(descriptor)) as shared:
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _FORGET)
 
 
 def _discard(connection: LdapObject) -> None:

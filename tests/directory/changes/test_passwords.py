@@ -44,6 +44,21 @@ def test_it_works(integration: Integration, directory: Directory, ada: UUID) -> 
     assert done.changes == [{"attribute": "unicodePwd", "before": ["<secret>"], "after": ["<secret>"]}]
 
 
+def test_the_account_is_read_once(integration: Integration, ada: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The groups that the domain controller computes, by which it may be protected, come in the same read."""
+    read, asked = Client.read, list[tuple[str, ...]]()
+
+    def reading(client: Client, ref: Any, attributes: Any = None, **named: Any) -> Any:
+        if ref == ada:
+            asked.append(tuple(attributes))
+        return read(client, ref, attributes, **named)
+
+    monkeypatch.setattr(Client, "read", reading)
+    assert integration.post(path(ada), {"newPassword": NEW}).status == 200
+    assert len(asked) == 1
+    assert {"memberOf", "tokenGroups"} <= set(asked[0])
+
+
 def test_a_generated_one(integration: Integration, directory: Directory, ada: UUID) -> None:
     made = {integration.post(path(ada), {"generate": True}).body["generatedPassword"] for _ in range(3)}
     assert len(made) == 3

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from uuid import UUID
 
@@ -22,6 +23,7 @@ from directory.ldap import (
     Unavailable,
 )
 from directory.ldap.connections.attempts import SILENT_SECONDS
+from directory.ldap.connections.connection import open_connection
 from directory.ldap.connections.pool import Pool
 from directory.ldap.inspection import check_server
 from tests.support.directory import Directory
@@ -54,6 +56,30 @@ def proxied(server_settings: ServerSettings, directory_proxy: FaultyProxy) -> It
 
 def titled(user: object, title: bytes) -> Modify:
     return Modify(f"<GUID={user}>", (Modification("replace", "title", (title,)),))
+
+
+def test_what_was_not_sent_when_a_connection_is_given_up_is_never_sent(server_settings: ServerSettings) -> None:
+    """The system would go on with it for minutes, and a write that was found not to be made would be made after all."""
+    opened = open_connection(server_settings.urls[0], server_settings, 60)
+    with socket.socket(fileno=os.dup(opened.descriptor)) as shared:
+        options = shared.getsockopt(socket.SOL_SOCKET, socket.SO_LINGER, 8)
+    opened.close()
+    with socket.create_server(("127.0.31.1", 0)) as listening:
+        near = socket.create_connection(listening.getsockname())
+        far, _ = listening.accept()
+    near.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, options)
+    near.setblocking(False)
+    sent = received = 0
+    while True:
+        try:
+            sent += near.send(bytes(1 << 20))
+        except BlockingIOError:
+            break
+    near.close()
+    with far, suppress(ConnectionResetError):
+        while read := far.recv(1 << 20):
+            received += len(read)
+    assert received < sent
 
 
 def test_nothing_is_opened_before_it_is_needed(server_settings: ServerSettings, dead_url: str) -> None:

@@ -139,6 +139,28 @@ def test_a_write_that_was_held_up_is_not_sent_and_gets_a_record_of_its_own(
     assert not directory.is_enabled(user)
 
 
+def test_what_is_under_way_when_the_log_fails_is_noted(unit: Unit, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next intents are recorded while the directory is at work: their failure leaves nothing open behind it."""
+    sent, unsent = unit.add_users(2)
+    record_intents, seen = log.record_intents, list[list[tuple[str, str | None]]]()
+
+    def once(*arguments: Any, **more: Any) -> list[OperationRecord]:
+        seen.append(outcomes(run, sent))
+        if len(seen) > 1:
+            raise log.NotRecorded
+        return record_intents(*arguments, **more)
+
+    monkeypatch.setattr(run_execution, "_FIRST", 1)
+    monkeypatch.setattr(log, "record_intents", once)
+    run = make_run(unit, call, [sent, unsent])
+    with pytest.raises(log.NotRecorded):
+        execute(run, call)
+    assert seen == [[], [("pending", None)]]
+    assert outcomes(run, sent) == [("succeeded", None)]
+    assert [(item.account, item.status) for item in run.results.all()] == [(sent, "succeeded")]
+    assert (outcomes(run, unsent), unit.count_enabled([sent, unsent])) == ([], 1)
+
+
 @pytest.mark.parametrize("comes_back", [False, True])
 @pytest.mark.parametrize("was_sent", [True, False])
 def test_an_open_intent_is_looked_up_first(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,7 @@ def test_the_gateway_follows_a_fail_over(
             gateway.stop()
 
 
-def test_every_client_finds_the_primary_by_tls(tmp_path: Path, settings: Any) -> None:
+def test_every_client_finds_the_primary_by_tls_and_takes_no_answer_but_its_own(tmp_path: Path, settings: Any) -> None:
     authority = CertificateAuthority(tmp_path)
     authority.create("Redis of the tests")
     files = tmp_path / "cert.pem", tmp_path / "key.pem", authority.certificate_file
@@ -148,6 +148,22 @@ def test_every_client_finds_the_primary_by_tls(tmp_path: Path, settings: Any) ->
             channel: Any = broker.default_channel
             assert channel.client.ping()
             assert channel.client.connection_pool.master_address == ("127.0.0.1", servers.primary)
+
+        counters = rate_limits._counters(url)
+        hanging = servers.primary
+        servers.hang(hanging)
+        with pytest.raises(rate_limits.CountersUnavailable):
+            counters.add(["late"], [60])
+        servers.go_on(hanging)
+        answers: list[list[int]] = []
+
+        def is_counted() -> bool:
+            with suppress(rate_limits.CountersUnavailable):  # it is left alone for a moment after it failed
+                answers.append(counters.add(["one", "two"], [60, 60]))
+            return bool(answers)
+
+        until(is_counted)
+        assert len(answers[0]) == 4, "and not the late answer, about one key"
 
 
 def test_what_an_address_says() -> None:

@@ -90,14 +90,17 @@ def test_an_answer_that_cannot_be_kept_is_given_all_the_same(
     assert change(integration, ada).code == "Idempotency.InProgress"
 
 
-def test_a_key_given_back_is_free(integration: Integration, ada: UUID, directory: Directory, domain: Domain) -> None:
+def test_the_key_of_a_failed_request_is_its_retrys(
+    integration: Integration, ada: UUID, directory: Directory, domain: Domain
+) -> None:
     domain.controller.stop()
     try:
         assert change(integration, ada).status == 503
     finally:
         domain.controller.start()
         directory.reconnect()
-    assert not IdempotencyRecord.objects.exists()
+    assert change(integration, ada).status == 200
+    assert change(integration, ada).headers["Idempotency-Replayed"] == "true"
 
 
 @pytest.fixture
@@ -180,6 +183,21 @@ def test_a_held_change_is_held_once(
     assert (again.status, again.body) == (202, first.body)
     assert again.headers["Location"] == first.headers["Location"]
     assert ChangeRequest.objects.count() == 1
+
+
+def test_a_change_that_was_held_although_its_request_failed_is_held_once(
+    connection: DirectoryConnection, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: ChangeRequest) -> None:
+        raise OperationalError("the connection was lost after the commit was sent")
+
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    with monkeypatch.context() as patch:
+        patch.setattr("approvals.queue.queued_answer", fail)
+        assert change(careful, ada).status == 503
+    again = change(careful, ada)
+    assert again.status == 202
+    assert again.body["changeRequest"]["id"] == str(ChangeRequest.objects.get().id)
 
 
 def test_items_of_a_batch(
