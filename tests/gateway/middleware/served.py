@@ -9,7 +9,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup()
 settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
 
-from gateway.application import Application  # noqa: E402
+from gateway.server.application import Application  # noqa: E402
 from gateway.server.front import Front  # noqa: E402 - after Django is set up
 
 application = Front(Application())
