@@ -29,7 +29,7 @@ class BrowserSecurityMiddleware:
         self.hsts = f"max-age={settings.SECURE_HSTS_SECONDS}" if settings.SECURE_HSTS_SECONDS else None
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if not request.path.startswith("/health"):  # load balancers ask by address
+        if not request.path.startswith(("/health", "/metrics")):  # load balancers and Prometheus ask by address
             self._require_own_host(request)
         response = self.get_response(request)
         documentation = settings.DEVELOPMENT and request.path in DOCUMENTATION_PATHS

@@ -100,22 +100,23 @@ def count_task(name: str, outcome: str, seconds: float) -> None:
 
 
 _Labels = dict[str, str]
+_Places = Sequence[tuple[Sequence[Path], _Labels]]
 _OF_WORKER: Final[_Labels] = {"process": "worker"}
 
 
 class _Counted(Collector):
-    """What the processes of some folders have counted, those of each folder with labels of their own.
+    """What the processes of some folders have counted, added up for those with the same labels.
 
     A worker is restarted without its web server: added up without a label, the sum would seem to begin anew.
     """
 
-    def __init__(self, places: Sequence[tuple[Path, _Labels]]) -> None:
+    def __init__(self, places: _Places) -> None:
         self._places = places
 
     def collect(self) -> Iterable[Metric]:
         families: dict[str, Metric] = {}
-        for folder, labels in self._places:
-            files = [str(file) for file in folder.glob("*.db")]
+        for folders, labels in self._places:
+            files = [str(file) for folder in folders for file in folder.glob("*.db")]
             for found in MultiProcessCollector.merge(files, accumulate=True):  # type: ignore[no-untyped-call]
                 family = families.setdefault(found.name, Metric(found.name, found.documentation, found.type))
                 family.samples += [each._replace(labels={**each.labels, **labels}) for each in found.samples]
@@ -123,17 +124,19 @@ class _Counted(Collector):
 
 
 class _Processes(Collector):
-    """Memory and processor time of each living process of these folders."""
+    """Memory and processor time of each living process of these folders that can be seen from here."""
 
-    def __init__(self, places: Sequence[tuple[Path, _Labels]]) -> None:
+    def __init__(self, places: _Places) -> None:
         self._places = places
 
     def collect(self) -> Iterable[Metric]:
         memory = GaugeMetricFamily("gateway_process_resident_bytes", "Resident memory.", labels=["pid", "process"])
         time = GaugeMetricFamily("gateway_process_cpu_seconds", "Processor time used.", labels=["pid", "process"])
         page, ticks = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
-        for folder, labels in self._places:
-            for pid in sorted({file.stem.partition("_")[2] for file in folder.glob("counter_*.db")}):
+        for folders, labels in self._places:
+            seen = [folder for folder in folders if metrics_folder.has_numbers_of_here(folder)]
+            files = (file for folder in seen for file in folder.glob("counter_*.db"))
+            for pid in sorted({file.stem.partition("_")[2] for file in files}):
                 try:
                     statistics = Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()
                 except OSError:
@@ -170,16 +173,16 @@ tell_of_refusals(lambda kind: _credentials_refused.labels(kind.value).inc())
 
 def exposition() -> bytes:
     """What a web server tells, in Prometheus' text format: of its processes, of this host's workers, of what waits."""
-    workers = [(folder, _OF_WORKER) for folder in metrics_folder.of_workers()]
-    return _rendered([(metrics_folder.of_this_process(), {}), *workers], Gauges())
+    places: _Places = [([metrics_folder.of_this_process()], {}), (metrics_folder.of_workers(), _OF_WORKER)]
+    return _rendered(places, Gauges())
 
 
 def exposition_of_worker() -> bytes:
     """What a worker tells of its own processes."""
-    return _rendered([(metrics_folder.of_this_process(), _OF_WORKER)])
+    return _rendered([([metrics_folder.of_this_process()], _OF_WORKER)])
 
 
-def _rendered(places: Sequence[tuple[Path, _Labels]], *others: Gauges) -> bytes:
+def _rendered(places: _Places, *others: Gauges) -> bytes:
     registry = CollectorRegistry()
     collectors: tuple[Collector, ...] = (_Counted(places), _Processes(places), *others)
     for each in collectors:

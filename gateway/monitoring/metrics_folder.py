@@ -1,17 +1,23 @@
 """The files in which each process counts, and which processes belong together: those of one server or one worker.
 
-A folder is named for the process that started the others. Process numbers are given out again, so folders of ended
-processes are removed: old files would be taken for those of a new process.
+A folder is named for the process that started the others, and for the namespace in which its number counts: containers
+may share the data folder, and in each of them the first process has the number 1. Whoever counts in a folder holds a
+lock on it (flock(2)), which ends with the process however it ends and is seen by other containers too. Process numbers
+are given out again, so folders that nobody holds are removed: old files would be taken for those of a new process.
 """
 
+import fcntl
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from django.conf import settings
 
-_OF_WORKER: Final = "worker-"
+_OF_WEB, _OF_WORKER = "web", "worker"
+_NAMESPACE: Final = str(Path("/proc/self/ns/pid").stat().st_ino)  # namespaces(7)
 _chosen = False
 
 
@@ -21,12 +27,12 @@ def use_for_web() -> None:
     Commands that systemd starts have root's first process for a parent, which never ends: nor would what they leave.
     """
     parent = os.getppid()
-    _use(str(parent if _is_ours(parent) else os.getpid()))
+    _use(_OF_WEB, parent if _is_ours(parent) else os.getpid())
 
 
 def use_for_worker() -> None:
     """Count in a folder for this worker and the processes that it will start."""
-    _use(f"{_OF_WORKER}{os.getpid()}")
+    _use(_OF_WORKER, os.getpid())
 
 
 def is_chosen() -> bool:
@@ -40,16 +46,22 @@ def of_this_process() -> Path:
 
 
 def of_workers() -> list[Path]:
-    """The folders of the workers on this host."""
-    return [path for path in _root().glob(f"{_OF_WORKER}*") if _is_alive(path)]
+    """The folders of the workers with the same data folder."""
+    return [folder for folder in _root().glob(f"{_OF_WORKER}-*") if _is_held(folder)]
 
 
-def _use(name: str) -> None:
-    mine = _root() / name
-    mine.mkdir(parents=True, exist_ok=True)
+def has_numbers_of_here(folder: Path) -> bool:
+    """Whether its processes have the same numbers here, and are to be found in /proc."""
+    return folder.name.split("-")[1] == _NAMESPACE
+
+
+def _use(kind: str, process: int) -> None:
+    mine = _root() / f"{kind}-{_NAMESPACE}-{process}"
+    _hold(mine)
     for other in _root().iterdir():
-        if other.name.removeprefix(_OF_WORKER).isdigit() and not _is_alive(other):
-            shutil.rmtree(other, ignore_errors=True)
+        with _taken(other) as is_nobodys:
+            if is_nobodys:
+                shutil.rmtree(other, ignore_errors=True)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(mine)  # read when prometheus_client is imported
     global _chosen  # noqa: PLW0603 - once in each process
     _chosen = True
@@ -60,14 +72,45 @@ def _root() -> Path:
     return root
 
 
-def _is_alive(folder: Path) -> bool:
-    """Whether its process is there; /proc may hide those of other accounts (systemd's ProtectProc)."""
+def _hold(folder: Path) -> None:
+    """Make it, and hold it until the last of this process and those forked from it has ended."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            held = os.open(folder, os.O_RDONLY)
+            fcntl.flock(held, fcntl.LOCK_SH)
+            if folder.exists() and os.path.samestat(os.fstat(held), folder.stat()):
+                return
+            os.close(held)  # somebody who starts as well has removed it before it was held
+
+
+def _is_held(folder: Path) -> bool:
+    with _taken(folder) as is_nobodys:
+        return not is_nobodys
+
+
+@contextmanager
+def _taken(folder: Path) -> Iterator[bool]:
+    """Whether nobody held it. Nobody else can take or hold it within.
+
+    What cannot be found out, because it is another account's, is taken for held.
+    """
     try:
-        os.kill(int(folder.name.removeprefix(_OF_WORKER)), 0)
-    except ProcessLookupError:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _locked_alone(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locked_alone(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
         return False
-    except PermissionError:
-        return True
     return True
 
 
