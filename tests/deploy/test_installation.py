@@ -5,16 +5,15 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.metadata import Distribution
 from pathlib import Path
-from threading import Event, Thread
 
 from tests.deploy.conftest import HOST, Deployment
 from tests.deploy.test_files import wanted_metrics
 from tests.support.domain import Domain
 from tests.support.installed import WHEEL, Installation
+from tests.support.steadily import asked_steadily
 
 PASSWORD = "correct horse battery staple"
 
@@ -162,24 +161,11 @@ def _answer(deployment: Deployment, path: str, *options: str) -> dict:
     return answered
 
 
-@contextmanager
-def _steady_client(deployment: Deployment) -> Iterator[list[int]]:
+def _steady_client(deployment: Deployment) -> AbstractContextManager[list[int]]:
     """Somebody who reads the directory all the while, with what the gateway keeps encrypted: the status of each."""
-    answered: list[int] = []
-    is_over = Event()
     someone = _answer(deployment, "/rest/ad/users?q=Administrator")["items"][0]["id"]
-
-    def read_on() -> None:
-        while not is_over.wait(0.25):  # within the limit for each address
-            answered.append(_status(deployment, f"/rest/ad/users/{someone}"))
-
-    reader = Thread(target=read_on)
-    reader.start()
-    try:
-        yield answered
-    finally:
-        is_over.set()
-        reader.join()
+    # Within the limit for each address.
+    return asked_steadily(lambda: _status(deployment, f"/rest/ad/users/{someone}"), every=0.25)
 
 
 def _rotates_its_keys(deployment: Deployment) -> None:

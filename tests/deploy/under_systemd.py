@@ -10,17 +10,16 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Event, Thread
 from typing import Any
 
 from demo.certificates import CertificateAuthority
 from tests.deploy.documented import commands
 from tests.deploy.systemd_host import Host, say, until
 from tests.support.domain import Domain, running_domain
+from tests.support.steadily import asked_steadily
 
 HOST = "gateway.example.com"
 PASSWORD = "correct horse battery staple"
@@ -159,7 +158,7 @@ def is_reloaded_and_restarted(host: Host, client: Client) -> None:
     """Reloaded without a request that is not answered; back after each way to end."""
     before = host.processes("gateway-web")
     main = host.main_process("gateway-web")
-    with steady_requests(client) as answered:
+    with asked_steadily(lambda: client.status("/health"), every=0.1) as answered:
         host.run("systemctl", "reload", "gateway-web")
         until(lambda: not set(host.processes("gateway-web")) & set(before) - {main}, "each web process a new one")
     assert host.main_process("gateway-web") == main
@@ -181,25 +180,6 @@ def is_reloaded_and_restarted(host: Host, client: Client) -> None:
     until(lambda: client.status("/health/ready") == 200, "ready after PostgreSQL and Redis were restarted")
     worker_works(client)
     say("both go on after PostgreSQL and Redis were restarted")
-
-
-@contextmanager
-def steady_requests(client: Client) -> Iterator[list[int]]:
-    """One after the other, all the while: the status of each."""
-    answered: list[int] = []
-    is_over = Event()
-
-    def go_on() -> None:
-        while not is_over.wait(0.1):
-            answered.append(client.status("/health"))
-
-    thread = Thread(target=go_on)
-    thread.start()
-    try:
-        yield answered
-    finally:
-        is_over.set()
-        thread.join()
 
 
 def is_looked_after(host: Host) -> None:
