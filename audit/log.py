@@ -22,7 +22,7 @@ from audit.redact import redacted
 from gateway.core import leases, shared_clock, tracing
 from gateway.core.call import Call
 from gateway.core.errors import ServiceUnavailable
-from gateway.core.prepared import PreparedInsert, execute_each
+from gateway.core.prepared import PreparedInsert, execute_alone, execute_each
 
 _logger = structlog.stdlib.get_logger(__name__)
 _prepared: Final = PreparedInsert(OperationRecord)
@@ -122,12 +122,15 @@ def _new_record(call: Call, **fields: Any) -> OperationRecord:
 def _insert(facts: Iterable[dict[str, Any]]) -> list[OperationRecord]:
     """Insert with their codes, and commit.
 
-    `durable` refuses a caller's transaction, whose rollback would take the records with it.
+    Inside a caller's transaction, whose rollback would take the records with it, that is refused.
     """
     records = [{**fields, "mac": mac_of(fields)} for fields in facts]
     try:
-        with transaction.atomic(durable=True):
-            _prepared.execute(records)
+        if len(records) == 1:
+            _prepared.execute_alone(records[0])
+        else:
+            with transaction.atomic(durable=True):
+                _prepared.execute(records)
     except (DatabaseError, InterfaceError) as error:
         _logger.exception("the operations log cannot be written", operation=records[0]["operation"])
         raise NotRecorded("The operation cannot be recorded, so it was not carried out.") from error
@@ -295,19 +298,19 @@ def complete(
 
 
 @tracing.traced("record outcomes")
-def complete_many(completions: Iterable[Completion]) -> int:
-    """Close open records in one transaction; how many were closed.
+def complete_many(completions: Iterable[Completion], *, beside: Callable[[], None] | None = None) -> int:
+    """Close open records in one transaction, which does `beside` too; how many were closed.
 
     Never raises for the database: the directory is changed already and the caller must hear so. What could not be
     closed is kept, and closed when the database is back; if this process ends before, a settler finds the outcome in
-    the directory.
+    the directory. What was to be done beside is not kept.
     """
     rows = [_closing(done) for done in completions]
     if not rows:
         return 0
     for is_last_attempt in (False, True):
         try:
-            return _close(rows)
+            return _close(rows, beside)
         except (DatabaseError, InterfaceError):
             if is_last_attempt:
                 _logger.exception("outcomes wait for the database", records=len(rows))
@@ -317,9 +320,14 @@ def complete_many(completions: Iterable[Completion]) -> int:
     return 0
 
 
-def _close(rows: Sequence[Sequence[Any]]) -> int:
-    with transaction.atomic(durable=True):
-        closed = execute_each(_CLOSE, rows)
+def _close(rows: Sequence[Sequence[Any]], beside: Callable[[], None] | None = None) -> int:
+    if len(rows) == 1 and beside is None:
+        closed = execute_alone(_CLOSE, rows[0])
+    else:
+        with transaction.atomic(durable=True):
+            closed = execute_each(_CLOSE, rows)
+            if beside is not None:
+                beside()
     if closed != len(rows):
         _logger.error("records were closed already when their outcome came", expected=len(rows), closed=closed)
     return closed

@@ -24,18 +24,18 @@ _WARM_UP = 500
 _INTERVAL = 0.001
 _SHOWN = 25
 # By the innermost frame that lies in one of these: what a library does counts for whoever of ours called it, and so do
-# queries, which their askers give away to the two files below.
-_QUERIES = re.compile(r"/django/db/|/gateway/core/prepared\.py")
+# queries and commands to Redis, which their askers give away to the files below.
+_QUERIES = re.compile(r"/django/db/|/gateway/core/(prepared|quick_redis)\.py")
 _STAGES = (
     ("record of the read", r"/audit/"),
     ("LDAP: client and python-ldap", r"/directory/ldap/"),
     ("who calls: key, role, link", r"/keys/"),
     ("rate limits", r"/middleware/rate_limit|rate_limits\.py|/limits\.py"),
-    ("request id and access line", r"/middleware/request_id|/monitoring/logs"),
+    ("request id, access line, measurements", r"/middleware/request_id|/gateway/monitoring/"),
     ("other middleware", r"/gateway/middleware/"),
     ("directory: lookup, visibility, shapes", r"/directory/(?!ldap)"),
     ("pipeline", r"/gateway/pipeline/|/gateway/core/"),
-    ("surface and rendering", r"/gateway/surfaces/"),
+    ("surface and rendering", r"/gateway/(surfaces|server)/"),
     ("REST framework", r"/rest_framework/"),
     ("Django", r"/django/"),
 )

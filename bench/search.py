@@ -131,4 +131,4 @@ def measure_stream(count: int) -> Measure:
             ways[gateway.name] = Way(partial(_stream, gateway, unit, count))
         return ways
 
-    return Measure(f"stream of {count} (NDJSON)", Figure.TIMES, 1.25, prepare, rounds=3)
+    return Measure(f"stream of {count} (NDJSON)", Figure.TIMES, 1.25, prepare, rounds=5)

@@ -4,6 +4,7 @@
 a command by hand runs it with the settings of the services.
 """
 
+import errno
 import os
 import sys
 from argparse import ArgumentParser
@@ -15,6 +16,10 @@ ROOT: Final = _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parent.parent
 """The folder of the packages `gateway`, `directory`, …: in the wheel, or the repository itself."""
 
 _ENV_FILE: Final = "--env-file"
+_TRACEBACK: Final = "--traceback"
+"""Django's own option."""
+_LITTLE: Final = 1 << 20
+"""Octets."""
 
 
 def main() -> None:
@@ -34,9 +39,39 @@ def main() -> None:
         _make_keys(sys.argv[3:])
         return
 
-    from django.core.management import execute_from_command_line
+    _run()
 
-    execute_from_command_line(sys.argv)
+
+def _run() -> None:
+    from django.core.management import execute_from_command_line
+    from django.db.utils import InterfaceError, OperationalError
+
+    try:
+        execute_from_command_line(sys.argv)
+    except (InterfaceError, OperationalError) as error:
+        if _TRACEBACK in sys.argv:
+            raise
+        sys.exit(f"gateway: the database: {str(error).strip()}{_why_so()}")
+    except OSError as error:
+        if _TRACEBACK in sys.argv or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.exit(f"gateway: {error.filename}: {error.strerror}" if error.filename else f"gateway: {error.strerror}")
+
+
+def _why_so() -> str:
+    """Of a full disk SQLite says that there was an I/O error, or that it cannot open its file."""
+    from django.conf import settings
+
+    database = settings.DATABASES["default"]
+    if not database["ENGINE"].endswith("sqlite3"):
+        return ""
+    folder = Path(database["NAME"]).parent
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return ""
+    has_room = disk.f_bavail * disk.f_frsize > _LITTLE and (disk.f_favail or not disk.f_files)
+    return "" if has_room else f" (no space is left on the disk of {folder})"
 
 
 def _make_keys(arguments: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from gateway.core.configuration import BadConfiguration, load_configuration
@@ -13,6 +14,7 @@ from gateway.core.secrets.files import with_secrets_from_files
 from gateway.core.secrets.own import FILES, encryption_keys_from, log_keys_from, secret_key_from
 from gateway.core.secrets.private_files import (
     database_files,
+    make_directory,
     make_private_by_default,
     require_private,
     require_private_directory,
@@ -43,7 +45,7 @@ try:
         # Whoever reads these is as good as an administrator. With PostgreSQL no secret lies on this machine's disk.
         require_private_directory(DATA_DIR)
         _database = Path(DATABASES["default"]["NAME"])
-        _database.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(_database.parent, "DATABASE_URL")
         for _file in (*database_files(_database), *(DATA_DIR / name for name in FILES)):
             require_private(_file)
         _is_new = not _database.exists()
@@ -161,7 +163,8 @@ USE_I18N = True
 FORMAT_MODULE_PATH = "gateway.formats"
 STATIC_URL = "/static/"
 STATIC_ROOT = DATA_DIR / "static"
-STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise looks there too, and warns when it is missing
+with suppress(OSError):  # a full disk
+    STATIC_ROOT.mkdir(parents=True, exist_ok=True)  # whitenoise looks there too, and warns when it is missing
 WHITENOISE_USE_FINDERS = True  # the files of the installed packages are served from where they are: no build step
 WHITENOISE_AUTOREFRESH = False
 STORAGES = {

@@ -52,8 +52,9 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     client = client_of(call)
     kinds = RESOURCES["groups"].kinds
     group = find_object(call, id, kinds=kinds, attributes=_GROUP_ATTRIBUTES, computed=PROTECTION_COMPUTED)
+    find_members = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
     protected = require_may_write(call, protected=is_protected(client, group))
-    found = find_objects(call, (*adding, *removing), attributes=MEMBER_ATTRIBUTES)
+    found = find_members()
     for guid, where in (adding | removing).items():
         if guid not in found:
             raise errors.ObjectNotFound.naming(f"there is no object {guid}", pointer=where)
@@ -62,7 +63,7 @@ def propose_members(call: Call, *, id: UUID, body: ChangeMembers) -> Proposal:
     for guid in fixed & removing.keys():
         raise errors.PrimaryGroup.naming(f"it is the primary group of {found[guid].dn}", pointer=removing[guid])
     listed = frozenset(group.values("member"))  # the directory spells a name in one way wherever it occurs
-    members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed}
+    members = fixed | {guid for guid, entry in found.items() if entry.dn.encode() in listed} if listed else fixed
     coming = {guid: found[guid] for guid in adding if guid not in members}
     leaving = {guid: found[guid] for guid in removing if guid in members}
     added, removed = list(coming.values()), list(leaving.values())

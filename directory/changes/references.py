@@ -21,6 +21,7 @@ from directory.ldap import (
     Or,
     Schema,
     Scope,
+    Syntax,
     may_refer,
     names_in,
 )
@@ -66,6 +67,8 @@ def references_of(schema: Schema, change: AttributeChange) -> list[str]:
     attribute = schema.attribute(change.attribute)
     if not may_refer(attribute):
         return []
+    if attribute is not None and attribute.syntax is Syntax.DN:  # as `names_in` has it, at once for all
+        return [*change.before, *change.after]
     return [name for value in (*change.before, *change.after) for name in names_in(attribute, value)]
 
 

@@ -14,6 +14,7 @@ MEMBER_ATTRIBUTES = ("objectGUID", "objectClass", "groupType", "primaryGroupID")
 
 _NAMES_IN_ONE_FILTER = 100
 _GROUP = Equals("objectClass", "group")
+_GROUP_CLASS, _FOREIGN = b"group", b"foreignSecurityPrincipal"
 _SCOPES = GroupType.GLOBAL | GroupType.UNIVERSAL | GroupType.DOMAIN_LOCAL
 _NAMED = {GroupType.GLOBAL: "global", GroupType.UNIVERSAL: "universal", GroupType.DOMAIN_LOCAL: "domain-local"}
 # Group scopes in Active Directory ([MS-SAMR] 3.1.1.8.9); a domain-local group may hold every one.
@@ -57,9 +58,10 @@ def complaint_about_scopes(group: Entry, members: Iterable[Entry]) -> tuple[Entr
         return None
     described = f"A {_NAMED[holder & _SCOPES]} group cannot have"
     for member in members:
-        if is_foreign(member):
+        classes = member.values("objectClass")
+        if _FOREIGN in classes:
             return member, f"{described} a member from another domain or a well-known principal."
-        if not is_group(member):
+        if _GROUP_CLASS not in classes:
             continue
         held = GroupType.from_directory(member.integer("groupType") or 0)
         if held & GroupType.SECURITY_ENABLED and not held & _SCOPES & allowed:
@@ -87,12 +89,12 @@ def require_type_fits(client: Client, group: Entry, delta: Delta, *, tell: Calla
 
 
 def is_group(entry: Entry) -> bool:
-    return b"group" in entry.values("objectClass")
+    return _GROUP_CLASS in entry.values("objectClass")
 
 
 def is_foreign(entry: Entry) -> bool:
     """Whether an entry stands for somebody of another domain, or for a well-known principal such as Everyone."""
-    return b"foreignSecurityPrincipal" in entry.values("objectClass")
+    return _FOREIGN in entry.values("objectClass")
 
 
 def those_with_primary_group(group: Entry, accounts: Iterable[Entry]) -> set[UUID]:

@@ -10,7 +10,7 @@ from directory.ldap.attribute_names import (
     GUID_ATTRIBUTES,
     is_credential,
 )
-from directory.ldap.background import Background
+from directory.ldap.background import Background, begun
 from directory.ldap.client import Client
 from directory.ldap.codecs import (
     ValueType,
@@ -257,6 +257,7 @@ __all__ = [
     "Written",
     "address_of",
     "answers_are_compiled",
+    "begun",
     "bind_sub_code_of",
     "by_identity",
     "check_server",

@@ -134,15 +134,15 @@ def learn_bind_account(name: BindName, account: str) -> None:
         _bind_names.forget()
 
 
-def count_protection_change(connection_id: UUID) -> int:
-    """Let every process know that what it knows of who is protected is outdated; the connection's count by now.
+def count_protection_change() -> None:
+    """Let every process know that what it knows of who is protected is outdated.
 
-    All connections count it, for several may lead to one domain. They are locked in one order.
+    All connections count it, for several may lead to one domain. They are locked in one order, until the caller's
+    transaction ends.
     """
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         every = list(DirectoryConnection.objects.select_for_update().order_by("pk").values_list("pk", flat=True))
         DirectoryConnection.objects.filter(pk__in=every).update(protection_changes=F("protection_changes") + 1)
-        return DirectoryConnection.objects.values_list("protection_changes", flat=True).get(pk=connection_id)
 
 
 def connection_of(client: Client) -> UUID | None:

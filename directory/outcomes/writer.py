@@ -10,7 +10,7 @@ What the intents are, and what an outcome means for those who wait, is the calle
 a run, the dependent changes of another one.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -158,9 +158,12 @@ def not_sent(writes: Iterable[RecordedWrite], refusal: GatewayError) -> list[Res
     return [Result(record=each.record, refusal=refusal, was_sent=False) for each in writes]
 
 
-def close(results: Iterable[Result]) -> None:
-    """Put results into the log, in one commit. Never raises: what the database cannot take now is kept for later."""
-    log.complete_many(
+def close(results: Iterable[Result], *, beside: Callable[[], None] | None = None) -> None:
+    """Put results into the log, in one commit. Never raises: what the database cannot take now is kept for later.
+
+    What is done `beside` is committed with them, or not at all where the database is away.
+    """
+    completions = (
         completion(
             each.record,
             None if each.refusal is None else each.refusal.code,
@@ -170,6 +173,7 @@ def close(results: Iterable[Result]) -> None:
         )
         for each in results
     )
+    log.complete_many(completions, beside=beside)
 
 
 def completion(

@@ -4,7 +4,9 @@ For each account that is asked about a domain controller finds the policy that a
 computes msDS-User-Account-Control-Computed by it: where there are fine-grained policies, Samba 4.17 takes 2 ms for
 either of an account in groups, four times as long as for all the rest of a read. What an account itself says decides
 most cases ([MS-ADTS] 3.1.1.4.5.17): lockoutTime, userAccountControl and, with the shortest age that any policy allows,
-pwdLastSet. And a password to which no policy has an objection needs no policy to be judged by.
+pwdLastSet. Its groups tell which policies may be the one that applies (`policy_reach`): where these agree, it is known
+what the domain controller would compute. And a password to which no policy has an objection needs no policy to be
+judged by.
 """
 
 import threading
@@ -25,6 +27,7 @@ from directory.ldap import (
     datetime_to_filetime,
 )
 from directory.policies.password_policy import PasswordPolicy, find_violation, read_every_policy
+from directory.policies.policy_reach import PolicyReach, ReachReader
 from directory.shapes.record import COMPUTED_CONTROL
 
 POLICIES_LIFE = 2.0
@@ -32,7 +35,13 @@ POLICIES_LIFE = 2.0
 _LOCKED_AT = "lockoutTime"
 _CLOCKS_DIFFER = timedelta(days=1)
 _KEEPS_PASSWORD = KEEPS_PASSWORD.value
+_TRUST_ACCOUNTS = (
+    UserAccountControl.WORKSTATION_TRUST_ACCOUNT
+    | UserAccountControl.SERVER_TRUST_ACCOUNT
+    | UserAccountControl.INTERDOMAIN_TRUST_ACCOUNT
+).value
 _LOCKED_OUT = UserAccountControl.LOCKOUT.value
+_PASSWORD_EXPIRED = UserAccountControl.PASSWORD_EXPIRED.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +54,20 @@ class KnownPolicies:
 
     policies: tuple[PasswordPolicy, ...] | None
     shortest_age: int | None
+    reach: PolicyReach | None
 
-    def leave_in_doubt(self, entry: Entry) -> bool:
-        """Whether an account, read with SPARING_CONTROL, may be locked out or have an expired password."""
+    def control_of(self, entry: Entry) -> int | None:
+        """What a record shows of msDS-User-Account-Control-Computed; None where the domain controller must be asked.
+
+        Of an account read with SPARING_CONTROL, and with what `PolicyReach.possible` needs.
+        """
         since = doubtful_since(entry)
-        return since is not None and since <= self.may_be_expired_since
+        if since is None or since > self.may_be_expired_since:
+            return 0
+        if self.reach is None:
+            return None
+        computed = {_compute(policy, entry) for policy in self.reach.possible(entry)}
+        return computed.pop() if len(computed) == 1 else None
 
     @property
     def may_be_expired_since(self) -> int:
@@ -82,15 +100,49 @@ def doubtful_since(entry: Entry) -> int | None:
     return int(password_set[0]) or None
 
 
+def _compute(policy: PasswordPolicy, entry: Entry) -> int | None:
+    """What a domain controller computes for an account by a policy; None where that is up to its clock or its maker."""
+    control, password_set = entry.integer("userAccountControl") or 0, entry.integer("pwdLastSet")
+    computed = 0
+    if (locked_at := entry.integer(_LOCKED_AT)) and not control & _TRUST_ACCOUNTS:
+        is_over = _is_over(locked_at, policy.lockout_duration)
+        if is_over is None:
+            return None
+        computed = 0 if is_over else _LOCKED_OUT
+    if password_set == 0 or control & _KEEPS_PASSWORD:
+        return computed
+    # Samba takes an age of up to a day for "for ever".
+    if password_set is None or (policy.maximum_age is not None and policy.maximum_age <= _CLOCKS_DIFFER):
+        return None
+    is_expired = _is_over(password_set, policy.maximum_age)
+    return None if is_expired is None else computed | (_PASSWORD_EXPIRED if is_expired else 0)
+
+
+def _is_over(since: int, lasts: timedelta | None) -> bool | None:
+    """Whether what began at a FILETIME has ended by now on every clock; None where they may differ in that."""
+    if lasts is None:
+        return False
+    if since < 0 or lasts < timedelta():
+        return None
+    left = since + lasts // timedelta(microseconds=1) * 10 - datetime_to_filetime(datetime.now(UTC))
+    return None if abs(left) <= _CLOCKS_DIFFER // timedelta(microseconds=1) * 10 else left < 0
+
+
 def is_locked_out(client: Client, entry: Entry) -> bool:
-    """Whether an account, read with `lockoutTime`, is locked out; whether that has ended by now is computed."""
+    """Whether an account is locked out, read as for `KnownPolicies.control_of`."""
     if not entry.integer(_LOCKED_AT):
         return False
-    return bool(computed_control(client, entry) & _LOCKED_OUT)
+    return bool(computed_control(client, entry, policies_lately_known(client)) & _LOCKED_OUT)
 
 
-def computed_control(client: Client, entry: Entry) -> int:
-    """What the domain controller computes for an account; 0 when it is gone by now."""
+def computed_control(client: Client, entry: Entry, policies: KnownPolicies | None) -> int:
+    """What the domain controller computes for an account, which is asked where policies known lately do not tell.
+
+    0 when the account is gone by now.
+    """
+    known = None if policies is None else policies.control_of(entry)
+    if known is not None:
+        return known
     found = client.find(entry.guid, (COMPUTED_CONTROL,))
     return 0 if found is None else found.integer(COMPUTED_CONTROL) or 0
 
@@ -101,32 +153,79 @@ def current_policies(client: Client) -> KnownPolicies:
 
 
 def policies_lately_known(client: Client) -> KnownPolicies | None:
-    """The same without waiting for them: None when they are not known, and will be a moment later."""
+    """The same without reading them: None when they are not known, and will be a moment later."""
     known = _kept.find(client, POLICIES_LIFE)
+    if known is None:
+        with suppress(LdapError):
+            known = _kept.confirm(client)
     if _kept.find(client, POLICIES_LIFE / 2) is None:
         _kept.read_soon(client)
     return known
 
 
+_State = tuple[str | None, str | None]
+"""Of one domain controller, with a number that every write makes grow."""
+
+
+def _state_of(client: Client) -> _State:
+    root = client.read("", ("dsServiceName", "highestCommittedUSN"))
+    return root.text("dsServiceName"), root.text("highestCommittedUSN")
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What was read of a directory, when, and as of which state."""
+
+    began: float
+    state: _State
+    known: KnownPolicies
+
+
 class _Kept:
-    """What was read of each directory, and when."""
+    """What was last read of each directory."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: WeakKeyDictionary[Client, tuple[float, KnownPolicies]] = WeakKeyDictionary()
+        self._readings: WeakKeyDictionary[Client, _Reading] = WeakKeyDictionary()
+        self._reach_readers: WeakKeyDictionary[Client, ReachReader] = WeakKeyDictionary()
         self._readers: WeakKeyDictionary[Client, Background] = WeakKeyDictionary()
 
     def find(self, client: Client, max_age: float) -> KnownPolicies | None:
-        known = self._known.get(client)
-        return known[1] if known is not None and monotonic() - known[0] < max_age else None
+        last = self._readings.get(client)
+        return last.known if last is not None and monotonic() - last.began < max_age else None
 
     def read(self, client: Client) -> KnownPolicies:
-        began = monotonic()  # a change made while they are being read may not be among them
-        ages, policies = read_every_policy(client)
-        known = KnownPolicies(policies, 0 if ages is None else min(ages, default=None))
+        began, state = monotonic(), _state_of(client)  # a change made during the reading may not be in it
+        return self._keep(client, began, state, self._as_of(client, state) or self._read_anew(client))
+
+    def confirm(self, client: Client) -> KnownPolicies | None:
+        """What was read before, however long ago, if the domain has not changed since."""
+        if client not in self._readings:
+            return None
+        began, state = monotonic(), _state_of(client)
+        known = self._as_of(client, state)
+        return None if known is None else self._keep(client, began, state, known)
+
+    def _as_of(self, client: Client, state: _State) -> KnownPolicies | None:
+        last = self._readings.get(client)
+        return last.known if last is not None and last.state == state and None not in state else None
+
+    def _keep(self, client: Client, began: float, state: _State, known: KnownPolicies) -> KnownPolicies:
         with self._lock:
-            self._known[client] = began, known
+            self._readings[client] = _Reading(began, state, known)
         return known
+
+    def _read_anew(self, client: Client) -> KnownPolicies:
+        every = read_every_policy(client)
+        if every is None:
+            return KnownPolicies(policies=None, shortest_age=0, reach=None)
+        with self._lock:
+            reader = self._reach_readers.setdefault(client, ReachReader())
+        return KnownPolicies(
+            policies=(every.domain, *(each.policy for each in every.fine_grained)),
+            shortest_age=min(every.maximum_ages, default=None),
+            reach=reader.read(client, every.domain, every.fine_grained, in_force=every.in_force),
+        )
 
     def read_soon(self, client: Client) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock
 from time import monotonic
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
@@ -135,35 +136,62 @@ _lock = Lock()
 _lately: WeakKeyDictionary[Client, dict[str | None, tuple[float, PasswordPolicy | None]]] = WeakKeyDictionary()
 
 
-def maximum_ages(client: Client) -> list[int] | None:
-    """The maximum password ages that the domain and its fine-grained policies set, whomever these apply to.
+class FineGrainedPolicy(NamedTuple):
+    """A fine-grained policy and the names of the accounts and groups it applies to, as far as it tells them."""
 
-    In FILETIME's units of 100 ns; policies under which no password expires are left out. None when not all of them can
-    be read: by default only administrators may read the fine-grained ones. When a password expires is computed by the
-    domain controller all the same, but no age is known then to be the shortest.
+    policy: PasswordPolicy
+    applies_to: tuple[str, ...]
+
+
+class EveryPolicy(NamedTuple):
+    """What a domain sets for passwords, whomever it applies to.
+
+    `maximum_ages` are in FILETIME's units of 100 ns, without those of policies under which no password expires.
+    `in_force`: whether fine-grained policies count at the domain's functional level, as far as that can be read.
     """
-    return read_every_policy(client)[0]
+
+    domain: PasswordPolicy
+    fine_grained: tuple[FineGrainedPolicy, ...]
+    maximum_ages: tuple[int, ...]
+    in_force: bool
 
 
-def read_every_policy(client: Client) -> tuple[list[int] | None, tuple[PasswordPolicy, ...] | None]:
-    """The `maximum_ages`, and all policies that the domain and its fine-grained ones set; None as there."""
+def maximum_ages(client: Client) -> tuple[int, ...] | None:
+    """The `EveryPolicy.maximum_ages`; None when not all of them can be read.
+
+    When a password expires is computed by the domain controller all the same, but no age is known then to be the
+    shortest.
+    """
+    every = read_every_policy(client)
+    return None if every is None else every.maximum_ages
+
+
+def read_every_policy(client: Client) -> EveryPolicy | None:
+    """The policies as they are now; None when not all can be read: by default only administrators may."""
     domain = client.default_naming_context
     container = client.find(f"CN=Password Settings Container,CN=System,{domain}", ("objectClass",))
     if container is None or "objectClass" not in container:  # it may be seen and yet not be read
-        return None, None
-    fine_grained = list(client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, _FINE_GRAINED_ATTRIBUTES))
-    head = client.read(domain, _DOMAIN_ATTRIBUTES)
-    ages = [head.integer("maxPwdAge"), *(each.integer("msDS-MaximumPasswordAge") for each in fine_grained)]
-    policies = [_domain_policy(head), *map(_fine_grained_policy, fine_grained)]
-    known_ages = [age for age in ages if age is not None]
-    known = tuple(policy for policy in policies if policy is not None)
-    # Written as negative intervals; 0 and the least integer are "for ever".
-    return (
-        [-age for age in known_ages if age not in (0, _NEVER)] if len(known_ages) == len(ages) else None,
-        known if len(known) == len(policies) else None,
+        return None
+    found = list(client.search(container.dn, Scope.ONE_LEVEL, ANYTHING, (*_FINE_GRAINED_ATTRIBUTES, _APPLIES_TO)))
+    head = client.read(domain, (*_DOMAIN_ATTRIBUTES, _FUNCTIONAL_LEVEL))
+    policy, others = _domain_policy(head), [(_fine_grained_policy(each), each) for each in found]
+    fine_grained = tuple(
+        FineGrainedPolicy(other, tuple(each.texts(_APPLIES_TO))) for other, each in others if other is not None
+    )
+    if policy is None or len(fine_grained) < len(found):
+        return None
+    ages = [policy.maximum_age, *(each.policy.maximum_age for each in fine_grained)]
+    return EveryPolicy(
+        domain=policy,
+        fine_grained=fine_grained,
+        maximum_ages=tuple(age // timedelta(microseconds=1) * 10 for age in ages if age is not None),
+        in_force=(head.integer(_FUNCTIONAL_LEVEL) or 0) >= _WINDOWS_2008,
     )
 
 
+_APPLIES_TO = "msDS-PSOAppliesTo"
+_FUNCTIONAL_LEVEL = "msDS-Behavior-Version"
+_WINDOWS_2008 = 3
 # [MS-SAMR] 3.1.1.3: of the domain object.
 _DOMAIN_ATTRIBUTES = (
     *("minPwdLength", "pwdProperties", "pwdHistoryLength", "minPwdAge", "maxPwdAge"),
@@ -175,10 +203,13 @@ _FINE_GRAINED_ATTRIBUTES = (
     *("msDS-MinimumPasswordAge", "msDS-MaximumPasswordAge"),
     *("msDS-LockoutThreshold", "msDS-LockoutDuration", "msDS-LockoutObservationWindow"),
 )
+# What every policy has, and what is decided by here.
+_DOMAIN_ALWAYS = ("minPwdLength", "maxPwdAge", "lockoutDuration")
+_FINE_GRAINED_ALWAYS = ("msDS-MinimumPasswordLength", "msDS-MaximumPasswordAge", "msDS-LockoutDuration")
 
 
 def _domain_policy(entry: Entry) -> PasswordPolicy | None:
-    if "minPwdLength" not in entry:
+    if not all(name in entry for name in _DOMAIN_ALWAYS):
         return None
     return PasswordPolicy(
         source=entry.dn,
@@ -194,7 +225,7 @@ def _domain_policy(entry: Entry) -> PasswordPolicy | None:
 
 
 def _fine_grained_policy(entry: Entry) -> PasswordPolicy | None:
-    if "msDS-MinimumPasswordLength" not in entry:
+    if not all(name in entry for name in _FINE_GRAINED_ALWAYS):
         return None
     return PasswordPolicy(
         source=entry.dn,

@@ -52,6 +52,11 @@ def bind_accounts(client: Client) -> Mapping[bytes, str]:
     return found
 
 
+def sids_signed_in_with(client: Client) -> frozenset[bytes]:
+    """The SIDs that the directory counts to whoever is signed in by the client; read with `bind_accounts`."""
+    return _identities_of(client).token
+
+
 def groups_of_bind_accounts(client: Client) -> frozenset[bytes]:
     """The SIDs of all groups that bind accounts are in, directly or not, as they are now."""
     accounts = bind_accounts(client)

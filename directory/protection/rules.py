@@ -79,15 +79,13 @@ def _is_protected_now(client: Client, entry: Entry) -> bool:
     alongside = Alongside(watched(client), STATE_ATTRIBUTES)
     steps = list(ways_up(client, entry, alongside=alongside))
     wanted = administrative.union(holders(client, alongside.entries or ()))
-    if not sids.isdisjoint(wanted) or _is_protected_by_groups(client, entry, steps, wanted):
-        return True
-    # Only a security group gives rights, and only of accounts the directory computes to which they belong.
-    return _may_have_members(entry) and not sids.isdisjoint(groups_of_bind_accounts(client))
+    return not sids.isdisjoint(wanted) or _is_protected_by_groups(client, entry, steps, wanted)
 
 
 def _is_protected_by_groups(
     client: Client, entry: Entry, steps: Iterable[Above | Unreadable], wanted: frozenset[bytes]
 ) -> bool:
+    """Whether it is by the groups above it, or because bind accounts are below it."""
     is_doubtful = False
     for step in steps:
         if not isinstance(step, Unreadable):
@@ -99,9 +97,13 @@ def _is_protected_by_groups(
             return True
     if "objectSid" not in entry:
         return is_doubtful
-    if computed := _token_groups(client, entry):
-        return any(sid in wanted or is_administrative_somewhere(sid) for sid in computed)
-    return is_doubtful or protection_state(client).protect(entry)
+    computed = _token_groups(client, entry)
+    if not computed:
+        return is_doubtful or protection_state(client).protect(entry)  # the groups of bind accounts are in it
+    if any(sid in wanted or is_administrative_somewhere(sid) for sid in computed):
+        return True
+    # Only a security group gives rights, and only of accounts the directory computes to which they belong.
+    return _may_have_members(entry) and entry.values("objectSid")[0] in groups_of_bind_accounts(client)
 
 
 def _may_have_members(entry: Entry) -> bool:

@@ -35,7 +35,7 @@ from directory.ldap import (
     text_to_sid,
 )
 from directory.lookup.protection_changes import changes_heard_of
-from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
+from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts, sids_signed_in_with
 from directory.protection.domain_control import holders
 from directory.protection.governing import Places, places_of
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
@@ -88,8 +88,8 @@ class _Known:
 
     state: tuple[object, ...]
     checked_at: float
-    changes: int
-    """How many changes of it the gateway itself had made by then."""
+    changes: tuple[int, int]
+    """The changes of it by the gateway itself that were heard of by then."""
     protection: ProtectionState
 
 
@@ -104,11 +104,12 @@ class _Cache:
         with self._lock:
             known = self._known.get(client)
         changes, now = changes_heard_of(client), monotonic()
-        if known is not None and known.changes >= changes and now - known.checked_at < max_age:
+        if known is not None and known.changes == changes and now - known.checked_at < max_age:
             return known.protection
         root = client.read("", ("dsServiceName", "highestCommittedUSN", "vendorName"))
         accounts = bind_accounts(client)
-        state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), frozenset(accounts))
+        by_sign_in = (frozenset(accounts), sids_signed_in_with(client))  # of other domains no write here tells
+        state = (root.text("dsServiceName"), root.text("highestCommittedUSN"), *by_sign_in)
         if known is not None and known.state == state:
             protection = known.protection
         else:

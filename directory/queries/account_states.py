@@ -89,7 +89,7 @@ class AsOf:
         return self.now - self.days * _TICKS_PER_DAY
 
     @cached_property
-    def maximum_ages(self) -> list[int] | None:
+    def maximum_ages(self) -> tuple[int, ...] | None:
         """How old a password may become, under each policy that sets a limit; None where not all can be read."""
         return maximum_ages(self.client)
 

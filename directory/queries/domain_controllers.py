@@ -5,6 +5,7 @@ Who does not answer in a moment is reported as silent, and keeps nobody waiting.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Generic, TypeVar
@@ -32,11 +33,12 @@ class ServerAnswer(Generic[_Told]):
 def ask_each(client: Client, question: Callable[[Client], _Told]) -> list[ServerAnswer[_Told]]:
     """What each server of the connection answers to the same question, in the connection's order.
 
-    `question` gets a client that knows this server alone. It runs in a thread of its own: it must not use the database.
+    `question` gets a client that knows this server alone. It runs in a thread of its own, as a part of what its
+    caller does: it must not use the database.
     """
     single = _clients_of(client)
     executor = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(single)), thread_name_prefix="each-server")
-    asked = [executor.submit(question, each) for each in single]
+    asked = [executor.submit(copy_context().run, question, each) for each in single]
     wait(asked, timeout=SECONDS)
     executor.shutdown(wait=False, cancel_futures=True)
     return [_answer(each.settings.urls[0], future) for each, future in zip(single, asked, strict=True)]

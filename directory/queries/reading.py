@@ -60,7 +60,7 @@ def read_record(
     entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
     control = None
     if policies is not None:
-        control = computed_control(client, entry) if policies.leave_in_doubt(entry) else 0
+        control = computed_control(client, entry, policies)
     protected = is_protected(client, entry, max_age=SHOWN_AGE)
     seen = visibility_of(call).confined(entry) if call.scopes else entry
     return renderer.render_whole(seen, protected=protected, computed_control=control)

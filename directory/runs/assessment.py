@@ -3,14 +3,16 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeVar
 from uuid import UUID
 
 from directory.changes.accounts import switched, write_of
 from directory.errors import ObjectNotFound
-from directory.ldap import Client, DistinguishedName, Entry, Filter, Modify, Or
+from directory.ldap import Client, Entry, Filter, Modify, Or, begun
+from directory.lookup.access import is_within_any
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from directory.protection.rules import protected_among
+from directory.protection.state import protection_state
 from directory.queries.account_filters import CONTROL
 from directory.queries.searches.definitions import SCOPES
 from directory.shapes.kinds import RESOURCES, Kind, kind_of
@@ -28,6 +30,8 @@ PeopleAbove = Callable[[Collection[UUID]], Collection[UUID]]
 Action = Literal["enable", "disable"]
 AccountKind = Literal["user", "computer"]
 SelectionScope = Literal["one-level", "subtree"]
+
+_Found = TypeVar("_Found")
 
 ATTRIBUTES = ("objectGUID", "objectClass", "sAMAccountName", CONTROL, *PROTECTION_ATTRIBUTES, *EVIDENCE_ATTRIBUTES)
 _FILTERS: dict[AccountKind, Filter] = {
@@ -91,7 +95,7 @@ class Account:
 def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind], scope: SelectionScope) -> list[Entry]:
     """The accounts of these kinds directly in the unit or anywhere below it, in the order of their names."""
     condition = Or(*(_FILTERS[kind] for kind in kinds))
-    found = client.search(unit, SCOPES[scope], condition, ATTRIBUTES)
+    found = _beside_protection(client, lambda: list(client.search(unit, SCOPES[scope], condition, ATTRIBUTES)))
     wanted = {Kind(kind) for kind in kinds}
     return sorted(
         (entry for entry in found if kind_of(entry.object_classes) in wanted), key=lambda entry: entry.dn.casefold()
@@ -117,18 +121,21 @@ def assess_named(
     An account elsewhere is as absent as one that does not exist, so that nothing is told of what lies outside the unit.
     """
     named = list(accounts)
-    found = client.read_many([unit, *named], ATTRIBUTES)
+    found = _beside_protection(client, lambda: client.read_many([unit, *named], ATTRIBUTES))
     inside: list[Entry] = []
     if (unit_entry := found.pop(unit, None)) is not None:
-        place = DistinguishedName.parse(unit_entry.dn)
-        inside = [entry for entry in found.values() if _is_account(entry) and _is_below(entry, place)]
+        place = (unit_entry.dn,)
+        inside = [entry for entry in found.values() if _is_account(entry) and is_within_any(entry.dn, place)]
     assessed = {account.id: account for account in assess(client, inside, action, people_above=people_above)}
     return [assessed.get(guid) or Account(guid, None, Effect.ABSENT) for guid in named]
 
 
+def _beside_protection(client: Client, read: Callable[[], _Found]) -> _Found:
+    """Read, and meanwhile what protects, which every write makes old: it is only checked when accounts are judged."""
+    found = begun(read, "accounts of a run")
+    protection_state(client)
+    return found()
+
+
 def _is_account(entry: Entry) -> bool:
     return kind_of(entry.object_classes) in (Kind.USER, Kind.COMPUTER) and CONTROL in entry
-
-
-def _is_below(entry: Entry, place: DistinguishedName) -> bool:
-    return DistinguishedName.parse(entry.dn).is_within(place)

@@ -4,6 +4,7 @@ Doing the run is `worker`'s, in a Celery worker; what an account's run would mea
 """
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
@@ -142,8 +143,9 @@ def wait_for(run_id: UUID, seconds: float) -> Run:
 
 def result(run: Run) -> RunResult:
     """The run and the results so far, in the order of its accounts."""
-    results = list(run.results.order_by("position"))
-    counts = {status: sum(item.status == status for item in results) for status in AccountStatus}
+    # A hundred model instances take longer to be made than to be read.
+    results = list(run.results.order_by("position").values("account", "distinguished_name", "status", "problem"))
+    counts = Counter(item["status"] for item in results)
     return {
         "runId": str(run.id),
         "action": run.action,  # type: ignore[typeddict-item] # the two that the operations write
@@ -154,10 +156,10 @@ def result(run: Run) -> RunResult:
         "failed": counts[AccountStatus.FAILED],
         "results": [
             {
-                "id": str(item.account),
-                "distinguishedName": item.distinguished_name,
-                "status": item.status,  # type: ignore[typeddict-item]
-                "problem": item.problem,
+                "id": str(item["account"]),
+                "distinguishedName": item["distinguished_name"],
+                "status": item["status"],  # type: ignore[typeddict-item]
+                "problem": item["problem"],
             }
             for item in results
         ],

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, connection, connections, models
+from django.db import DEFAULT_DB_ALIAS, connection, connections, models, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import QuerySet
 
 
@@ -45,10 +46,16 @@ class PreparedQuery:
         return rows
 
 
-def fetch(sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """All rows of a query as the driver gives them. It goes past Django's log of queries."""
-    database = connections[DEFAULT_DB_ALIAS]  # `connection` would look for it with each word said to it
-    database.ensure_connection()
+def fetch(
+    sql: str, parameters: Sequence[Any] = (), *, database: BaseDatabaseWrapper | None = None
+) -> list[tuple[Any, ...]]:
+    """All rows of a query as the driver gives them. It goes past Django's log of queries.
+
+    Who has this thread's `database` at hand gives it: Django looks for an event loop each time it looks for one.
+    """
+    database = database or connections[DEFAULT_DB_ALIAS]
+    if database.connection is None:
+        database.ensure_connection()
     with database.wrap_database_errors:  # the driver's own cursor: Django's wrappers cost more than the query
         # Without parameters psycopg takes a % as it stands.
         cursor = database.connection.execute(sql, parameters) if parameters else database.connection.execute(sql)
@@ -62,6 +69,26 @@ def execute_each(sql: str, rows: Iterable[Sequence[Any]]) -> int:
         cursor.executemany(sql, [[_adapted(value) for value in row] for row in rows])
         changed: int = cursor.rowcount
     return changed
+
+
+def execute_alone(sql: str, parameters: Sequence[Any]) -> int:
+    """Execute one statement as a transaction of its own, past Django's log of queries; how many rows it changed.
+
+    Django's BEGIN, its cursor and its COMMIT take longer than the statement, and are two more ways to PostgreSQL.
+    Refused inside a caller's transaction, whose rollback would take it with it.
+    """
+    database = connections[DEFAULT_DB_ALIAS]
+    adapted = [_adapted(value) for value in parameters]
+    if database.in_atomic_block:
+        with transaction.atomic(durable=True), database.cursor() as cursor:
+            cursor.execute(sql, adapted)
+            return int(cursor.rowcount)
+    if database.connection is None:
+        database.ensure_connection()
+    with database.wrap_database_errors:
+        if database.vendor == "sqlite":
+            sql = sql.replace("%s", "?")
+        return int(database.connection.execute(sql, adapted).rowcount)
 
 
 def _adapted(value: Any) -> Any:
@@ -79,8 +106,8 @@ class PreparedInsert:
         self._model = model
 
     @cached_property
-    def _compiled(self) -> tuple[str, list[tuple[str, Any, Callable[[Any], Any]]]]:
-        """The SQL, and the name, default and adaptation of each column."""
+    def _compiled(self) -> tuple[str, list[tuple[str, Any, Callable[[Any], Any] | None]]]:
+        """The SQL, and the name, default and adaptation of each column; None for one that goes in as it is."""
         fields = self._model._meta.concrete_fields
         quote = connection.ops.quote_name
         columns = ", ".join(quote(field.column or field.attname) for field in fields)
@@ -91,10 +118,19 @@ class PreparedInsert:
 
     def execute(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Insert rows; what one leaves out has the field's default. Raises as the database does."""
-        sql, columns = self._compiled
-        adapted = [[adapt(row[name]) if name in row else default for name, default, adapt in columns] for row in rows]
+        adapted = [self._parameters(row) for row in rows]
         with connection.cursor() as cursor:
-            cursor.executemany(sql, adapted)
+            cursor.executemany(self._compiled[0], adapted)
+
+    def execute_alone(self, row: Mapping[str, Any]) -> None:
+        """Insert one row as a transaction of its own (`execute_alone`)."""
+        execute_alone(self._compiled[0], self._parameters(row))
+
+    def _parameters(self, row: Mapping[str, Any]) -> list[Any]:
+        return [
+            default if name not in row else row[name] if adapt is None else adapt(row[name])
+            for name, default, adapt in self._compiled[1]
+        ]
 
 
 def _default_of(field: Any) -> Any:
@@ -102,15 +138,15 @@ def _default_of(field: Any) -> Any:
     return None if field.primary_key else field.get_db_prep_save(field.get_default(), connection)
 
 
-def _adaptation_of(field: Any) -> Callable[[Any], Any]:
+def _adaptation_of(field: Any) -> Callable[[Any], Any] | None:
     if isinstance(field, (models.CharField, models.TextField, models.IntegerField)):
-        return _unchanged
+        return None
     if isinstance(field, models.UUIDField):
-        return _adapted
+        return None if connection.features.has_native_uuid_field else _hexadecimal
     if isinstance(field, models.DateTimeField):
         return connection.ops.adapt_datetimefield_value
     return lambda value: field.get_db_prep_save(value, connection)
 
 
-def _unchanged(value: Any) -> Any:
-    return value
+def _hexadecimal(value: UUID | None) -> str | None:
+    return None if value is None else value.hex

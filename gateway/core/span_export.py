@@ -131,7 +131,8 @@ class Recorder:
             _is_quiet.reset(token)
 
     def past(self, name: str, seconds: float, attributes: Mapping[str, Value]) -> None:
-        if trace.get_current_span().is_recording():
+        # Not whether it is still being done: what was begun for it may last longer.
+        if trace.get_current_span().get_span_context().trace_flags.sampled:
             ended = time.time_ns()
             began = ended - round(seconds * 1e9)
             span = self._tracer.start_span(name, kind=SpanKind.CLIENT, attributes=attributes, start_time=began)

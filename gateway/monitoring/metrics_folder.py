@@ -19,6 +19,7 @@ from django.conf import settings
 _OF_WEB, _OF_WORKER = "web", "worker"
 _NAMESPACE: Final = str(Path("/proc/self/ns/pid").stat().st_ino)  # namespaces(7)
 _chosen = False
+_is_held_here = False
 
 
 def use_for_web() -> None:
@@ -55,16 +56,26 @@ def has_numbers_of_here(folder: Path) -> bool:
     return folder.name.split("-")[1] == _NAMESPACE
 
 
+def hold() -> None:
+    """Make the folder of this process and hold it, if it is not yet; raises OSError, as while the disk is full."""
+    global _is_held_here  # noqa: PLW0603 - and by the processes forked from this one
+    if not _is_held_here:
+        _hold(of_this_process())
+        _is_held_here = True
+
+
 def _use(kind: str, process: int) -> None:
+    with suppress(OSError):  # there is none yet
+        for other in _root().iterdir():
+            with _taken(other) as is_nobodys:
+                if is_nobodys:
+                    shutil.rmtree(other, ignore_errors=True)
     mine = _root() / f"{kind}-{_NAMESPACE}-{process}"
-    _hold(mine)
-    for other in _root().iterdir():
-        with _taken(other) as is_nobodys:
-            if is_nobodys:
-                shutil.rmtree(other, ignore_errors=True)
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(mine)  # read when prometheus_client is imported
-    global _chosen  # noqa: PLW0603 - once in each process
-    _chosen = True
+    global _chosen, _is_held_here
+    _chosen, _is_held_here = True, False
+    with suppress(OSError):  # until it can be made, counts are kept in memory (`reserved_files`)
+        hold()
 
 
 def _root() -> Path:

@@ -14,7 +14,7 @@ from directory import errors as directory_errors
 from directory.ldap import Client, Write
 from directory.lookup.access import client_of
 from directory.lookup.connection import count_protection_change
-from directory.lookup.protection_changes import show_nothing_before
+from directory.lookup.protection_changes import show_nothing_before_now
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.protection.state import may_change_protection
@@ -84,16 +84,19 @@ def _write(change: Change) -> Answer:
         raise refusal from result.refusal.__cause__
     dependent_changes.execute(client, dependent)
     writes = [(recorded.write, proposal.target), *((each.write, each.target) for each in proposal.dependent_changes)]
-    _tell_of_protection(change.call, client, writes)
+    # Whom these writes protect is found out anew for the answer; the other processes hear of it with the outcome.
+    tell = _told_of_protection(change.call, client, writes)
     try:
         rollback = None if proposal.post_check is None else await_answer(proposal.post_check)
         body = await_answer(proposal.answer) if rollback is None else None
     except GatewayError:
         if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
-            writer.close([result])
+            writer.close([result], beside=tell)
+        elif tell is not None:
+            _tell_alone(tell)
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
-    writer.close([replace(result, created=created)])
+    writer.close([replace(result, created=created)], beside=tell)
     if rollback is not None:
         raise _roll_back(change, rollback)
     return Answer(operation.status, body if operation.output is not None else None)
@@ -109,15 +112,25 @@ def _send(change: Change, client: Client, recorded: RecordedWrite) -> Result:
     return writer.write(client, recorded)
 
 
-def _tell_of_protection(call: Call, client: Client, writes: Iterable[tuple[Write, Target]]) -> None:
-    """Let nobody be shown any more who was protected before these writes, in whichever process."""
-    directory = call.directory
-    if directory is None or not any(may_change_protection(write, target.kind) for write, target in writes):
-        return
+def _told_of_protection(
+    call: Call, client: Client, writes: Iterable[tuple[Write, Target]]
+) -> Callable[[], None] | None:
+    """Show here nobody any more who was protected before these writes; what tells the other processes, if need be.
+
+    Without being told they may show it for two seconds.
+    """
+    if call.directory is None or not any(may_change_protection(write, target.kind) for write, target in writes):
+        return None
+    show_nothing_before_now(client)
+    return count_protection_change
+
+
+def _tell_alone(tell: Callable[[], None]) -> None:
+    """Tell the other processes where there is no outcome to record with it."""
     try:
-        show_nothing_before(client, count_protection_change(directory.id))
+        tell()
     except DatabaseError:  # the change is made, and its record is closed when the database is back
-        logger.warning("other processes may show for two seconds who was protected before", directory=directory.name)
+        logger.warning("other processes may show for two seconds who was protected before")
 
 
 def _roll_back(change: Change, rollback: Rollback) -> GatewayError:
@@ -126,7 +139,8 @@ def _roll_back(change: Change, rollback: Rollback) -> GatewayError:
     undoing = dependent_changes.record(call, [rollback.change], approved_by=change.approved_by)
     client = client_of(call)
     is_undone = dependent_changes.execute(client, undoing)
-    _tell_of_protection(call, client, [(rollback.change.write, rollback.change.target)])
+    if (tell := _told_of_protection(call, client, [(rollback.change.write, rollback.change.target)])) is not None:
+        _tell_alone(tell)
     if is_undone:
         return rollback.refusal
     return directory_errors.OutcomeUnknown(f"The change could not be taken back: {rollback.refusal.detail}")

@@ -9,6 +9,8 @@ import csv
 import io
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager
+from contextvars import copy_context
 from functools import cache
 from threading import BoundedSemaphore
 from typing import Any, get_args, get_origin
@@ -19,6 +21,7 @@ from typing_extensions import get_type_hints, is_typeddict
 
 from audit.shapes import RecordJson
 from directory.shapes.record import DirectoryObject
+from gateway.core import tracing
 from gateway.core.errors import InvalidRequest, ServiceUnavailable
 from gateway.core.json_text import json_of
 from gateway.core.operation import Operation
@@ -109,24 +112,31 @@ def stream_response(operation: Operation, request: HttpRequest, stream: RecordSt
     if not _free.acquire(blocking=False):
         raise ServiceUnavailable("Too many lists are being streamed; try again, or ask for pages.")
     writer = _Ndjson() if stream.form is StreamFormat.NDJSON else _Csv(record_shape(operation.output), stream)
-    return StreamingHttpResponse(_Written(request, stream, writer), content_type=_CONTENT_TYPES[stream.form])
+    caller: dict[str, str] = {}
+    tracing.hand_on(caller)  # the request's own span ends before what is sent is made
+    octets = _write(request, stream, writer, tracing.span(f"stream {operation.name}", carrier=caller))
+    return StreamingHttpResponse(_Written(octets), content_type=_CONTENT_TYPES[stream.form])
 
 
 class _Written:
-    """The octets of a stream. Whether it is read to its end or closed before, its place is free again once."""
+    """The octets of a stream. Whether it is read to its end or closed before, its place is free again once.
 
-    def __init__(self, request: HttpRequest, stream: RecordStream, writer: "_Ndjson | _Csv") -> None:
-        self._octets = _write(request, stream, writer)
+    Each block may be made by another thread: in the request's context, and not in what that thread did before.
+    """
+
+    def __init__(self, octets: Generator[bytes, None, None]) -> None:
+        self._octets = octets
+        self._context = copy_context()
         self._is_open = True
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        return next(self._octets)
+        return self._context.run(next, self._octets)
 
     def close(self) -> None:
-        self._octets.close()
+        self._context.run(self._octets.close)
         if self._is_open:
             self._is_open = False
             _free.release()
@@ -134,17 +144,21 @@ class _Written:
     __del__ = close  # a response that never got to be sent
 
 
-def _write(request: HttpRequest, stream: RecordStream, writer: "_Ndjson | _Csv") -> Generator[bytes, None, None]:
-    try:
-        yield writer.head()
-        for part in stream.parts:
-            lines = writer.lines(part)
-            for start in range(0, len(lines), _BLOCK):
-                yield lines[start : start + _BLOCK]
-    except Exception as exception:  # noqa: BLE001 - the answer has begun: only here can its reader be told
-        error = error_of(exception)
-        stream.failed(error)
-        yield writer.broken(problem_of(request, error))
+def _write(
+    request: HttpRequest, stream: RecordStream, writer: "_Ndjson | _Csv", span: AbstractContextManager[tracing.Span]
+) -> Generator[bytes, None, None]:
+    with span as present:
+        try:
+            yield writer.head()
+            for part in stream.parts:
+                lines = writer.lines(part)
+                for start in range(0, len(lines), _BLOCK):
+                    yield lines[start : start + _BLOCK]
+        except Exception as exception:  # noqa: BLE001 - the answer has begun: only here can its reader be told
+            error = error_of(exception)
+            present.fail(error.code)
+            stream.failed(error)
+            yield writer.broken(problem_of(request, error))
 
 
 class _Ndjson:

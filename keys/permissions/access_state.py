@@ -90,7 +90,7 @@ def read_state() -> State | None:
     database = connections[DEFAULT_DB_ALIAS]  # `connection` would look for it with each word said to it
     if database.in_atomic_block or not _watch.is_complete:
         return None
-    rows = fetch(_STATE[database.vendor])
+    rows = fetch(_STATE[database.vendor], database=database)
     if not rows:
         return None
     count: int

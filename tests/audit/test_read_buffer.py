@@ -35,18 +35,19 @@ def buffer(monkeypatch: pytest.MonkeyPatch) -> Iterator[ReadBuffer]:
     own.flush()
 
 
-def wait_until_recorded(count: int) -> float:
-    begun = time.monotonic()
+def wait_until_recorded(count: int) -> None:
+    deadline = time.monotonic() + 120
     while OperationRecord.objects.count() < count:
-        assert time.monotonic() - begun < 60, f"{OperationRecord.objects.count()} of {count} recorded"
+        assert time.monotonic() < deadline, f"{OperationRecord.objects.count()} of {count} recorded"
         time.sleep(0.02)
-    return time.monotonic() - begun
 
 
 def test_a_read_is_recorded_within_a_second(buffer: ReadBuffer) -> None:
+    begun = time.monotonic()
     log.record_read(CALL, operation="users.read")
     assert ReadBuffer.DELAY < 1
-    assert wait_until_recorded(1) > 0.1, "it was not written at once"
+    wait_until_recorded(1)
+    assert time.monotonic() - begun > 0.1, "it was not written at once"
     record = OperationRecord.objects.get()
     assert (record.operation, record.outcome, record.changes) == ("users.read", "succeeded", [])
     assert record.completed_at == record.at

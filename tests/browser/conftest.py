@@ -16,6 +16,10 @@ REFUSED = re.compile(r"the server responded with a status of (400|403|409|412|42
 
 expect.set_options(timeout=120_000)  # milliseconds; what is there already is not waited for
 
+READY = "addEventListener('DOMContentLoaded', () => setTimeout(() => document.documentElement.dataset.ready = 'yes'))"
+NOT_READY = "html:not([data-ready])"
+"""A page whose scripts have not run yet: on a busy machine its buttons are there long before what they do."""
+
 SignIn = Callable[..., Page]
 """Takes a person, or None for somebody unknown, and the page to begin with if it is not the console's first."""
 
@@ -28,7 +32,16 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None) -> Iterator[SignIn]:
+def outlasting_objects(request: pytest.FixtureRequest) -> None:
+    """What the test looks at is removed after its pages are closed: they ask for parts of an object by themselves."""
+    if "organizational_unit" in request.fixturenames:
+        request.getfixturevalue("organizational_unit")
+
+
+@pytest.fixture
+def sign_in(
+    browser: Browser, live_gateway: LiveGateway, transactional_db: None, outlasting_objects: None
+) -> Iterator[SignIn]:
     """A local account's browser, signed in.
 
     At the end no page may have complained on its console (where Chromium reports what the Content-Security-Policy
@@ -58,7 +71,10 @@ def sign_in(browser: Browser, live_gateway: LiveGateway, transactional_db: None)
         context.on("request", on_request)
         context.on("requestfailed", on_failure)
         contexts.append(context)
+        context.add_init_script(READY)
         page = context.new_page()
+        # Who looks at a page, or clicks, waits for its scripts, as a person would without noticing.
+        page.add_locator_handler(page.locator(NOT_READY), lambda: page.wait_for_load_state("domcontentloaded"))
         if person is not None:
             given = {"username": person.username, "password": PASSWORD}
             assert context.request.post("/rest/session", data=given).ok

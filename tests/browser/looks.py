@@ -16,7 +16,8 @@ _AXE_IS_THERE = Axe(axe_script="")
 
 
 def expect_good_looks(page: Page, name: str) -> None:
-    """Look at the page in both widths; `name` is its picture's."""
+    """Look at the page in both widths, with all its files; `name` is its picture's."""
+    page.wait_for_load_state()
     before = page.viewport_size
     for width, axe in zip(WIDTHS, (Axe(), _AXE_IS_THERE), strict=True):
         page.set_viewport_size({"width": width, "height": 900})
@@ -33,6 +34,13 @@ def expect_good_looks(page: Page, name: str) -> None:
 
 def _told(violations: list[dict]) -> list[tuple[str, str]]:
     return [(item["id"], node["html"][:200]) for item in violations for node in item["nodes"]]
+
+
+def press(page: Page, *keys: str) -> None:
+    """Press keys that scripts take, one after the other, once the page has its scripts."""
+    page.wait_for_load_state()
+    for key in keys:
+        page.keyboard.press(key)
 
 
 def expect_on_reload(page: Page, sight: Locator) -> None:

@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from approvals.models import ChangeRequest
 from gateway.core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
-from tests.browser.looks import expect_good_looks, expect_on_reload
+from tests.browser.looks import expect_good_looks, expect_on_reload, press
 from tests.support.cast import Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
@@ -109,14 +109,14 @@ def test_the_keyboard_leads_from_one_to_the_next(
     user = directory.add_user(parent=organizational_unit)
     first, second = (hold_title(integration, user, title) for title in ("Countess", "Baroness"))
     approver.goto(f"/console/changes/{second.id}")
-    approver.keyboard.press("n")
+    press(approver, "n")
     approver.wait_for_url(f"**/{first.id}")
-    approver.keyboard.press("n")
+    press(approver, "n")
     approver.wait_for_url(f"**/{second.id}")
     approver.get_by_label("Comment").fill("no")  # typing is no command
     assert approver.url.endswith(str(second.id))
     approver.get_by_role("heading", level=1).click()
-    approver.keyboard.press("b")
+    press(approver, "b")
     approver.wait_for_url("**/console/changes/")
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from approvals.models import ChangeRequest
 from gateway.core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
-from tests.browser.looks import expect_good_looks
+from tests.browser.looks import expect_good_looks, press
 from tests.support.cast import Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
@@ -54,8 +54,7 @@ def test_two_hundred_of_one_batch(
     expect(lines.first).to_contain_text("1 security")
     expect_good_looks(page, "inbox")
 
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
+    press(page, "j", "Enter")
     exceptions = main.get_by_role("region", name="2 not like the others")
     expect(exceptions.get_by_role("row", name="Team 031")).to_contain_text("City: Lisbon instead of London")
     expect(exceptions.get_by_role("row", name="Team 077")).to_contain_text("Security instead of ordinary")
@@ -66,9 +65,7 @@ def test_two_hundred_of_one_batch(
     expect_good_looks(page, "together")
 
     page.get_by_label("Comment").fill("Agreed with the offices")
-    page.keyboard.press("Tab")
-    page.keyboard.press("a")
-    page.keyboard.press("Enter")
+    press(page, "Tab", "a", "Enter")
     expect(main).to_contain_text("198 of 198 approved.")
     expect(main.get_by_role("row", name="Team 031")).to_be_visible()
     expect(main.get_by_role("row", name="Team 077")).to_be_visible()
@@ -84,7 +81,7 @@ def test_two_hundred_of_one_batch(
     page.get_by_label("Comment").fill("Lisbon is closed")
     page.get_by_role("button", name="Reject the ticked ones").click()
     expect(main).to_contain_text("1 of 1 rejected.")
-    page.keyboard.press("n")
+    press(page, "n")
     expect(page.get_by_role("heading", level=1)).to_have_text("Disable Ada Lovelace")
 
 
@@ -123,8 +120,7 @@ def test_from_one_to_the_next(
     owner.get_by_role("button", name="Answer", exact=True).click()
     page.reload()
     expect(main.get_by_role("region", name="Questions and answers")).to_contain_text("The engine")
-    page.keyboard.press("a")
-    page.keyboard.press("Enter")
+    press(page, "a", "Enter")
 
     expect(heading).to_have_text(f"Disable 2 accounts in {organizational_unit.partition(',')[0].removeprefix('OU=')}")
     expect(page.locator("#decided")).to_contain_text("Add Ada Lovelace to Analysts")
@@ -132,7 +128,7 @@ def test_from_one_to_the_next(
     expect(main.locator(".tally")).to_contain_text("2 will be disabled")
     expect(main.get_by_role("row", name="Bea Example")).to_contain_text("Will be disabled")
     expect_good_looks(page, "approval-run")
-    page.keyboard.press("n")
+    press(page, "n")
 
     expect(heading).to_have_text("Change job title of Ada Lovelace")
     expect(main).to_contain_text("It is stale.")

@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from directory.models import DirectoryConnection
 from tests.browser.conftest import SignIn
-from tests.browser.looks import expect_good_looks
+from tests.browser.looks import expect_good_looks, press
 from tests.support.cast import make_connection, make_person
 from tests.support.directory import Directory, filetime, random_name
 from tests.support.domain import Domain
@@ -79,19 +79,18 @@ def test_the_tree_follows_the_keys(administrator: Page, directory: Directory, co
     page.goto(f"/console/directory/?base={directory.guid(company)}")
     tree = page.get_by_role("navigation", name="Containers")
     tree.get_by_role("link", name=name_of(company)).focus()
-    page.keyboard.press("ArrowDown")
+    press(page, "ArrowDown")
     expect(tree.get_by_role("link", name="London")).to_be_focused()
-    page.keyboard.press("ArrowDown")
+    press(page, "ArrowDown")
     expect(tree.get_by_role("link", name="Paris")).to_be_focused()
-    page.keyboard.press("ArrowRight")
+    press(page, "ArrowRight")
     expect(tree.get_by_text("No containers in it")).to_be_visible()
-    page.keyboard.press("ArrowLeft")
-    page.keyboard.press("ArrowLeft")
+    press(page, "ArrowLeft", "ArrowLeft")
     expect(tree.get_by_role("link", name=name_of(company))).to_be_focused()
-    page.keyboard.press("ArrowLeft")
+    press(page, "ArrowLeft")
     expect(tree.get_by_role("link", name="Paris")).to_be_hidden()
     with page.expect_response(lambda answer: str(directory.guid(company)) in answer.url and answer.ok):
-        page.keyboard.press("Enter")
+        press(page, "Enter")
     expect(page.get_by_role("heading", name=name_of(company))).to_be_visible()
     page.wait_for_load_state("networkidle")  # the company is gone when the test ends
 

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SignIn
-from tests.browser.looks import expect_good_looks
+from tests.browser.looks import expect_good_looks, press
 from tests.support.cast import make_connection, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
@@ -56,9 +56,9 @@ def caller(directory: Directory, organizational_unit: str) -> UUID:
 
 def test_a_caller_is_found_and_let_in_again(desk: Page, directory: Directory, caller: UUID) -> None:
     name = directory.text(caller, "cn") or ""
-    desk.keyboard.press("Control+k")
+    press(desk, "Control+k")
     desk.keyboard.type("020 79460018")
-    desk.keyboard.press("Enter")
+    press(desk, "Enter")
     main = desk.locator("main")
     expect(main).to_contain_text("telephone number ends with 079460018")
     expect_good_looks(desk, "helpdesk-found-by-telephone")
@@ -78,9 +78,9 @@ def test_a_caller_is_found_and_let_in_again(desk: Page, directory: Directory, ca
     main.get_by_role("link", name="Charles Babbage").click()
     expect(main.get_by_role("link", name=name)).to_be_visible()
     # A part of a word, found from any page.
-    desk.keyboard.press("/")
+    press(desk, "/")
     desk.keyboard.type(name[6:])
-    desk.keyboard.press("Enter")
+    press(desk, "Enter")
     expect(desk.get_by_role("region", name="People, looked through")).to_contain_text(name)
 
 

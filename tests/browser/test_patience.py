@@ -16,6 +16,7 @@ from tests.support.gateway import LiveGateway
 from tests.support.redis import RedisServer
 
 QUOTA, WINDOW = 100_000, 60
+LIMIT = f"gateway:limit:Global::{QUOTA}:{WINDOW}:127.0.0.1"
 
 
 @pytest.fixture
@@ -40,28 +41,31 @@ def approver(browser: Browser, limited_web: LiveGateway) -> Iterator[Page]:
     context.set_default_timeout(120_000)
     person = make_person("grace", superuser=True)
     assert context.request.post("/rest/session", data={"username": person.username, "password": PASSWORD}).ok
-    yield context.new_page()
+    page = context.new_page()
+    page.clock.install()
+    yield page
     context.close()
 
 
 def use_up(redis_server: RedisServer, seconds: int) -> None:
     """So many others at this address that nobody there gets an answer for these seconds."""
-    key = f"gateway:limit:Global::{QUOTA}:{WINDOW}:127.0.0.1"
-    Redis.from_url(redis_server.url).set(key, QUOTA + 1, ex=seconds)
+    Redis.from_url(redis_server.url).set(LIMIT, QUOTA + 1, ex=seconds)
 
 
 def test_a_decision_at_the_limit_is_not_lost(approver: Page, redis_server: RedisServer) -> None:
     request = hold()
     approver.goto(f"/console/changes/{request.id}")
     approver.get_by_label("Comment").fill("Not before Monday")
-    use_up(redis_server, 4)
+    use_up(redis_server, WINDOW)
     approver.get_by_role("button", name="Reject").click()
     expect(approver.get_by_role("heading", level=1)).to_have_text("One moment")
     expect_good_looks(approver, "patience")
+    Redis.from_url(redis_server.url).delete(LIMIT)
+    approver.clock.fast_forward(1000 * WINDOW)
     approver.wait_for_url(f"**/console/changes/{request.id}")
     expect(approver.locator("main")).to_contain_text("Rejected.")
     assert ChangeRequest.objects.get(id=request.id).comment == "Not before Monday"
 
-    use_up(redis_server, 3)
+    use_up(redis_server, 2)
     approver.goto("/console/changes/?status=rejected")
     expect(approver.locator("tbody tr")).to_have_count(1)

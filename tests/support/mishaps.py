@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from threading import Timer
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from django.utils import timezone
 from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, OutcomeUnknown
-from directory.outcomes import writer
+from directory.outcomes import evidence, writer
 from gateway import tasks
 from tests.support.proxy import FaultyProxy
 
@@ -70,20 +69,17 @@ def just_before_the_write(monkeypatch: pytest.MonkeyPatch, action: Callable[[], 
     monkeypatch.setattr(log, "record_intent", record_intent)
 
 
-def break_at_the_write(
-    monkeypatch: pytest.MonkeyPatch, proxy: FaultyProxy, fault: Callable[[], None], *, seconds: float = 1
-) -> None:
-    """A fault of the proxy begins with the next write and ends so much later."""
-
-    def begin() -> None:
-        fault()
-        timer = Timer(seconds, proxy.restore)
-        timer.daemon = True
-        timer.start()
-
-    just_before_the_write(monkeypatch, begin)
+def be_patient_with_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What becomes of a write whose answer was lost is looked for until it is known, however slow the machine is."""
+    monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 120.0)
 
 
 def lose_the_answer(monkeypatch: pytest.MonkeyPatch, proxy: FaultyProxy) -> None:
-    """With the next write the connection begins to lose answers, for a second."""
-    break_at_the_write(monkeypatch, proxy, proxy.lose_answer)
+    """The next write's answer is lost, and so are the answers to the gateway's first two attempts to find out."""
+    be_patient_with_lost_answers(monkeypatch)
+
+    def begin() -> None:
+        proxy.lose_answer()
+        proxy.restore_after(3)
+
+    just_before_the_write(monkeypatch, begin)

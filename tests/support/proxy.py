@@ -4,6 +4,7 @@ import contextlib
 import enum
 import socket
 import threading
+from collections.abc import Callable
 
 
 class Fault(enum.Enum):
@@ -30,6 +31,8 @@ class FaultyProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.accepted = 0
+        self._broken = 0
+        self._holding = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -59,6 +62,10 @@ class FaultyProxy:
         """Hold everything back, in both directions, until `restore`."""
         self._set(Fault.STALL)
 
+    def when_held(self, step: Callable[[], None]) -> None:
+        """Take a step, such as `cut`, as soon as something is being held back: it will not arrive."""
+        threading.Thread(target=self._when_held, args=(step,), daemon=True).start()
+
     def stall_present(self) -> None:
         """Hold back what goes over the connections of this moment, until `restore`; new ones are served."""
         with self._changed:
@@ -77,6 +84,17 @@ class FaultyProxy:
         """Let requests through and close the connection when the server answers: the client sees it go down."""
         self._set(Fault.LOSE_ANSWER)
 
+    @property
+    def broken(self) -> int:
+        """How many connections were refused, or closed instead of answered: so often has a client noticed it."""
+        with self._changed:
+            return self._broken
+
+    def restore_after(self, broken: int) -> None:
+        """Let the fault of this moment end when so many more connections were `broken`."""
+        fault = self._fault
+        threading.Thread(target=self._restore_after, args=(self.broken + broken, fault), daemon=True).start()
+
     def restore(self) -> None:
         """Forward everything again."""
         self._held = set()
@@ -88,6 +106,23 @@ class FaultyProxy:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the accepting thread
         self._listener.close()
         self.cut()
+
+    def _when_held(self, step: Callable[[], None]) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._holding, timeout=120)
+        step()
+
+    def _restore_after(self, broken: int, fault: Fault) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._broken >= broken or self._fault is not fault)
+            if self._fault is fault:
+                self._fault = Fault.NONE
+                self._changed.notify_all()
+
+    def _note_broken(self) -> None:
+        with self._changed:
+            self._broken += 1
+            self._changed.notify_all()
 
     def _set(self, fault: Fault) -> None:
         with self._changed:
@@ -103,6 +138,7 @@ class FaultyProxy:
             self.accepted += 1
             if self._fault is Fault.REFUSE:
                 client.close()
+                self._note_broken()
                 continue
             try:
                 server = socket.create_connection(self._target, timeout=60)
@@ -121,10 +157,18 @@ class FaultyProxy:
         try:
             while data := source.recv(65536):
                 with self._changed:
-                    self._changed.wait_for(lambda: self._fault is not Fault.STALL and pair not in self._held)
+                    if self._is_held(pair):
+                        self._holding += 1
+                        self._changed.notify_all()
+                        self._changed.wait_for(lambda: not self._is_held(pair))
+                        self._holding -= 1
                     # One that is being closed has ended for its client already, and forwards nothing more.
                     fault = self._fault if pair in self._pairs else Fault.REFUSE
-                if fault is Fault.REFUSE or (answers and fault is Fault.LOSE_ANSWER):
+                if fault is Fault.REFUSE:
+                    break
+                if answers and fault is Fault.LOSE_ANSWER:
+                    self._close(pair)
+                    self._note_broken()
                     break
                 if answers and fault is Fault.SWALLOW_ANSWERS:
                     continue
@@ -135,6 +179,9 @@ class FaultyProxy:
             pass  # the other side went away, which is what a proxy passes on
         finally:
             self._close(pair)
+
+    def _is_held(self, pair: tuple[socket.socket, socket.socket]) -> bool:
+        return self._fault is Fault.STALL or pair in self._held
 
     def _send_some(self, sink: socket.socket, data: bytes) -> bytes:
         """Forward what may still pass, and return the rest when everything may."""

@@ -6,17 +6,18 @@ once, whatever is created, renamed or deleted meanwhile, and a cursor works on e
 what is still to come is kept in Redis (`snapshots`), and found anew, behind the last place, when it is not.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal, NamedTuple, cast
 
 from django.conf import settings
 from pydantic import Field
 
 from directory.errors import AttributeNotReadable, translated
-from directory.ldap import ANYTHING, And, Client, Entry, Filter
+from directory.ldap import ANYTHING, And, Client, Entry, Filter, begun
 from directory.lookup.access import client_of
 from directory.lookup.visibility import Visibility, may_see_confidential
 from directory.queries.searches import snapshots
@@ -43,10 +44,12 @@ _GUESSED = 100
 _FIRST_STREAMED = 100
 # [MS-ADTS] 3.1.1.4.5.19 to 21.
 _OF_ONE_OBJECT = frozenset({"tokenGroups", "tokenGroupsGlobalAndUniversal", "tokenGroupsNoGCAcceptable"})
-_STREAMED_AT_ONCE = 500
-"""Records of a stream that are in memory, at most."""
-_STREAMED_TEXT = 2_000_000
-"""Characters of their values, about: large records are read fewer at a time."""
+_STREAMED_AT_ONCE = 250
+"""Records of one part of a stream, at most."""
+_PARTS_AHEAD = 2
+"""Parts that are read while one is sent, each over a connection: with one, the domain controller waits for Python."""
+_STREAMED_OCTETS = 1_000_000
+"""Of their values, about: large records are read fewer at a time."""
 
 
 FILTER = (
@@ -188,14 +191,22 @@ def _names_shown(running: "_Running", kinds: Iterable[Kind]) -> tuple[str, ...] 
     return tuple(sorted({name for names in shown for name in names}))
 
 
-def _count_of_next(records: Sequence[DirectoryObject]) -> int:
-    """How many records to read after these, judged by the length of a few of them."""
-    few = records[:10]
-    length = sum(len(value) for record in few for values in record["attributes"].values() for value in values)
-    return max(1, min(_STREAMED_AT_ONCE, _STREAMED_TEXT * len(few) // max(1, length)))
+def _count_of_next(entries: Sequence[Entry]) -> int:
+    """How many entries to read after these, judged by the length of a few of them."""
+    few = entries[:10]
+    length = sum(len(value) for entry in few for values in entry.attributes.values() for value in values)
+    return max(1, min(_STREAMED_AT_ONCE, _STREAMED_OCTETS * len(few) // max(1, length)))
 
 
 _counts = Counts()
+
+
+class _Part(NamedTuple):
+    """Of a stream: identifiers, what waits for the entries, and where the next part's identifiers begin."""
+
+    guids: list[bytes]
+    entries: Callable[[], list[Entry]]
+    end: int
 
 
 class _TooMany(Exception):
@@ -332,27 +343,51 @@ class _Running:
 
     def read(self, guids: Sequence[bytes]) -> list[DirectoryObject]:
         """The records of matches, in their order, without those deleted or moved out of sight meanwhile."""
+        return self._records(guids, self._entries(guids))
+
+    def _entries(self, guids: Sequence[bytes]) -> Iterator[Entry]:
+        return self.client.read_each(guids, self.maker.to_read, deleted=self.search.show_deleted)
+
+    def _records(self, guids: Sequence[bytes], found: Iterable[Entry]) -> list[DirectoryObject]:
         order: list[bytes] = []
 
-        def in_sight(found: Iterator[Entry]) -> Iterator[Entry]:
+        def in_sight(found: Iterable[Entry]) -> Iterator[Entry]:
             for entry in found:
                 if self.area.holds(entry):
                     order.append(entry.values("objectGUID")[0])
                     yield entry
 
-        found = self.client.read_each(guids, self.maker.to_read, deleted=self.search.show_deleted)
         by_guid = dict(zip(order, self.maker.records(in_sight(found)), strict=True))
         return [by_guid[guid] for guid in guids if guid in by_guid]
 
-    def read_parts(self, guids: bytes) -> Iterator[list[DirectoryObject]]:
-        """The same of many matches, packed, a part at a time. No connection is held in between."""
-        start, count = 0, min(_FIRST_STREAMED, _STREAMED_AT_ONCE)
-        while start < len(guids):
-            end = min(start + 16 * count, len(guids))
+    def read_parts(self, packed: bytes) -> Iterator[list[DirectoryObject]]:
+        """The same of many matches, packed, a part at a time. No connection is held once the next parts are there.
+
+        They are read while this one is rendered and sent, which takes as long as a domain controller needs for it.
+        """
+        if not packed:
+            return
+        ahead = deque([self._begin_part(packed, 0, min(_FIRST_STREAMED, _STREAMED_AT_ONCE))])
+        place = ahead[0].end
+        while ahead:
+            part = ahead.popleft()
             with translated():
-                records = self.read([guids[position : position + 16] for position in range(start, end, 16)])
+                entries = part.entries()
+            count = _count_of_next(entries)
+            while len(ahead) < _PARTS_AHEAD and place < len(packed):
+                ahead.append(self._begin_part(packed, place, count))
+                place = ahead[-1].end
+            with translated():
+                records = self._records(part.guids, entries)
+            del part, entries  # memory holds those ahead by now
             yield records
-            start, count = end, _count_of_next(records)
+            del records
+
+    def _begin_part(self, packed: bytes, start: int, count: int) -> "_Part":
+        """Begin to read the entries of so many identifiers from a place on."""
+        end = min(start + 16 * count, len(packed))
+        guids = [packed[place : place + 16] for place in range(start, end, 16)]
+        return _Part(guids, begun(lambda: list(self._entries(guids)), "part of a stream"), end)
 
     def _find(
         self, attributes: tuple[str, ...], *, limit: int | None = None, whole: bool = False

@@ -103,13 +103,16 @@ def _kept(file: Path, make: Callable[[], str]) -> str:
         pass
     except (OSError, ValueError):
         raise BadConfiguration(f"{file}: cannot be read as text") from None
-    file.parent.mkdir(parents=True, exist_ok=True)
     value = make()
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.") as new:
-        new.write(value)
-        new.flush()
-        try:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.") as new:
+            new.write(value)
+            new.flush()
+            os.fsync(new.fileno())  # what it encrypts or seals must not outlive it
             os.link(new.name, file)  # whole or not at all
-        except FileExistsError:  # another process of the same first start was faster
-            return file.read_text("ascii").strip()
+    except FileExistsError:  # another process of the same first start was faster
+        return file.read_text("ascii").strip()
+    except OSError as error:
+        raise BadConfiguration(f"{file}: cannot be written: {error.strerror}") from None
     return value

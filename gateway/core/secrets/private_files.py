@@ -20,22 +20,26 @@ def make_private_by_default() -> None:
     os.umask(OTHERS)
 
 
-def require_writable_directory(directory: Path) -> None:
-    """Make the directory if it is not there, for this account to put files into; raises BadConfiguration."""
+def make_directory(directory: Path, setting: str) -> None:
+    """Make the directory if it is not there; raises BadConfiguration, which names the setting."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise BadConfiguration(f"GATEWAY_DATA_DIR: {directory} cannot be made: {error.strerror}") from None
+        raise BadConfiguration(f"{setting}: {directory} cannot be made: {error.strerror}") from None
+
+
+def require_writable_directory(directory: Path) -> None:
+    """Make the directory if it is not there, for this account to put files into; raises BadConfiguration."""
+    make_directory(directory, "GATEWAY_DATA_DIR")
     if not os.access(directory, os.W_OK | os.X_OK):
         raise BadConfiguration(f"GATEWAY_DATA_DIR: this account may not write to {directory}")
 
 
 def require_private_directory(directory: Path) -> None:
-    """Make the directory if it is not there. Nobody else may put files into it; raises BadConfiguration.
+    """Nobody else may put files into the directory, which is there; raises BadConfiguration.
 
     One that others may look into stays so: the files in it are private each. A shared one (/tmp) is never changed.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     mode = directory.stat().st_mode
     if not mode & _WRITABLE_BY_OTHERS:
         return

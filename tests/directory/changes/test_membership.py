@@ -312,6 +312,9 @@ def test_a_thousand_at_once(integration: Integration, directory: Directory, orga
     members = directory.add_contacts(1000, parent=organizational_unit)
     guids = [str(directory.guid(dn)) for dn in members]
     group = directory.add_group(parent=organizational_unit)
+    stranger = uuid4()
+    absent = change(integration, group, add=[*guids, stranger][1:])
+    assert (absent.code, absent.body["errors"][0]["pointer"]) == ("AD.Object.NotFound", "#/add/999")
     assert change(integration, group, add=guids).body == counts(added=1000)
     assert directory.members(group) == set(members)
     assert change(integration, group, add=guids).body == counts(unchanged=1000)

@@ -182,12 +182,15 @@ def test_nothing_of_an_answer_is_kept(link: LdapObject, people: str) -> None:
 
     for _ in range(3):
         search()
-    gc.collect()
-    before = sys.getallocatedblocks()
-    for _ in range(50):
-        search()
-    gc.collect()
-    assert sys.getallocatedblocks() - before < 50
+    grown = []
+    for _ in range(3):  # other threads of this process allocate, too, but not every time
+        gc.collect()
+        before = sys.getallocatedblocks()
+        for _ in range(50):
+            search()
+        gc.collect()
+        grown.append(sys.getallocatedblocks() - before)
+    assert min(grown) < 50
 
 
 def test_others_go_on_while_an_answer_is_awaited(deaf_server: tuple[str, socket.socket]) -> None:

@@ -202,7 +202,7 @@ def test_what_is_learnt_is_not_set_back_by_a_change_of_the_connection(
     """Somebody else may have had the row in hand meanwhile."""
     connection = make_connection(domain, bind_dn=directory.dn(service), enabled=False)
     assert reset(ordinary, service).status == 403
-    connections.count_protection_change(connection.id)
+    connections.count_protection_change()
     connection.name = random_name("renamed")
     connection.save()
     connection.refresh_from_db()

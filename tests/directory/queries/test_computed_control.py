@@ -3,33 +3,41 @@
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
+from urllib.parse import urlencode
 from uuid import UUID
 
 import ldap
 import pytest
 
-from directory.ldap import Client, Entry
+from directory.ldap import Client, Entry, GroupType
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.policies import known_policies
+from directory.policies import known_policies, policy_reach
 from tests.directory.queries.test_account_states import DAY, DOMAIN_LOCK_OUT, MINUTE, passwords, policy, user
-from tests.support.cast import Integration
-from tests.support.directory import ENABLED, PASSWORD, Directory, filetime
+from tests.support.cast import Integration, make_connection, make_integration
+from tests.support.directory import ENABLED, GLOBAL_SECURITY_GROUP, PASSWORD, Directory, filetime
 from tests.support.domain import Domain
 from tests.support.samba_database import age_passwords
 
 __all__ = ["passwords", "policy", "user"]  # fixtures
 
+UNIVERSAL = (GroupType.UNIVERSAL | GroupType.SECURITY_ENABLED).signed
+
 
 @pytest.fixture
-def know_policies(connection: DirectoryConnection, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+def know(monkeypatch: pytest.MonkeyPatch) -> Callable[[DirectoryConnection], None]:
     """Get to know the policies, and let nothing else be known of them while the test runs."""
 
-    def know() -> None:
+    def know(connection: DirectoryConnection) -> None:
         monkeypatch.setattr(known_policies, "POLICIES_LIFE", 3600.0)
         known_policies._kept.read(get_client(connection.id))
 
     return know
+
+
+@pytest.fixture
+def know_policies(connection: DirectoryConnection, know: Callable[[DirectoryConnection], None]) -> Callable[[], None]:
+    return lambda: know(connection)
 
 
 @pytest.fixture
@@ -90,22 +98,144 @@ def test_what_is_not_computed_is_told_the_same(
     assert len(asked) == len(in_doubt | {"expires tomorrow", "expires in a week"})
 
 
-def test_a_policy_that_changes_counts_soon(
+def test_groups_tell_which_policies_may_apply(
+    integration: Integration,
+    user: Any,
+    policy: Any,
+    domain: Domain,
+    directory: Directory,
+    organizational_unit: str,
+    asked: list[str],
+    know_policies: Callable[[], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ages = {"old": 50, "young": 20, "lonely": 20, "named": 20, "member": 100, "nested": 50, "nested too": 35}
+    ages |= {"primary": 20, "universal": 20}
+    guids = {name: user(name) for name in ages}
+    age_passwords(domain, directory, {guids[name]: days for name, days in ages.items()})
+    guids |= {name: user(name, lockoutTime=filetime(-3 * DAY)) for name in ("locked", "over")}
+
+    def group(*members: UUID | str, group_type: int = GLOBAL_SECURITY_GROUP) -> UUID:
+        return directory.add_group(parent=organizational_unit, members=members, group_type=group_type)
+
+    def read() -> dict[str, tuple[bool, bool]]:
+        asked.clear()
+        accounts = {name: integration.get(f"/api/ad/users/{guid}").body["account"] for name, guid in guids.items()}
+        return {name: (it["lockedOut"], it["passwordExpired"]) for name, it in accounts.items()}
+
+    group(*(guid for name, guid in guids.items() if name != "lonely"))
+    apart = group(guids["old"])
+    inner = group(guids["nested"], guids["nested too"])
+    outer, long = group(inner, guids["over"]), group(guids["member"], guids["locked"])
+    primary = group(guids["primary"], *directory.add_contacts(1, parent=organizational_unit))
+    relative_id = int.from_bytes(directory.read(primary, "objectSid")["objectSid"][0][-4:], "little")
+    directory.modify(guids["primary"], primaryGroupID=str(relative_id))
+    policy(guids["named"], days=10)
+    policy(primary, days=10)
+    policy(group(guids["universal"], group_type=UNIVERSAL), days=10)
+    policy(outer, days=30)
+    policy(long, days=400, lock_out=None)
+
+    with monkeypatch.context() as patch:  # nobody gets to know them meanwhile
+        patch.setattr(known_policies._kept, "read_soon", lambda _: None)
+        by_computing = read()
+    assert len(asked) == len(guids)
+    assert {name for name, (locked, _) in by_computing.items() if locked} == {"locked"}
+    expired = {"old", "named", "nested", "nested too", "primary", "universal"}
+    assert {name for name, (_, is_expired) in by_computing.items() if is_expired} == expired
+    know_policies()
+    assert read() == by_computing
+    # Of a group in a group, and of one that is not global, only the domain controller knows whether it counts; and of
+    # whom no group is seen, the groups may be hidden.
+    assert len(asked) == len({"nested too", "universal", "lonely"})
+
+    # A search tells the same, and asks about the same, and about one for the place of all.
+    noted: set[UUID] = set()
+    read_many = Client.read_many
+
+    def note(self: Client, asked_about: Any, *arguments: Any, **options: Any) -> dict[UUID, Entry]:
+        noted.update(asked_about)
+        return read_many(self, asked_about, *arguments, **options)
+
+    monkeypatch.setattr(Client, "read_many", note)
+    items = integration.get(f"/api/ad/users?{urlencode({'base': organizational_unit})}").body["items"]
+    told = {item["name"]: (item["account"]["lockedOut"], item["account"]["passwordExpired"]) for item in items}
+    assert told == by_computing
+    doubtful = {guids[name] for name in ("nested too", "universal", "lonely")}
+    assert doubtful <= noted
+    assert len(noted - doubtful) <= 1
+
+    # A group more in a group: this one's members are looked at, and no other's again.
+    looked_for: list[str] = []
+    search = policy_reach._search
+    monkeypatch.setattr(
+        policy_reach, "_search", lambda client, names, more: looked_for.extend(names) or search(client, names, more)
+    )
+    directory.add_values(long, member=directory.dn(apart))
+    know_policies()
+    assert directory.dn(apart) in looked_for
+    assert directory.dn(guids["over"]) not in looked_for
+    assert read() == {**by_computing, "old": (False, False)}
+    assert len(asked) == len({"nested too", "universal", "lonely", "old"})
+
+    # What cannot be looked at whole may reach everybody: a longer list, and one that shows nobody.
+    with monkeypatch.context() as patch:
+        patch.setattr(policy_reach, "_MOST_LOOKED_AT", 3)
+        directory.modify(apart, description="changed")
+        know_policies()
+        assert read() == {**by_computing, "old": (False, False)}
+        assert len(asked) == len(guids)
+    policy(group(), days=None)
+    know_policies()
+    assert read() == {**by_computing, "old": (False, False)}
+    assert len(asked) == len(guids.keys() - {"young", "member", "over"})
+    directory.modify(guids["primary"], primaryGroupID="513")  # or the group could not be removed
+
+
+def test_a_change_of_policies_or_groups_counts_soon(
     integration: Integration,
     connection: DirectoryConnection,
     user: Any,
     policy: Any,
     domain: Domain,
     directory: Directory,
+    organizational_unit: str,
 ) -> None:
-    guid = user("Ada")
-    age_passwords(domain, directory, {guid: 20})
+    ada, blaise, charles = user("Ada"), user("Blaise"), user("Charles")
+    age_passwords(domain, directory, dict.fromkeys((ada, blaise), 20))
+    inner = directory.add_group(parent=organizational_unit, members=[ada, blaise])
+    outer = directory.add_group(parent=organizational_unit, members=[charles])
+    policy(outer, days=10)
+
+    def is_expired(guid: UUID) -> bool:
+        expired: bool = integration.get(f"/api/ad/users/{guid}").body["account"]["passwordExpired"]
+        return expired
+
     known_policies.current_policies(get_client(connection.id))
-    assert integration.get(f"/api/ad/users/{guid}").body["account"]["passwordExpired"] is False
-    changed_at = monotonic()
-    policy(guid, days=10)
-    while not integration.get(f"/api/ad/users/{guid}").body["account"]["passwordExpired"]:
-        assert monotonic() - changed_at < known_policies.POLICIES_LIFE + 30  # a busy machine's read takes its time
+    assert not is_expired(ada)
+    assert not is_expired(blaise)
+    changes: dict[UUID, Callable[[], object]] = {
+        ada: lambda: policy(ada, days=10),
+        blaise: lambda: directory.add_values(outer, member=directory.dn(inner)),
+    }
+    for guid, change in changes.items():
+        changed_at = monotonic()
+        change()
+        while not is_expired(guid):
+            assert monotonic() - changed_at < known_policies.POLICIES_LIFE + 30  # a busy machine's read takes its time
+
+
+def test_policies_that_cannot_be_read_tell_nothing(
+    db: None, user: Any, domain: Domain, directory: Directory, organizational_unit: str, asked: list[str], know: Any
+) -> None:
+    """By default only administrators may read them."""
+    ada, plain = user("Ada"), user("plain")
+    age_passwords(domain, directory, {ada: 500})
+    directory.add_group(parent=organizational_unit, members=[ada])
+    connection = make_connection(domain, bind_dn=directory.dn(plain), bind_password=PASSWORD)
+    know(connection)
+    assert make_integration(connection).get(f"/api/ad/users/{ada}").body["account"]["passwordExpired"]
+    assert asked == ["msDS-User-Account-Control-Computed"]
 
 
 class TestResets:

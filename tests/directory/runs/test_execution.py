@@ -223,7 +223,7 @@ def test_outcomes_lost_with_the_worker_are_the_settler_s(
     (user,) = unit.add_users(1)
     run = make_run(unit, call, [user])
     with monkeypatch.context() as patch:
-        patch.setattr(log, "complete_many", lambda _: None)
+        patch.setattr(log, "complete_many", lambda *_, **__: None)
         assert execute(run, call) == {user: ("succeeded", None)}
     assert outcomes(run, user) == [("pending", None)]
     tasks.sweep()

@@ -78,10 +78,10 @@ class TestAnnouncements:
         run = uuid4()
         begun = time.monotonic()
         announce(run)
-        await_announcement(run, LONGEST_WAIT)
+        await_announcement(run, 120)
         threading.Timer(0.1, announce, [run]).start()
-        await_announcement(run, LONGEST_WAIT)
-        assert time.monotonic() - begun < 2 * LONGEST_WAIT
+        await_announcement(run, 120)
+        assert time.monotonic() - begun < 120
 
     def test_nobody_waits_for_ever(self, redis_server: RedisServer) -> None:
         begun = time.monotonic()

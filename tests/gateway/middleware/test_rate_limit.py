@@ -172,8 +172,8 @@ def test_frozen_redis_costs_one_timeout_and_recovers(
     redis_server.pause()
     try:
         started = time.monotonic()
-        assert [client.get("/api/echo").status_code for _ in range(5)] == [200] * 5
-        assert time.monotonic() - started < 5 * TIMEOUT
+        assert [client.get("/api/echo").status_code for _ in range(50)] == [200] * 50
+        assert time.monotonic() - started < 50 * TIMEOUT
         assert reset(client).status_code == 503
     finally:
         redis_server.resume()

@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from demo.services import PROJECT
 from faults.client import Http
 from gateway.core.call import SupervisionLevel
 from gateway.core.configuration import BadConfiguration
+from gateway.core.span_export import Recorder
 from gateway.core.tracing import require_usable
 from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
@@ -108,7 +111,8 @@ def is_named(name: str, *, trace: str | None = None) -> Callable[[Span], bool]:
 def test_a_request_and_what_was_done_for_it(
     traced_gateway: LiveGateway, collector: Collector, domain: Domain, directory: Directory, organizational_unit: str
 ) -> None:
-    """In the caller's trace; an approved change in that of the approval, though a worker does it.
+    """In the caller's trace, as is the rest of a stream; an approved change in that of the approval, though a worker
+    does it.
 
     In one test, since the servers take most of the time.
     """
@@ -142,6 +146,14 @@ def test_a_request_and_what_was_done_for_it(
         )
     }
     assert collector.services == {"directory-management-gateway"}
+
+    listing = {"X-API-Key": key.value, "Accept": "application/x-ndjson", "traceparent": CALLER}
+    reader = HTTPConnection(traced_gateway.base_url.removeprefix("http://"), timeout=120)
+    reader.request("GET", "/api/ad/objects", headers=listing)
+    assert reader.getresponse().read().endswith(b"}\n")
+    reader.close()
+    streamed = collector.wait_for(is_named("GET objects.search", trace=TRACE))
+    assert collector.wait_for(is_named("stream objects.search")).parent_span_id == streamed.span_id
 
     hold = {"X-API-Key": careful.value}
     waiting = traced_gateway.request("PATCH", path, body={"replace": {"title": "Dame"}}, headers=hold)[2]
@@ -181,6 +193,17 @@ def test_a_request_and_what_was_done_for_it(
     assert not any(text in values for text in (b"Countess", b"Ada Lovelace", key.value.encode(), PASSWORD.encode()))
     traced_gateway.stop()  # so that all lines are written
     assert f'"trace_id": "{TRACE}"' in traced_gateway.web_log.read_text()
+
+
+def test_what_outlasts_a_request_belongs_to_it(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    recorder = Recorder()
+    with recorder.span("request", "server", None, {}):
+        begun_for_it = copy_context()
+    begun_for_it.run(recorder.past, "LDAP read", 0.1, {})
+    recorder.end()
+    request, read = collector.wait_for(is_named("request")), collector.wait_for(is_named("LDAP read"))
+    assert read.parent_span_id == request.span_id
 
 
 def test_without_a_collector_nothing_is_loaded() -> None:

@@ -10,13 +10,14 @@ from django.utils import timezone
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
+from directory.outcomes import evidence
 from gateway import pipeline, tasks
 from gateway.core.call import SupervisionLevel
 from keys.models import Link
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain
-from tests.support.mishaps import break_at_the_write, lose_the_answer, settle
+from tests.support.mishaps import just_before_the_write, lose_the_answer, settle
 from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
@@ -328,7 +329,7 @@ class TestLostAnswers:
         directory: Directory,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        break_at_the_write(monkeypatch, directory_proxy, directory_proxy.cut)
+        just_before_the_write(monkeypatch, directory_proxy.cut)
         answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
         assert (answer.status, answer.code) == (503, "AD.Directory.Unavailable")
         assert directory.text(ada, "title") == "Analyst"
@@ -343,7 +344,8 @@ class TestLostAnswers:
         directory: Directory,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        break_at_the_write(monkeypatch, directory_proxy, directory_proxy.lose_answer, seconds=600)
+        monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 0.5)
+        just_before_the_write(monkeypatch, directory_proxy.lose_answer)
         answer = through_proxy.patch(path(ada), {"replace": {"title": "Countess"}})
         assert (answer.status, answer.code) == (504, "AD.Directory.OutcomeUnknown")
         (record,) = records()

@@ -180,8 +180,10 @@ def test_the_lease_of_a_killed_process_ends(
     assert ask(integration, filter="(info=*x*)").status == 200
     (life,) = seen
     assert 0 < life <= 120_000
-    time.sleep(0.01)  # a lease ends with a rest, of a millisecond at least
-    assert not redis.exists(key_of(integration))
+    deadline = time.monotonic() + 60
+    while redis.exists(key_of(integration)):  # a lease ends with a rest, as long as the search took
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_expensive_searches_of_all_keys_take_turns_and_leave_the_directory_a_rest(
@@ -199,7 +201,10 @@ def test_expensive_searches_of_all_keys_take_turns_and_leave_the_directory_a_res
     assert ask(other, filter=chains(1), base=organizational_unit).status == 200
 
 
-def test_few_wait_in_one_process(integration: Integration, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_wait_in_one_process(
+    integration: Integration, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure("Searches", WaitSeconds=20)
     credential = str(integration.key.id)
     monkeypatch.setitem(concurrency._present, credential, concurrency._PLACES_OF_ONE)
     began = time.monotonic()
@@ -207,7 +212,7 @@ def test_few_wait_in_one_process(integration: Integration, monkeypatch: pytest.M
     monkeypatch.setitem(concurrency._present, credential, 0)
     monkeypatch.setitem(concurrency._present, "others", concurrency._PLACES)
     assert ask(integration, filter="(info=*x*)").status == 429
-    assert time.monotonic() - began < LIMITS.WaitSeconds  # at once: a thread that waited would be the others'
+    assert time.monotonic() - began < 20  # at once: a thread that waited would be the others'
 
 
 def test_without_redis_searches_go_on(integration: Integration, settings: Any, organizational_unit: str) -> None:

@@ -12,6 +12,7 @@ from django.db import connection as database
 from audit import log
 from audit.models import OperationRecord
 from directory.ldap import Client, Modify, Written
+from directory.outcomes import evidence
 from gateway.pipeline import batches
 from gateway.pipeline.batch_shapes import ItemInputs
 from tests.gateway.pipeline.batches.sending import codes, records, send, statuses, titled
@@ -19,7 +20,7 @@ from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
-from tests.support.mishaps import settle
+from tests.support.mishaps import be_patient_with_lost_answers, settle
 from tests.support.proxy import FaultyProxy
 
 Users = Callable[[int], list[UUID]]
@@ -45,12 +46,6 @@ def at_write(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], Non
         monkeypatch.setattr(Client, "write_many", write_many)
 
     return arrange
-
-
-def later(seconds: float, action: Callable[[], None]) -> None:
-    timer = threading.Timer(seconds, action)
-    timer.daemon = True
-    timer.start()
 
 
 def changed(directory: Directory, users: list[UUID]) -> list[bool]:
@@ -81,12 +76,14 @@ def test_lost_answers_are_found_out_together_and_the_rest_goes_on(
     directory: Directory,
     users: Users,
     at_write: Callable[[int, Callable[[], None]], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     some = users(120)
+    be_patient_with_lost_answers(monkeypatch)
 
     def lose() -> None:
         directory_proxy.lose_answer()
-        later(1, directory_proxy.restore)
+        directory_proxy.restore_after(3)
 
     at_write(60, lose)
     answer = send(through_proxy, "update", [titled(guid, "x") for guid in some])
@@ -105,15 +102,21 @@ def test_what_never_arrived_is_said_not_to_be_done(
     directory: Directory,
     users: Users,
     at_write: Callable[[int, Callable[[], None]], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     some = users(100)
+    be_patient_with_lost_answers(monkeypatch)
 
     def cut() -> None:
-        directory_proxy.stall()
-        later(0.2, directory_proxy.cut)
-        later(1, directory_proxy.restore)
+        """Until the gateway has looked twice for what became of them."""
+        directory_proxy.cut()
+        directory_proxy.restore_after(2)
 
-    at_write(40, cut)
+    def stall() -> None:
+        directory_proxy.stall()
+        directory_proxy.when_held(cut)
+
+    at_write(40, stall)
     answer = send(through_proxy, "update", [titled(guid, "x") for guid in some])
     done = [status == 200 for status in statuses(answer)]
     assert changed(directory, some) == done
@@ -129,8 +132,10 @@ def test_what_cannot_be_known_is_said_and_settled_later(
     directory: Directory,
     users: Users,
     at_write: Callable[[int, Callable[[], None]], None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     some = users(100)
+    monkeypatch.setattr(evidence, "SECONDS_TO_COME_BACK", 0.5)
     at_write(60, directory_proxy.lose_answer)
     answer = send(through_proxy, "update", [titled(guid, "x") for guid in some])
     assert answer.status == 207
