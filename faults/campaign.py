@@ -90,6 +90,9 @@ class Site(Protocol):
     def differences(self, seen: Callable[[Directory], Mapping[str, Seen]]) -> dict[str, list[str]]:
         """Findings by target of what several domain controllers make of the same objects."""
 
+    def ended_alone(self) -> list[str]:
+        """The processes that ended although nobody had killed them."""
+
 
 SiteOf = Callable[[Path], AbstractContextManager[Any]]
 """Starts the servers of a site in a directory, and ends all of it at the end."""
@@ -160,6 +163,7 @@ class _Campaign:
             self._findings[target] = [
                 each.complaint for each in struck if each.complaint and each.fault.kind.target == target
             ]
+        self._findings["processes that ended by themselves"] = servers.ended_alone()
         verified = servers.manage("verify_operations_log")
         self._findings["operations log found tampered with"] = [verified.stderr] if verified.returncode else []
         by_server = self._scene.database.changes_by_server()

@@ -57,6 +57,9 @@ class Service:
         self._started_at = 0.0
         self._failures = 0
         self._restart_at: float | None = None
+        self._is_killed = False
+        self.ended_alone: list[str] = []
+        """How often it ended although nobody had killed it, with what it said last."""
 
     @property
     def pid(self) -> int:
@@ -73,6 +76,7 @@ class Service:
         """Start it now."""
         with self._changed, self.log_file.open("ab") as log:
             self._restart_at = None
+            self._is_killed = False
             self._started_at = time.monotonic()
             self._process = start_process(
                 self._command, environment=self._environment, directory=self._directory, output=log
@@ -122,6 +126,7 @@ class Service:
 
     def kill(self) -> None:
         """SIGKILL to every process of it."""
+        self._is_killed = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.pid:
                 os.killpg(self.pid, signal.SIGKILL)
@@ -137,6 +142,9 @@ class Service:
                 self._failures = 0 if now - self._started_at > STEADY_AFTER else self._failures
                 self._restart_at = now + DELAYS[min(self._failures, len(DELAYS) - 1)]
                 self._failures += 1
+                if not self._is_killed:
+                    said = log_tail(self.log_file, lines=1)
+                    self.ended_alone.append(f"{self.name} ended with {self._process.returncode}: {said}")
                 stop_process(self._process)  # its children may have outlived it and hold its port
 
 
@@ -197,6 +205,10 @@ class Servers(Commands):
     def differences(self, _: Callable[[Directory], Mapping[str, Seen]]) -> dict[str, list[str]]:
         """One domain controller has none."""
         return {}
+
+    def ended_alone(self) -> list[str]:
+        """The processes that ended although nobody had killed them."""
+        return [each for service in self.services for each in service.ended_alone]
 
     def start(self) -> None:
         """Start web and worker, wait for them, and watch over all from now on."""

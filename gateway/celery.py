@@ -7,6 +7,7 @@ from importlib import import_module
 from celery import Celery
 from celery.signals import worker_init, worker_ready
 
+from gateway.core import broker_transport
 from gateway.monitoring import metrics_folder
 from gateway.monitoring.heartbeats import Heartbeats, PrimaryWatch
 from gateway.monitoring.measured_tasks import MeasuredTask
@@ -18,6 +19,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 _path = sys.path.copy()
 app = Celery("gateway", task_cls=MeasuredTask)
 sys.path[:] = _path
+broker_transport.register()
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks(["gateway", "directory"])
 app.steps["consumer"].add(SweepStep)

@@ -5,7 +5,7 @@ Fixtures of one app live in that app's folder, the whole cast of accounts and ke
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from demo.processes import log_tail
 from tests.support.clock import stay_within_a_day
 from tests.support.configuration import Configure
 from tests.support.database import live_database_url, name_of_test_database, prepare_flush, use_file_for_sqlite
@@ -298,6 +299,16 @@ def live_gateway(live_web: LiveGateway) -> LiveGateway:
     """
     live_web.start_worker()
     return live_web
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a failure over the live gateway goes what its processes said."""
+    report = yield
+    if report.failed and _LIVE & {*getattr(item, "fixturenames", ())}:
+        for gateway in _started:
+            report.sections += [(log.name, log_tail(log, 60)) for log in (gateway.web_log, gateway.worker_log)]
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

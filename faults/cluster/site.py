@@ -149,6 +149,10 @@ class Cluster(Commands):
             ]
         }
 
+    def ended_alone(self) -> list[str]:
+        """The processes of the gateway that ended although nobody had killed them."""
+        return [each for machine in self.machines for each in machine.service.ended_alone]
+
     def stop(self) -> None:
         """End what was started here."""
         self._ended.set()

@@ -19,9 +19,3 @@ def send_task(name: str, *arguments: str, **options: Any) -> None:
         current_app.send_task(name, args=list(arguments), **options)
     except _AWAY as error:
         raise BrokerUnavailable(str(error)) from error
-    except AttributeError as error:
-        # A connection that kombu loses while it declares the queue it opens anew, and then publishes on the channel of
-        # the one that it closed, which has no connection any more: nothing was sent.
-        if (error.name, error.obj) != ("client", None):
-            raise
-        raise BrokerUnavailable("the connection was lost") from error

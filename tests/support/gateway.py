@@ -45,7 +45,7 @@ class LiveGateway:
 
     def start_web(self) -> None:
         """Start the web server and wait for its health; one that runs is enough."""
-        if self._web is not None:
+        if self._is_up(self._web, self.web_log):
             return
         self._web = self._start(web_command(host="127.0.0.1", port=self._port), self.web_log)
         self._wait(self._web, self.web_log, self._is_healthy)
@@ -58,7 +58,7 @@ class LiveGateway:
 
     def start_worker(self) -> None:
         """Start a worker and wait until it takes tasks; one that runs is enough."""
-        if self._worker is not None:
+        if self._is_up(self._worker, self.worker_log):
             return
         self._worker = self._start(worker_command(), self.worker_log)
         self._wait(self._worker, self.worker_log, lambda: " ready." in self.worker_log.read_text(errors="replace"))
@@ -98,6 +98,14 @@ class LiveGateway:
     def _start(self, command: list[str], log_file: Path) -> subprocess.Popen[bytes]:
         with log_file.open("wb") as log:
             return start_process(command, environment=self._environment, directory=PROJECT, output=log)
+
+    def _is_up(self, process: subprocess.Popen[bytes] | None, log_file: Path) -> bool:
+        """Whether it was started and not ended by us: one that ended by itself would be missed by every later test."""
+        if process is not None and process.poll() is not None:
+            ended = f"A process of the gateway ended by itself ({process.returncode}):\n{log_tail(log_file)}"
+            self.stop()
+            raise RuntimeError(ended)
+        return process is not None
 
     def _wait(self, process: subprocess.Popen[bytes], log_file: Path, is_ready: Any) -> None:
         deadline = time.monotonic() + 600

@@ -23,6 +23,8 @@ from tests.support.gateway import LiveGateway
 from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
 
+_LOST = "Connection to broker lost"
+
 
 def versions(directory: Directory, accounts: list[UUID]) -> dict[UUID, int]:
     """How often userAccountControl of each account was written."""
@@ -129,6 +131,32 @@ def test_a_restarted_broker_is_found_again(
     redis_server.start()
     answer = unit.run(integration, {"kinds": ["user"]}, "enable")
     assert (answer.status, answer.body["succeeded"]) == (200, 2)
+
+
+def test_a_broker_lost_below_a_run_ends_no_worker(
+    unit: Unit,
+    directory: Directory,
+    worker: LiveGateway,
+    directory_proxy: FaultyProxy,
+    through_proxy: Integration,
+    redis_server: RedisServer,
+) -> None:
+    """Its task cannot be acknowledged any more, neither when the connection is closed nor when it ends."""
+    users = unit.add_users(60)
+    before = versions(directory, users)
+    lost = worker.worker_log.read_text().count(_LOST)
+    started = unit.run(through_proxy, {"kinds": ["user"]}, Prefer="respond-async")
+    until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
+    directory_proxy.cut()
+    redis_server.stop()
+    until(lambda: worker.worker_log.read_text().count(_LOST) > lost)
+    redis_server.start()
+    directory_proxy.restore()
+
+    assert completed(through_proxy, started)["succeeded"] == 60
+    assert changes_since(directory, before) == {1}
+    worker.start_worker()  # which says so if it ended
+    assert unit.run(through_proxy, {"kinds": ["user"]}).status == 200
 
 
 def test_a_run_waits_for_the_directory(

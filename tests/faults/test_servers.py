@@ -1,0 +1,54 @@
+"""Whether a campaign sees what looks after itself: a server that ends is started again, and must not be forgotten."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from faults.servers import Service
+
+
+def look_after(service: Service, until: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not until():
+        assert time.monotonic() < deadline
+        service.look_after()
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def log_file(tmp_path: Path) -> Path:
+    return tmp_path / "service.log"
+
+
+def made(log_file: Path, program: str) -> Service:
+    command = [sys.executable, "-c", program]
+    return Service("worker", command, environment={}, log_file=log_file, is_ready=lambda: True)
+
+
+def test_a_process_that_ends_by_itself_is_a_finding(log_file: Path) -> None:
+    service = made(log_file, "import sys; print('the broker is lost', flush=True); sys.exit(3)")
+    service.start()
+    try:
+        look_after(service, lambda: service.ended_alone)
+        assert service.ended_alone[0] == "worker ended with 3: the broker is lost"
+    finally:
+        service.stop()
+
+
+@pytest.mark.parametrize("fault", ["kill", "crash", "restart"])
+def test_one_that_the_campaign_ends_is_none(log_file: Path, fault: str) -> None:
+    service = made(log_file, "import time; time.sleep(600)")
+    service.start()
+    ended = service.pid
+    try:
+        if fault == "kill":
+            service.kill()
+        else:
+            getattr(service, fault)(pause=0)
+        look_after(service, lambda: service.pid not in (0, ended))
+        assert service.ended_alone == []
+    finally:
+        service.stop()
