@@ -1,8 +1,6 @@
 """The kinds of faults, and the plan of a campaign: which come when, all of it chosen by the seed."""
 
-import os
 import random
-import signal
 import socket
 import sqlite3
 import threading
@@ -57,7 +55,7 @@ def _kill_one(service: Service, processes: int, fault: Fault) -> None:
     """SIGKILL to one of the processes that do the work; over when there are as many again."""
     _wait_for(lambda: len(service.children) >= processes, service.name, fault)
     killed = sorted(service.children)[int(fault.choice * processes)]
-    os.kill(killed, signal.SIGKILL)
+    service.kill_child(killed)
     _wait_for(lambda: killed not in service.children and len(service.children) >= processes, service.name, fault)
 
 

@@ -1,9 +1,11 @@
 """Whether a campaign sees what looks after itself: a server that ends is started again, and must not be forgotten."""
 
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +25,9 @@ def log_file(tmp_path: Path) -> Path:
     return tmp_path / "service.log"
 
 
-def made(log_file: Path, program: str) -> Service:
+def made(log_file: Path, program: str, **options: Any) -> Service:
     command = [sys.executable, "-c", program]
-    return Service("worker", command, environment={}, log_file=log_file, is_ready=lambda: True)
+    return Service("worker", command, environment={}, log_file=log_file, is_ready=lambda: True, **options)
 
 
 def test_a_process_that_ends_by_itself_is_a_finding(log_file: Path) -> None:
@@ -51,4 +53,21 @@ def test_one_that_the_campaign_ends_is_none(log_file: Path, fault: str) -> None:
         look_after(service, lambda: service.pid not in (0, ended))
         assert service.ended_alone == []
     finally:
+        service.stop()
+
+
+@pytest.mark.parametrize(("gives_up_within", "findings"), [(600.0, 0), (0.0, 1)])
+def test_one_that_gives_up_after_its_processes_were_killed_is_none(
+    log_file: Path, gives_up_within: float, findings: int
+) -> None:
+    service = made(log_file, "import sys, time; time.sleep(1); sys.exit(1)", gives_up_within=gives_up_within)
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    service.start()
+    ended = service.pid
+    try:
+        service.kill_child(process.pid)
+        look_after(service, lambda: service.pid not in (0, ended))
+        assert len(service.ended_alone) == findings
+    finally:
+        process.wait()
         service.stop()
