@@ -31,8 +31,10 @@ from tests.support.proxy import FaultyProxy
 WEB_PROCESSES = WORKER_PROCESSES = 2
 OPERATION_SECONDS = 6
 """Shorter than the longest pause of the domain controller, so that some answers are given up for lost."""
-GRANIAN_GIVES_UP = 15.0
-"""Granian ends when a process is lost within 5.5 s of its start, leaving it to its supervisor to start it again."""
+_GIVES_UP_WITHIN = 15.0
+"""Granian ends when a process is lost within 5.5 s of its start, and Celery when one is lost before it has begun: both
+leave it to their supervisor to start them again.
+"""
 
 
 class Service:
@@ -200,9 +202,14 @@ class Servers(Commands):
             "web",
             web_command(host="127.0.0.1", port=port),
             lambda: is_healthy(self.base_url),
-            gives_up_within=GRANIAN_GIVES_UP,
+            gives_up_within=_GIVES_UP_WITHIN,
         )
-        self.worker = self._service("worker", worker_command(), lambda: len(self.worker.children) == WORKER_PROCESSES)
+        self.worker = self._service(
+            "worker",
+            worker_command(),
+            lambda: len(self.worker.children) == WORKER_PROCESSES,
+            gives_up_within=_GIVES_UP_WITHIN,
+        )
         self.services = (self.redis, self.web, self.worker)
         self._ended = threading.Event()
 

@@ -17,8 +17,12 @@ NETWORK = "10.77.0"
 GATE = f"{NETWORK}.1"
 """The campaign's own address, from which its clients and its checker come."""
 
+_LOCAL = 2
+"""The place of the rule by which a host finds what is for itself."""
+_NOBODY = "02:00:00:00:00:01"
+"""An Ethernet address that nobody on the bridge has."""
 _INSIDE = "GATEWAY_CLUSTER_NAMESPACE"
-_NEEDED = ("unshare", "ip", "iptables", "tc", "gcc", "samba", "samba-tool", "samba_spnupdate", "nginx", "redis-server")
+_NEEDED = ("unshare", "ip", "tc", "gcc", "samba", "samba-tool", "samba_spnupdate", "nginx", "redis-server")
 
 
 class CannotRun(RuntimeError):
@@ -40,7 +44,7 @@ def enter() -> None:
     places = [*os.environ["PATH"].split(os.pathsep), "/usr/sbin", "/sbin"]
     missing = [name for name in _NEEDED if not any((Path(place) / name).exists() for place in places)]
     if missing:
-        raise CannotRun(f"a cluster needs {', '.join(missing)} (Debian: iproute2 iptables samba nginx redis-server)")
+        raise CannotRun(f"a cluster needs {', '.join(missing)} (Debian: iproute2 samba nginx redis-server)")
     namespaces = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
     trial = [*namespaces, "ip", "link", "add", "trial", "type", "bridge"]
     probe = subprocess.run(trial, capture_output=True, text=True, check=False)
@@ -64,8 +68,12 @@ class Host:
         _run("ip", "netns", "add", self.name)
         _run("ip", "link", "add", self._link, "type", "veth", "peer", "name", "eth0", "netns", self.name)
         _run("ip", "link", "set", self._link, "master", "bridge", "up")
-        for line in (f"addr add {self.address}/24 dev eth0", "link set eth0 up", "link set lo up"):
-            _run("ip", "-n", self.name, *line.split())
+        for line in (
+            *(f"addr add {self.address}/24 dev eth0", "link set eth0 up", "link set lo up"),
+            # What is for the host itself is looked up second, so that `apart_from` can have a rule before it.
+            *(f"rule add pref {_LOCAL} lookup local", "rule del pref 0 lookup local"),
+        ):
+            self._ip(line)
 
     def command(self, *words: str | Path) -> list[str]:
         """The command line that runs there."""
@@ -99,14 +107,17 @@ class Host:
     @contextmanager
     def apart_from(self, other: str) -> Iterator[None]:
         """Nothing passes between it and an address, in either direction, and nobody is told."""
-        rules = (("INPUT", "-s"), ("OUTPUT", "-d"))
-        for chain, side in rules:
-            self.run("iptables", "-w", "-I", chain, side, other, "-j", "DROP")
+        self._ip(f"rule add pref {_LOCAL - 1} from {other} blackhole")
+        self._ip(f"neigh replace {other} lladdr {_NOBODY} nud permanent dev eth0")
         try:
             yield
         finally:
-            for chain, side in rules:
-                self.run("iptables", "-w", "-D", chain, side, other, "-j", "DROP")
+            with suppress(RuntimeError):  # forgotten when another host took that address meanwhile
+                self._ip(f"neigh del {other} dev eth0")
+            self._ip(f"rule del pref {_LOCAL - 1} from {other}")
+
+    def _ip(self, line: str) -> None:
+        _run("ip", "-n", self.name, *line.split())
 
     def take_address(self, address: str) -> None:
         """Have one more address, and let everybody know."""

@@ -16,12 +16,30 @@ from faults.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
 from faults.kinds import plan
 from gateway.core.redis_urls import sentinels_of
 
-_TWO_HOSTS = """
+_TWO_HOSTS = '''
 import socket, subprocess, sys, time
 from pathlib import Path
 from faults.cluster.network import Host, enter, filled, make_bridge, small_disk
 
-SERVER = "import socket; s = socket.create_server(('', 4000)); print(flush=True)\\nwhile True: s.accept()[0].close()"
+SERVER = """
+import socket, threading
+greeter, repeater = (socket.create_server(('', port)) for port in (4000, 4001))
+print(flush=True)
+def repeat():
+    connection = repeater.accept()[0]
+    while said := connection.recv(1):
+        connection.sendall(said)
+threading.Thread(target=repeat, daemon=True).start()
+while True:
+    greeter.accept()[0].close()
+"""
+
+def answers(connection, seconds):
+    connection.settimeout(seconds)
+    try:
+        return connection.recv(1) == b"?"
+    except TimeoutError:
+        return False
 
 def reaches(address, seconds=120):
     deadline = time.monotonic() + seconds
@@ -43,8 +61,17 @@ one.take_address("10.77.0.20")
 server = subprocess.Popen(one.command(sys.executable, "-c", SERVER), stdout=subprocess.PIPE)
 server.stdout.readline()
 assert reaches(one.address) and reaches("10.77.0.20") and not reaches(two.address, 0)
+kept = socket.create_connection((one.address, 4001), timeout=1)
 for fault in (one.unplugged(), one.apart_from("10.77.0.1")):
     with fault:
+        assert not reaches(one.address, 0)
+        kept.sendall(b"?")
+        assert not answers(kept, 1)
+    assert answers(kept, 120)
+    assert reaches(one.address)
+with one.apart_from(two.address):
+    assert reaches(one.address)
+    with one.apart_from("10.77.0.1"):
         assert not reaches(one.address, 0)
     assert reaches(one.address)
 with one.slowed("1mbit"):
@@ -62,7 +89,7 @@ with small_disk(Path(sys.argv[1]) / "disk", "1m") as disk:
     (disk / "more").write_bytes(bytes(1 << 16))
 server.kill()
 print("done")
-"""
+'''
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
