@@ -148,6 +148,16 @@ def _kill_redis(servers: Servers, fault: Fault) -> None:
     _wait_for(lambda: servers.redis.pid not in (0, killed) and redis_answers(servers.redis_socket), "redis", fault)
 
 
+def _fill_redis(servers: Servers, fault: Fault) -> None:
+    """It answers whatever would write with an error, as one does whose memory is full."""
+    _redis(servers, b"CONFIG SET maxmemory 1")
+    try:
+        _redis(servers, b"CLIENT KILL TYPE normal SKIPME yes")
+        time.sleep(fault.seconds)
+    finally:
+        _redis(servers, b"CONFIG SET maxmemory 0")
+
+
 def _redis(servers: Servers, command: bytes) -> None:
     with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(2)
@@ -196,6 +206,7 @@ KINDS = (
     Kind("Redis FLUSHALL", "redis", 2, _AT_ONCE, _flush_redis),
     Kind("Redis restarted", "redis", 2, (0, 2), _restart_redis),
     Kind("SIGKILL of Redis", "redis", 2, _AT_ONCE, _kill_redis),
+    Kind("Redis' memory full", "redis", 2, (0.5, 5), _fill_redis),
     Kind("PostgreSQL restarted (immediate)", "database", 3, (0, 1.5), _crash_postgresql, _POSTGRESQL),
     Kind("PostgreSQL connections killed", "database", 3, _AT_ONCE, _kill_database_connections, _POSTGRESQL),
     Kind("SQLite locked by another", "database", 6, (0.5, 8), _lock_sqlite, _SQLITE),

@@ -9,7 +9,7 @@ from celery.signals import worker_init, worker_ready
 
 from gateway.core import broker_transport
 from gateway.monitoring import metrics_folder
-from gateway.monitoring.heartbeats import Heartbeats, PrimaryWatch
+from gateway.monitoring.heartbeats import Heartbeats, Pause, PrimaryWatch
 from gateway.monitoring.measured_tasks import MeasuredTask
 from gateway.monitoring.schedule import SweepStep
 
@@ -25,6 +25,7 @@ app.autodiscover_tasks(["gateway", "directory"])
 app.steps["consumer"].add(SweepStep)
 app.steps["consumer"].add(Heartbeats)
 app.steps["consumer"].add(PrimaryWatch)
+app.steps["consumer"].add(Pause)
 
 
 @worker_init.connect

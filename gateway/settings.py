@@ -192,6 +192,8 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A worker outlives what Redis answers with while its memory is full, its role changes or its replicas are gone.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 # A web request that hands over a run must learn within seconds that the broker is away.
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from time import time
+from time import monotonic, sleep, time
 from typing import Any, Final
 
 import structlog
@@ -18,6 +18,7 @@ logger = structlog.get_logger(__name__)
 
 _WATCH_EVERY: Final = 5.0
 """Seconds between two looks at where the primary is."""
+_PAUSE: Final = 1.0
 EVERY: Final = 10.0
 """Seconds between two signs."""
 ALIVE: Final = timedelta(seconds=30)
@@ -120,3 +121,23 @@ class PrimaryWatch(bootsteps.StartStopStep):
             logger.warning("another Redis is the primary now", host=found[0], port=found[1])
             raise ConnectionError("another Redis is the primary now")
         self._primary = self._primary or found
+
+
+class Pause(bootsteps.StartStopStep):
+    """Lets a worker wait before it connects again to a Redis that answers with errors.
+
+    To one that does not answer it connects less and less often. To one whose memory is full, or that takes no writes,
+    the connection succeeds and what comes after it fails, several times a second and with a dozen lines in its log.
+    """
+
+    def __init__(self, consumer: Any, **options: Any) -> None:
+        super().__init__(consumer, **options)
+        self._stopped_at = 0.0
+
+    def stop(self, consumer: Any) -> None:
+        """After each loss of the broker, and at the end."""
+        now = monotonic()
+        goes_on = consumer.blueprint.state == bootsteps.RUN  # type: ignore[attr-defined]
+        if goes_on and now - self._stopped_at < 2 * _PAUSE:
+            sleep(_PAUSE)
+        self._stopped_at = monotonic()

@@ -10,6 +10,7 @@ from uuid import UUID
 import ldap
 import pytest
 from django.db import connections
+from redis import Redis
 
 from audit.models import OperationRecord
 from directory.ldap.entry import parse_versions
@@ -24,6 +25,7 @@ from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
 
 _LOST = "Connection to broker lost"
+_REFUSED = "Trying to reconnect"
 
 
 def versions(directory: Directory, accounts: list[UUID]) -> dict[UUID, int]:
@@ -157,6 +159,56 @@ def test_a_broker_lost_below_a_run_ends_no_worker(
     assert changes_since(directory, before) == {1}
     worker.start_worker()  # which says so if it ended
     assert unit.run(through_proxy, {"kinds": ["user"]}).status == 200
+
+
+_TROUBLES = {
+    "its memory is full": ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+    "its replicas are gone": ("CONFIG SET min-replicas-to-write 1", "CONFIG SET min-replicas-to-write 0"),
+    "it is no primary any more": ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+}
+
+
+@pytest.mark.parametrize("trouble", _TROUBLES)
+def test_a_worker_outlives_a_broker_that_answers_with_errors(
+    unit: Unit, worker: LiveGateway, integration: Integration, redis_server: RedisServer, trouble: str
+) -> None:
+    begins, ends = _TROUBLES[trouble]
+    unit.add_users(2)
+    refused = worker.worker_log.read_text().count(_REFUSED)
+
+    def is_refused_twice() -> bool:
+        worker.start_worker()  # which says so if it ended
+        return worker.worker_log.read_text().count(_REFUSED) >= refused + 2
+
+    with Redis.from_url(redis_server.url) as redis:
+        redis.execute_command(*begins.split())
+        try:
+            redis.client_kill_filter(_type="normal", skipme=True)
+            until(is_refused_twice)
+        finally:
+            redis.execute_command(*ends.split())
+    answer = unit.run(integration, {"kinds": ["user"]})
+    assert (answer.status, answer.body["succeeded"]) == (200, 2)
+
+
+def test_a_worker_outlives_the_end_of_what_it_waits_for(
+    unit: Unit, worker: LiveGateway, integration: Integration, redis_server: RedisServer
+) -> None:
+    """Redis ends what waits for a queue with an error when it becomes a replica: a fail-over in order."""
+    unit.add_users(2)
+    lost = worker.worker_log.read_text().count(_LOST)
+    with Redis.from_url(redis_server.url) as redis:
+
+        def is_lost() -> bool:
+            for client in redis.client_list():
+                if client["cmd"] == "brpop":
+                    redis.execute_command("CLIENT", "UNBLOCK", client["id"], "ERROR")
+            worker.start_worker()  # which says so if it ended
+            return worker.worker_log.read_text().count(_LOST) > lost
+
+        until(is_lost)
+    answer = unit.run(integration, {"kinds": ["user"]})
+    assert (answer.status, answer.body["succeeded"]) == (200, 2)
 
 
 def test_a_run_waits_for_the_directory(
