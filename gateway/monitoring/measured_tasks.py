@@ -6,15 +6,27 @@ Imported where tasks are declared, in web processes too, so nothing is counted b
 from time import perf_counter
 from typing import Any
 
+import structlog
 from celery import Task, signals
+from django.db.utils import InterfaceError, OperationalError
 
 from gateway.core import tracing
+
+logger = structlog.get_logger(__name__)
 
 _CARRIED = ("traceparent", "tracestate")
 
 
 class MeasuredTask(Task):
     """The base of all tasks."""
+
+    throws = (OperationalError, InterfaceError)
+    """Told without the stack: while the database is away every sweep of every worker meets one of these."""
+
+    def on_failure(self, exc: BaseException, *_: Any) -> None:
+        """Celery tells of these as of something that does not matter."""
+        if isinstance(exc, self.throws):
+            logger.warning("a task was not done", task=self.name, reason=" ".join(str(exc).split()))
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         from gateway.monitoring.metrics import count_task  # reads settings, which Celery loads later

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.conf import LazySettings
+from django.core.checks import run_checks
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
@@ -94,6 +95,12 @@ def test_a_key_that_was_dropped_too_early_is_told(secrets: list[Any], settings: 
     told = StringIO()
     call_command("check", databases=["default"], stderr=told)
     assert "opens" not in told.getvalue()
+
+
+@pytest.mark.django_db
+def test_what_a_worker_checks_at_its_start_needs_no_database(django_assert_num_queries: Any) -> None:
+    with django_assert_num_queries(0):
+        run_checks()
 
 
 def test_a_secret_that_is_changed_meanwhile_is_left_alone(secrets: list[Any], settings: LazySettings) -> None:
