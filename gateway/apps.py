@@ -7,7 +7,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import apps as admin
 
-from gateway.core import shared_clock
+from gateway.core import database_sessions, shared_clock
 from gateway.core.redis_urls import redis_warning
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -29,5 +29,6 @@ class GatewayConfig(AppConfig):
         import_module("gateway.operations")
         import_module("gateway.checks")
         shared_clock.watch()
+        database_sessions.watch()
         if not settings.DEVELOPMENT and (careless := redis_warning(settings.REDIS_URL)):
             _logger.warning(careless)

@@ -31,7 +31,8 @@ def copy_postgres() -> Postgres:
                 making.stop()
             _copy(making.directory, template)
         _copy(template, POSTGRES)
-    return Postgres(POSTGRES)
+    # The transaction around a test is idle as long as the test is; the gateway leaves what the server has decided.
+    return Postgres(POSTGRES, options=("idle_in_transaction_session_timeout=1h",))
 
 
 def copy_sqlite(file: Path) -> None:
