@@ -27,7 +27,7 @@ def test_a_full_disk_is_named_until_there_is_room(tmp_path: Path) -> None:
     if can.returncode != 0:
         pytest.skip("nothing can be mounted here")
     environment = {"PATH": os.environ["PATH"], "GATEWAY_DATA_DIR": str(tmp_path), "GATEWAY_ALLOWED_HOSTS": "gw.test"}
-    gateway = [sys.executable, "-m", "directory_management_gateway", "check"]
+    gateway = [sys.executable, "-m", "directory_management_gateway", "check", "--database", "default"]
     done = subprocess.run(
         [*_NAMESPACE, "sh", "-c", _STARTS, "sh", *gateway],
         check=False,
