@@ -31,7 +31,7 @@ from tests.support.proxy import FaultyProxy
 WEB_PROCESSES = WORKER_PROCESSES = 2
 OPERATION_SECONDS = 6
 """Shorter than the longest pause of the domain controller, so that some answers are given up for lost."""
-_GIVES_UP_WITHIN = 15.0
+GIVES_UP_WITHIN = 15.0
 """Granian ends when a process is lost within 5.5 s of its start, and Celery when one is lost before it has begun: both
 leave it to their supervisor to start them again.
 """
@@ -49,11 +49,8 @@ class Service:
         log_file: Path,
         is_ready: Callable[[], bool],
         directory: Path = PROJECT,
-        gives_up_within: float = 0.0,
     ) -> None:
-        """`gives_up_within` so many seconds of a kill of one of its processes it may end as a whole."""
         self.name = name
-        self._gives_up_within = gives_up_within
         self._child_killed_at = -float("inf")
         self._directory = directory
         self._command = command
@@ -67,7 +64,7 @@ class Service:
         self._restart_at: float | None = None
         self._is_killed = False
         self.ended_alone: list[str] = []
-        """How often it ended although nobody had killed it, with what it said last."""
+        """Each end that nobody had brought about, with what it said last."""
 
     @property
     def pid(self) -> int:
@@ -155,7 +152,7 @@ class Service:
                 self._failures = 0 if now - self._started_at > STEADY_AFTER else self._failures
                 self._restart_at = now + DELAYS[min(self._failures, len(DELAYS) - 1)]
                 self._failures += 1
-                if not self._is_killed and now - self._child_killed_at > self._gives_up_within:
+                if not self._is_killed and now - self._child_killed_at > GIVES_UP_WITHIN:
                     said = log_tail(self.log_file, lines=1)
                     self.ended_alone.append(f"{self.name} ended with {self._process.returncode}: {said}")
                 stop_process(self._process)  # its children may have outlived it and hold its port
@@ -198,18 +195,8 @@ class Servers(Commands):
         self.redis = self._service(
             "redis", by_the_machines_clock(redis_command(self.redis_socket)), lambda: redis_answers(self.redis_socket)
         )
-        self.web = self._service(
-            "web",
-            web_command(host="127.0.0.1", port=port),
-            lambda: is_healthy(self.base_url),
-            gives_up_within=_GIVES_UP_WITHIN,
-        )
-        self.worker = self._service(
-            "worker",
-            worker_command(),
-            lambda: len(self.worker.children) == WORKER_PROCESSES,
-            gives_up_within=_GIVES_UP_WITHIN,
-        )
+        self.web = self._service("web", web_command(host="127.0.0.1", port=port), lambda: is_healthy(self.base_url))
+        self.worker = self._service("worker", worker_command(), lambda: len(self.worker.children) == WORKER_PROCESSES)
         self.services = (self.redis, self.web, self.worker)
         self._ended = threading.Event()
 
@@ -252,16 +239,13 @@ class Servers(Commands):
             for service in self.services:
                 service.look_after()
 
-    def _service(
-        self, name: str, command: Sequence[str], is_ready: Callable[[], bool], *, gives_up_within: float = 0.0
-    ) -> Service:
+    def _service(self, name: str, command: Sequence[str], is_ready: Callable[[], bool]) -> Service:
         return Service(
             name,
             command,
             environment=self.environment,
             log_file=self.directory / f"{name}.log",
             is_ready=is_ready,
-            gives_up_within=gives_up_within,
         )
 
 

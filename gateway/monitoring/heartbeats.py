@@ -19,6 +19,7 @@ logger = structlog.get_logger(__name__)
 _WATCH_EVERY: Final = 5.0
 """Seconds between two looks at where the primary is."""
 _PAUSE: Final = 1.0
+"""Seconds before a worker connects again to a Redis that answers with errors."""
 EVERY: Final = 10.0
 """Seconds between two signs."""
 ALIVE: Final = timedelta(seconds=30)

@@ -5,10 +5,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from faults import servers
 from faults.servers import Service
 
 
@@ -25,9 +25,9 @@ def log_file(tmp_path: Path) -> Path:
     return tmp_path / "service.log"
 
 
-def made(log_file: Path, program: str, **options: Any) -> Service:
+def made(log_file: Path, program: str) -> Service:
     command = [sys.executable, "-c", program]
-    return Service("worker", command, environment={}, log_file=log_file, is_ready=lambda: True, **options)
+    return Service("worker", command, environment={}, log_file=log_file, is_ready=lambda: True)
 
 
 def test_a_process_that_ends_by_itself_is_a_finding(log_file: Path) -> None:
@@ -58,9 +58,10 @@ def test_one_that_the_campaign_ends_is_none(log_file: Path, fault: str) -> None:
 
 @pytest.mark.parametrize(("gives_up_within", "findings"), [(600.0, 0), (0.0, 1)])
 def test_one_that_gives_up_after_its_processes_were_killed_is_none(
-    log_file: Path, gives_up_within: float, findings: int
+    log_file: Path, monkeypatch: pytest.MonkeyPatch, gives_up_within: float, findings: int
 ) -> None:
-    service = made(log_file, "import sys, time; time.sleep(1); sys.exit(1)", gives_up_within=gives_up_within)
+    monkeypatch.setattr(servers, "GIVES_UP_WITHIN", gives_up_within)
+    service = made(log_file, "import sys, time; time.sleep(1); sys.exit(1)")
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     service.start()
     ended = service.pid
