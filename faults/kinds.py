@@ -53,10 +53,17 @@ class NotBack(RuntimeError):
 
 def _kill_one(service: Service, processes: int, fault: Fault) -> None:
     """SIGKILL to one of the processes that do the work; over when there are as many again."""
-    _wait_for(lambda: len(service.children) >= processes, service.name, fault)
-    killed = sorted(service.children)[int(fault.choice * processes)]
+    children: list[int] = []
+
+    def are_there() -> bool:
+        children[:] = sorted(service.children)
+        return len(children) >= processes
+
+    _wait_for(are_there, service.name, fault)
+    killed = children[int(fault.choice * processes)]
     service.kill_child(killed)
-    _wait_for(lambda: killed not in service.children and len(service.children) >= processes, service.name, fault)
+    _wait_for(lambda: are_there() and killed not in children, service.name, fault)
+    service.note_child_is_back()
 
 
 def _kill_all(service: Service, processes: int, fault: Fault) -> None:

@@ -31,10 +31,6 @@ from tests.support.proxy import FaultyProxy
 WEB_PROCESSES = WORKER_PROCESSES = 2
 OPERATION_SECONDS = 6
 """Shorter than the longest pause of the domain controller, so that some answers are given up for lost."""
-GIVES_UP_WITHIN = 15.0
-"""Granian ends when a process is lost within 5.5 s of its start, and Celery when one is lost before it has begun: both
-leave it to their supervisor to start them again.
-"""
 
 
 class Service:
@@ -51,7 +47,6 @@ class Service:
         directory: Path = PROJECT,
     ) -> None:
         self.name = name
-        self._child_killed_at = -float("inf")
         self._directory = directory
         self._command = command
         self._environment = environment
@@ -63,6 +58,7 @@ class Service:
         self._failures = 0
         self._restart_at: float | None = None
         self._is_killed = False
+        self._lacks_child = False
         self.ended_alone: list[str] = []
         """Each end that nobody had brought about, with what it said last."""
 
@@ -81,7 +77,7 @@ class Service:
         """Start it now."""
         with self._changed, self.log_file.open("ab") as log:
             self._restart_at = None
-            self._is_killed = False
+            self._is_killed = self._lacks_child = False
             self._started_at = time.monotonic()
             self._process = start_process(
                 self._command, environment=self._environment, directory=self._directory, output=log
@@ -131,15 +127,23 @@ class Service:
 
     def kill(self) -> None:
         """SIGKILL to every process of it."""
-        self._is_killed = True
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with self._changed, contextlib.suppress(ProcessLookupError, PermissionError):
+            self._is_killed = True
             if self.pid:
                 os.killpg(self.pid, signal.SIGKILL)
 
     def kill_child(self, pid: int) -> None:
-        """SIGKILL to one of its processes."""
-        self._child_killed_at = time.monotonic()
+        """SIGKILL to one of its processes. Until another one is there (`note_child_is_back`) it may give up as a whole.
+
+        Granian ends when a process is lost within 5.5 s of its start, and Celery when one is lost before it has begun:
+        both leave it to their supervisor to start them again.
+        """
+        self._lacks_child = True
         os.kill(pid, signal.SIGKILL)
+
+    def note_child_is_back(self) -> None:
+        """Its processes are as many again: what ends it from now on is something else."""
+        self._lacks_child = False
 
     def look_after(self) -> None:
         """Start it again some time after it ended, later when that happens often."""
@@ -152,7 +156,7 @@ class Service:
                 self._failures = 0 if now - self._started_at > STEADY_AFTER else self._failures
                 self._restart_at = now + DELAYS[min(self._failures, len(DELAYS) - 1)]
                 self._failures += 1
-                if not self._is_killed and now - self._child_killed_at > GIVES_UP_WITHIN:
+                if not self._is_killed and not self._lacks_child:
                     said = log_tail(self.log_file, lines=1)
                     self.ended_alone.append(f"{self.name} ended with {self._process.returncode}: {said}")
                 stop_process(self._process)  # its children may have outlived it and hold its port

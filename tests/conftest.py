@@ -48,6 +48,7 @@ from audit.chain import mark  # noqa: E402 - after Django is set up
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
 from directory.lookup import connection as connections  # noqa: E402
 from directory.models import DirectoryConnection  # noqa: E402
+from gateway.core import quick_redis, rate_limits  # noqa: E402
 from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
 from tests.support.ldap_clients import ClientOfTests  # noqa: E402
 
@@ -166,12 +167,19 @@ def configure(settings: Any) -> Configure:
 
 
 @pytest.fixture
-def limited(configure: Configure, redis_server: RedisServer) -> None:
-    """Rate limits as they are by default, with nothing counted yet: tests go without them."""
+def limited(configure: Configure, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Rate limits as they are by default, with nothing counted yet: tests go without them.
+
+    Redis is waited for, also where the test before did without it: otherwise a request would go uncounted now and then.
+    """
     configure("RateLimiting", Enabled=True)
+    monkeypatch.setattr(quick_redis, "TIMEOUT", 60.0)
+    rate_limits._counters.cache_clear()
     with Redis.from_url(redis_server.url) as redis:
         for counter in redis.scan_iter("gateway:limit:*"):
             redis.delete(counter)
+    yield
+    rate_limits._counters.cache_clear()
 
 
 @pytest.fixture(scope="session")

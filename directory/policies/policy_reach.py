@@ -138,7 +138,8 @@ class ReachReader:
     def _read(self, client: Client, names: set[str]) -> Iterator[Entry]:
         """What can be read of what has these names: without the members of groups that had too many a moment ago."""
         now = monotonic()
-        self._too_large = {name: until for name, until in self._too_large.items() if until > now}
+        known = tuple(self._too_large.items())  # at one go: another thread may be adding to them
+        self._too_large = {name: until for name, until in known if until > now}
         large = names & self._too_large.keys()
         for wanted, attributes in ((names - large, (*_ATTRIBUTES, "member")), (large, _ATTRIBUTES)):
             for entry in _search(client, wanted, attributes):

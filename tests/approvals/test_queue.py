@@ -171,10 +171,11 @@ class TestClaiming:
             thread.join()
         assert len([claim for claim in won if claim is not None]) == 1
 
-    def test_the_sweep_finds_what_nobody_claimed(self) -> None:
+    def test_the_sweep_finds_what_nobody_claimed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(queue, "SWEEP_AFTER", timedelta(minutes=10))
         change_request = approved()
         assert queue.find_waiting() == [], "its message has just been sent"
-        ChangeRequest.objects.update(decided_at=timezone.now() - timedelta(seconds=10))
+        ChangeRequest.objects.update(decided_at=timezone.now() - timedelta(minutes=11))
         assert queue.find_waiting() == [change_request.id]
         queue.claim(change_request.id)
         assert queue.find_waiting() == []

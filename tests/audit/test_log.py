@@ -218,6 +218,7 @@ class TestSettling:
         assert (record.outcome, record.code) == ("unknown", "AD.Directory.OutcomeUnknown")
         assert record.settle_at is not None
         assert begun < record.settle_at < timezone.now() + timedelta(seconds=30)
+        OperationRecord.objects.filter(id=record.id).update(settle_at=timezone.now() + timedelta(minutes=10))
         assert log.settle_pending(lambda _: True) == 0, "not before its time"
         OperationRecord.objects.filter(id=record.id).update(settle_at=timezone.now())
         assert log.settle_pending(lambda _: True) == 1
@@ -248,7 +249,8 @@ class TestSettling:
         assert sorted(asked) == sorted(records)
         assert OperationRecord.objects.filter(outcome="succeeded").count() == 12
 
-    def test_a_settler_that_died_loses_its_lease(self) -> None:
+    def test_a_settler_that_died_loses_its_lease(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(log, "SETTLER_LEASE", timedelta(minutes=10))
         record = self.overdue()
 
         def die(_: OperationRecord) -> bool:

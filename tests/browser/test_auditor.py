@@ -81,6 +81,7 @@ def test_moments_are_told_in_the_readers_time_and_language(sign_in: SignIn, inte
     context = browser.new_context(
         base_url=sign_in(None).url.split("/console")[0], timezone_id="Asia/Tokyo", locale="de"
     )
+    context.set_default_timeout(120_000)
     page = context.new_page()
     assert context.request.post("/rest/session", data={"username": person.username, "password": PASSWORD}).ok
     page.goto("/console/log/?from=2026-01-31T20:30")

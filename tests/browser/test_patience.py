@@ -15,7 +15,7 @@ from tests.support.database import live_database_url
 from tests.support.gateway import LiveGateway
 from tests.support.redis import RedisServer
 
-QUOTA, WINDOW = 100_000, 60
+QUOTA, WINDOW = 100_000, 600
 LIMIT = f"gateway:limit:Global::{QUOTA}:{WINDOW}:127.0.0.1"
 
 

@@ -8,6 +8,12 @@ from tests.browser.conftest import SignIn
 from tests.support.cast import make_person
 
 FORECAST = "<p>It would be applied.</p>" * 20
+# It has the focus at once: the page may ask for itself before anything is typed.
+FIELD = """() => {
+  const field = document.createElement("textarea");
+  document.querySelector("main h1").append(field);
+  field.focus();
+}"""
 TOLD = "addEventListener('htmx:xhr:loadend', () => setTimeout(() => document.documentElement.dataset.came = 'yes'))"
 
 
@@ -48,7 +54,7 @@ def test_neither_a_click_nor_what_is_typed_is_lost(sign_in: SignIn) -> None:
     # What asks for itself again and again has no field today.
     ChangeRequest.objects.filter(id=change.id).update(status="applying")
     page.reload()
-    page.evaluate("document.querySelector('main h1').append(document.createElement('textarea'))")
+    page.evaluate(FIELD)
     page.locator("main textarea").fill("Half a sen")
     page.locator("main textarea").blur()
     expect_arrival(page)

@@ -55,11 +55,11 @@ def test_it_stays_where_it_was(demonstration: Any) -> None:
 
 
 def test_it_moves_when_somebody_else_is_there(demonstration: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with taken("127.0.9.77"):
-        demo, screen = demonstration("127.0.9.77")
+    with taken("127.0.9.78"):
+        demo, screen = demonstration("127.0.9.78")
     moved = demo._controller.address
-    assert moved != "127.0.9.77"
-    assert screen.said == [f"127.0.9.77 is in use; the domain controller moves to {moved}."]
+    assert moved != "127.0.9.78"
+    assert screen.said == [f"127.0.9.78 is in use; the domain controller moves to {moved}."]
     monkeypatch.setattr(type(demo._controller), "is_provisioned", True)
     monkeypatch.setattr(type(demo._controller), "prepare", lambda _: None)
     demo._prepare_domain()

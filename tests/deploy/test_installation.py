@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from importlib.metadata import Distribution
 from pathlib import Path
 
+from demo.processes import log_tail
 from tests.deploy.conftest import HOST, Deployment
 from tests.deploy.test_files import wanted_metrics
 from tests.support.domain import Domain
@@ -126,6 +127,9 @@ def _serves_behind_caddy(deployment: Deployment) -> None:
 
 
 def _says_how_it_is(deployment: Deployment) -> None:
+    deadline = time.monotonic() + 300  # nobody has waited for the worker yet
+    while deployment.run("check", "--worker").returncode != 0:
+        assert time.monotonic() < deadline, log_tail(deployment.log("worker"), 60)
     done = deployment.run("check", "--services")
     assert done.returncode == 0, done.stderr
     assert "gateway.W002" not in done.stderr  # the wheel's module in C fits

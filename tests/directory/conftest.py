@@ -43,8 +43,10 @@ def connection(db: None, domain: Domain, bind: dict[str, Any]) -> DirectoryConne
 
 @pytest.fixture(scope="session")
 def server_settings(domain: Domain) -> ServerSettings:
-    """As a stored connection of the domain has them."""
+    """As a stored connection of the domain has them, but patient: a busy machine lets a domain controller take long."""
     return ServerSettings(
+        connect_seconds=60,
+        operation_seconds=120,
         urls=(domain.url,),
         base_dn=domain.base_dn,
         bind_dn=domain.bind_dn,

@@ -276,14 +276,19 @@ def test_a_stream_that_breaks_off_does_not_look_complete(
     fill(directory, organizational_unit, 6)
     monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", 2)
     whole = streams._free._value
-    real, calls = search._Running._entries, []
+    begin, read, lost = search._Running._begin_part, search._Running._entries, []
+
+    def beginning(running: Any, packed: bytes, place: int, count: int) -> Any:
+        if place == 4 * 16:  # the third part; which of the last two is read first is up to their threads
+            lost.append(packed[place : place + 16])
+        return begin(running, packed, place, count)
 
     def failing(running: Any, guids: Any) -> Any:
-        calls.append(1)
-        if len(calls) == 3:
+        if guids[0] in lost:
             raise Unavailable
-        return real(running, guids)
+        return read(running, guids)
 
+    monkeypatch.setattr(search._Running, "_begin_part", beginning)
     monkeypatch.setattr(search._Running, "_entries", failing)
     answer = fetch(integration, accept, base=organizational_unit)
     assert answer.status == 200
@@ -326,7 +331,7 @@ def test_memory_does_not_grow_with_the_result(
     """Traced: what is allocated while 400 users are streamed ten at a time, and all at once."""
     fill(directory, organizational_unit, 400)
     peaks = []
-    for at_once in (10, 10, 400):  # the first one fills caches
+    for at_once in (10, 10, 10, 400):  # the first one fills caches
         monkeypatch.setattr("directory.queries.searches.search._FIRST_STREAMED", at_once)
         monkeypatch.setattr("directory.queries.searches.search._STREAMED_AT_ONCE", at_once)
         tracemalloc.start()
@@ -339,8 +344,8 @@ def test_memory_does_not_grow_with_the_result(
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
         assert lines == 400
-    # Of all users only identifiers and names are held; what else runs in this process is counted, too.
-    assert peaks[1] < peaks[2] / 4
+    # Of all users only identifiers and names are held; what else runs in this process is counted, too, now and then.
+    assert min(peaks[1:3]) < peaks[3] / 4
 
 
 _BREAKS = st.sampled_from(["", ";", "\t", "\r", "\n", "\r\n", "\v", "\f", "\x85", "\u2028", "; ", '\n"', "\t\ufeff"])

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from django.test import RequestFactory
 
 from directory.ldap import Client, ServerSettings, begun
+from directory.queries import domain_controllers
 from directory.queries.domain_controllers import ask_each
 from gateway.core.operation import find_operation
 from gateway.core.streams import RecordStream, StreamFormat
@@ -14,20 +16,24 @@ from gateway.monitoring.logs import request_id
 from gateway.surfaces.streams import stream_response
 
 
+@pytest.fixture(autouse=True)
+def of_this_request() -> Iterator[None]:
+    token = request_id.set("of-this-request")
+    yield
+    request_id.reset(token)
+
+
 def test_what_is_begun_belongs_to_the_request() -> None:
-    request_id.set("of-this-request")
     assert begun(request_id.get, "part")() == "of-this-request"
 
 
-def test_what_each_server_is_asked_belongs_to_the_request() -> None:
-    request_id.set("of-this-request")
+def test_what_each_server_is_asked_belongs_to_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(domain_controllers, "SECONDS", 120.0)
     client = Client(ServerSettings(("ldaps://dc1.test", "ldaps://dc2.test"), "DC=corp", "CN=x", "x"))
     assert [answer.told for answer in ask_each(client, lambda _: request_id.get())] == ["of-this-request"] * 2
 
 
 def test_a_stream_belongs_to_the_request_whichever_threads_make_it() -> None:
-    request_id.set("of-this-request")
-
     def parts() -> Iterator[list[dict[str, Any]]]:
         yield [{"id": request_id.get()}]
         token = request_id.set("of-a-part")  # as a span is

@@ -1,8 +1,11 @@
 """The gateway's clients in tests: one for each test, but what is the same for all is not done anew by each."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from directory.ldap import Client, Schema
+from directory.ldap import Client, Modification, Modify, Schema
 from directory.ldap.connections.connection import Connection
 
 _DOMAINS = "ldaps://127.0.40."
@@ -55,3 +58,19 @@ class ClientOfTests(Client):
         if self._schema.present is not None or domain not in self.schemas:
             self.schemas[domain] = super()._load_schema()
         return self.schemas[domain]
+
+
+@contextmanager
+def impatient(*clients: Client, seconds: float = 2) -> Iterator[None]:
+    """What these ask meanwhile is given up so soon: only that, for on a busy machine everything may take as long."""
+    before = [(client.settings, client._pool._settings) for client in clients]
+    for client in clients:
+        hasty = replace(client.settings, connect_seconds=seconds, operation_seconds=seconds)
+        client.settings = client._pool._settings = hasty
+    yield
+    for client, (settings, of_pool) in zip(clients, before, strict=True):
+        client.settings, client._pool._settings = settings, of_pool
+
+
+def titled(user: object, title: bytes) -> Modify:
+    return Modify(f"<GUID={user}>", (Modification("replace", "title", (title,)),))

@@ -33,6 +33,7 @@ class FaultyProxy:
         self.accepted = 0
         self._broken = 0
         self._holding = 0
+        self._swallowed = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -64,7 +65,12 @@ class FaultyProxy:
 
     def when_held(self, step: Callable[[], None]) -> None:
         """Take a step, such as `cut`, as soon as something is being held back: it will not arrive."""
-        threading.Thread(target=self._when_held, args=(step,), daemon=True).start()
+        threading.Thread(target=self._when, args=(lambda: self._holding, step), daemon=True).start()
+
+    def when_swallowed(self, step: Callable[[], None]) -> None:
+        """Take a step as soon as one more answer has been dropped: what asked for it waits in vain."""
+        before = self._swallowed
+        threading.Thread(target=self._when, args=(lambda: self._swallowed > before, step), daemon=True).start()
 
     def stall_present(self) -> None:
         """Hold back what goes over the connections of this moment, until `restore`; new ones are served."""
@@ -107,9 +113,9 @@ class FaultyProxy:
         self._listener.close()
         self.cut()
 
-    def _when_held(self, step: Callable[[], None]) -> None:
+    def _when(self, condition: Callable[[], object], step: Callable[[], None]) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: self._holding, timeout=120)
+            assert self._changed.wait_for(condition, timeout=120)
         step()
 
     def _restore_after(self, broken: int, fault: Fault) -> None:
@@ -171,6 +177,9 @@ class FaultyProxy:
                     self._note_broken()
                     break
                 if answers and fault is Fault.SWALLOW_ANSWERS:
+                    with self._changed:
+                        self._swallowed += 1
+                        self._changed.notify_all()
                     continue
                 if answers and fault is Fault.STALL_LATER:
                     data = self._send_some(sink, data)

@@ -39,7 +39,7 @@ def _connect(url: str) -> Any:
     if url.startswith("sqlite:///"):
         return sqlite3.connect(url.removeprefix("sqlite:///"), timeout=60, isolation_level=None)
     # Whoever waits for another's transaction is told so.
-    return psycopg.connect(url, autocommit=True, options="-c lock_timeout=20s")
+    return psycopg.connect(url, autocommit=True, options="-c lock_timeout=120s")
 
 
 def _serve(url: str) -> None:

@@ -10,6 +10,7 @@ from django.urls import path, reverse
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
+from approvals.errors import NotPending
 from approvals.models import Status
 from directory.shapes.change_words import say
 from gateway.console.approvals.inbox import kept_filters
@@ -85,7 +86,10 @@ def outcome(page: PageContext, request_id: UUID) -> HttpResponseBase:
 @console_page(get="change-requests.read-forecast")
 def forecast(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """What would become of the change now: read from the directory, so it comes after the page."""
-    found = page.perform("change-requests.read-forecast", id=request_id)
+    try:
+        found = page.perform("change-requests.read-forecast", id=request_id)
+    except NotPending as refusal:
+        return _in_its_place(page, refusal)
     review = page.perform("change-requests.read-review", id=request_id)
     now = {**review, "unlisted": {}, "changeRequest": {**review["changeRequest"], "changes": found["changes"]}}
     return page.render(
@@ -97,7 +101,10 @@ def forecast(page: PageContext, request_id: UUID) -> HttpResponseBase:
 @console_page(get="change-requests.read-run-plan")
 def run_plan(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """What a run would mean for each of its accounts now, as its plan was shown."""
-    plan = page.perform("change-requests.read-run-plan", id=request_id)
+    try:
+        plan = page.perform("change-requests.read-run-plan", id=request_id)
+    except NotPending as refusal:
+        return _in_its_place(page, refusal)
     effects = [account["effect"] for account in plan["accounts"]]
     return page.render(
         "approvals/_run_plan.html",
@@ -107,6 +114,16 @@ def run_plan(page: PageContext, request_id: UUID) -> HttpResponseBase:
             "changed": sum(account["changed"] for account in plan["accounts"]),
         },
     )
+
+
+def _in_its_place(page: PageContext, refusal: NotPending) -> HttpResponseBase:
+    """That a request was decided while a part of its page was on its way, most often by whoever sees the page.
+
+    They would be told of a failure above the page that they are just leaving.
+    """
+    if not page.is_partial:
+        raise refusal
+    return page.render("_problem.html", {"problem": refusal})
 
 
 @console_page("POST")

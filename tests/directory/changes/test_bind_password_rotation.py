@@ -18,6 +18,7 @@ from gateway.tasks import sweep
 from tests.support.cast import Answer, Console, make_connection, make_person
 from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
+from tests.support.mishaps import be_patient_with_lost_answers
 
 NEW = "Engine-Number-2-and-more"
 
@@ -187,6 +188,7 @@ def test_a_lost_answer_is_looked_for(
     monkeypatch: pytest.MonkeyPatch,
     is_applied: bool,
 ) -> None:
+    be_patient_with_lost_answers(monkeypatch)
     write = Client.write
 
     def lost(client: Client, change: Write) -> str:

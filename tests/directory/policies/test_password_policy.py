@@ -166,6 +166,7 @@ def test_a_policy_is_read_once_for_many(client: Client, monkeypatch: pytest.Monk
 def test_one_read_lately_does_unless_it_refuses(
     client: Client, directory: Directory, ada: UUID, fine_grained: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("directory.policies.password_policy._LATELY", 600.0)
     dn = fine_grained(ada)
     entry = client.read(ada, (RESULTANT_POLICY,))
     read = []

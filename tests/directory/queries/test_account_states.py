@@ -94,7 +94,7 @@ def moment(text: str | None) -> datetime:
 
 def is_about(text: str | None, **offset: float) -> bool:
     """Whether it is a moment so far from now, give or take what a slow machine needs."""
-    return abs(moment(text) - (datetime.now(UTC) + timedelta(**offset))) < timedelta(minutes=1)
+    return abs(moment(text) - (datetime.now(UTC) + timedelta(**offset))) < timedelta(minutes=5)
 
 
 def facts(record: dict[str, Any]) -> dict[str, tuple[str | None, str | None]]:
@@ -136,7 +136,7 @@ def test_expiry_of_accounts(find: Any, user: Any) -> None:
     user("no limit", accountExpires="0")
     user("for ever", accountExpires=NEVER)
     user("over", accountExpires=filetime(-2 * MINUTE))
-    user("soon", accountExpires=filetime(2 * MINUTE))
+    user("soon", accountExpires=filetime(20 * MINUTE))
     user("in 30 days", accountExpires=filetime(30 * DAY - HOUR))
     user("after 30 days", accountExpires=filetime(30 * DAY + HOUR))
     user("disabled", accountExpires=filetime(-DAY), userAccountControl=str(ENABLED | 2))
@@ -145,14 +145,14 @@ def test_expiry_of_accounts(find: Any, user: Any) -> None:
     assert set(find("expiring", days=1)) == {"soon"}
     assert set(find("expiring", days=3650)) == {"soon", "in 30 days", "after 30 days"}
     value, threshold = facts(find("expiring")["soon"])["accountExpires"]
-    assert is_about(value, minutes=2)
+    assert is_about(value, minutes=20)
     assert is_about(threshold, days=30)
 
 
 def test_lock_out(find: Any, user: Any, policy: Any, directory: Directory) -> None:
     user("free")
     user("unlocked", lockoutTime="0")
-    user("locked", lockoutTime=filetime(-(DOMAIN_LOCK_OUT - 1) * MINUTE))
+    user("locked", lockoutTime=filetime(-(DOMAIN_LOCK_OUT - 15) * MINUTE))
     user("over", lockoutTime=filetime(-(DOMAIN_LOCK_OUT + 1) * MINUTE))
     policy(user("over sooner", lockoutTime=filetime(-10 * MINUTE)), lock_out=9 * MINUTE)
     longer = policy(user("locked longer", lockoutTime=filetime(-DAY)), lock_out=2 * DAY)
@@ -163,7 +163,7 @@ def test_lock_out(find: Any, user: Any, policy: Any, directory: Directory) -> No
     assert all(record["account"]["lockedOut"] for record in found.values())
     told = facts(found["locked"])
     assert list(told) == ["lockoutTime", "msDS-User-Account-Control-Computed", "msDS-ResultantPSO"]
-    assert is_about(told["lockoutTime"][0], minutes=-(DOMAIN_LOCK_OUT - 1))
+    assert is_about(told["lockoutTime"][0], minutes=-(DOMAIN_LOCK_OUT - 15))
     assert is_about(told["lockoutTime"][1], minutes=-DOMAIN_LOCK_OUT)
     assert told["msDS-User-Account-Control-Computed"] == ("16", "16")
     assert told["msDS-ResultantPSO"] == (None, None)

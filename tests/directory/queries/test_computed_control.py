@@ -67,7 +67,7 @@ def test_what_is_not_computed_is_told_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     user("unlocked", lockoutTime="0")
-    user("locked", lockoutTime=filetime(-(DOMAIN_LOCK_OUT - 1) * MINUTE))
+    user("locked", lockoutTime=filetime(-(DOMAIN_LOCK_OUT - 15) * MINUTE))
     user("over", lockoutTime=filetime(-(DOMAIN_LOCK_OUT + 1) * MINUTE))
     policy(user("over sooner", lockoutTime=filetime(-10 * MINUTE)), lock_out=9 * MINUTE)
     policy(user("until unlocked", lockoutTime=filetime(-900 * DAY)), lock_out=None)
@@ -222,7 +222,7 @@ def test_a_change_of_policies_or_groups_counts_soon(
         changed_at = monotonic()
         change()
         while not is_expired(guid):
-            assert monotonic() - changed_at < known_policies.POLICIES_LIFE + 30  # a busy machine's read takes its time
+            assert monotonic() - changed_at < known_policies.POLICIES_LIFE + 120  # a busy machine's read takes its time
 
 
 def test_policies_that_cannot_be_read_tell_nothing(
@@ -283,7 +283,7 @@ class TestResets:
         self, integration: Integration, know_policies: Any, user: Any, asked: list[str]
     ) -> None:
         over = user("over", lockoutTime=filetime(-(DOMAIN_LOCK_OUT + 1) * MINUTE))
-        locked = user("locked", lockoutTime=filetime(-(DOMAIN_LOCK_OUT - 1) * MINUTE))
+        locked = user("locked", lockoutTime=filetime(-(DOMAIN_LOCK_OUT - 15) * MINUTE))
         know_policies()
         told = {}
         for guid in (over, locked):

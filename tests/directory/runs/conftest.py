@@ -3,6 +3,7 @@
 import pytest
 
 from tests.directory.runs.unit import Unit
+from tests.support.configuration import Configure
 from tests.support.directory import Directory
 from tests.support.gateway import LiveGateway
 
@@ -10,6 +11,12 @@ from tests.support.gateway import LiveGateway
 @pytest.fixture(autouse=True)
 def _committed(transactional_db: None) -> None:
     """A worker sees what is committed."""
+
+
+@pytest.fixture(autouse=True)
+def _patient(configure: Configure) -> None:
+    """Who waits for a run hears of its end, and of nothing before, however long a busy machine takes."""
+    configure("Runs", WaitSeconds=300)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 from uuid import UUID
 
@@ -19,13 +20,16 @@ from directory.models.runs import AccountResult, Run
 from tests.directory.runs.test_runs import completed, logged
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_integration
+from tests.support.database import live_database_url
 from tests.support.directory import Directory
 from tests.support.gateway import LiveGateway
 from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
+from tests.support.sql_process import SqlProcess
 
 _LOST = "Connection to broker lost"
 _REFUSED = "Trying to reconnect"
+_WAITS = "the run waits"
 
 
 def versions(directory: Directory, accounts: list[UUID]) -> dict[UUID, int]:
@@ -55,6 +59,11 @@ def until(condition: Callable[[], Any], *, seconds: float = 300) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.002)
+
+
+def worker_said(worker: LiveGateway, what: str) -> int:
+    """How often it says so in its log, which it may be writing just now."""
+    return worker.worker_log.read_text(errors="replace").count(what)
 
 
 @pytest.mark.parametrize("moment", ["intents", "results"])
@@ -146,12 +155,12 @@ def test_a_broker_lost_below_a_run_ends_no_worker(
     """Its task cannot be acknowledged any more, neither when the connection is closed nor when it ends."""
     users = unit.add_users(60)
     before = versions(directory, users)
-    lost = worker.worker_log.read_text().count(_LOST)
+    lost = worker_said(worker, _LOST)
     started = unit.run(through_proxy, {"kinds": ["user"]}, Prefer="respond-async")
     until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
     directory_proxy.cut()
     redis_server.stop()
-    until(lambda: worker.worker_log.read_text().count(_LOST) > lost)
+    until(lambda: worker_said(worker, _LOST) > lost)
     redis_server.start()
     directory_proxy.restore()
 
@@ -174,11 +183,11 @@ def test_a_worker_outlives_a_broker_that_answers_with_errors(
 ) -> None:
     begins, ends = _TROUBLES[trouble]
     unit.add_users(2)
-    refused = worker.worker_log.read_text().count(_REFUSED)
+    refused = worker_said(worker, _REFUSED)
 
     def is_refused_twice() -> bool:
         worker.start_worker()  # which says so if it ended
-        return worker.worker_log.read_text().count(_REFUSED) >= refused + 2
+        return worker_said(worker, _REFUSED) >= refused + 2
 
     with Redis.from_url(redis_server.url) as redis:
         redis.execute_command(*begins.split())
@@ -196,7 +205,7 @@ def test_a_worker_outlives_the_end_of_what_it_waits_for(
 ) -> None:
     """Redis ends what waits for a queue with an error when it becomes a replica: a fail-over in order."""
     unit.add_users(2)
-    lost = worker.worker_log.read_text().count(_LOST)
+    lost = worker_said(worker, _LOST)
     with Redis.from_url(redis_server.url) as redis:
 
         def is_lost() -> bool:
@@ -204,7 +213,7 @@ def test_a_worker_outlives_the_end_of_what_it_waits_for(
                 if client["cmd"] == "brpop":
                     redis.execute_command("CLIENT", "UNBLOCK", client["id"], "ERROR")
             worker.start_worker()  # which says so if it ended
-            return worker.worker_log.read_text().count(_LOST) > lost
+            return worker_said(worker, _LOST) > lost
 
         until(is_lost)
     answer = unit.run(integration, {"kinds": ["user"]})
@@ -220,10 +229,15 @@ def test_a_run_waits_for_the_directory(
 ) -> None:
     users = unit.add_users(60)
     before = versions(directory, users)
-    started = unit.run(through_proxy, {"kinds": ["user"]}, Prefer="respond-async")
-    until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
-    directory_proxy.cut()
-    time.sleep(2)
+    waits = worker_said(worker, _WAITS)
+    with closing(SqlProcess(live_database_url())) as elsewhere:  # holds the worker up where it notes the first results
+        elsewhere.execute("BEGIN")
+        elsewhere.execute(f"LOCK TABLE {AccountResult._meta.db_table} IN EXCLUSIVE MODE")
+        started = unit.run(through_proxy, {"kinds": ["user"]}, Prefer="respond-async")
+        until(OperationRecord.objects.filter(run_id=started.body["runId"]).exists)
+        directory_proxy.cut()
+        elsewhere.execute("COMMIT")
+    until(lambda: worker_said(worker, _WAITS) > waits)
     assert Run.objects.get().state == "running"
 
     directory_proxy.restore()

@@ -182,7 +182,7 @@ def test_details(connection: DirectoryConnection, integration: Integration) -> N
     add_results(earlier, AccountStatus.SUCCEEDED)
     later = make_run(connection)
     console = Console(make_person(may=["directory.run_accounts"]))
-    lease = RunLease.objects.create(connection=connection, expires_at=timezone.now() + timedelta(seconds=20))
+    lease = RunLease.objects.create(connection=connection, expires_at=timezone.now() + timedelta(minutes=10))
 
     def details(run: Run) -> dict:
         answer = console.get(f"/rest/ad/runs/{run.id}/details")

@@ -5,11 +5,13 @@ import time
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
+from directory.runs import completion
 from directory.runs.completion import LONGEST_WAIT, announce, await_announcement
 from gateway.core.call import SupervisionLevel
 from tests.directory.runs.unit import Unit
@@ -74,7 +76,9 @@ def test_who_waits_for_a_run_hears_of_its_end(unit: Unit, worker: LiveGateway, i
 
 
 class TestAnnouncements:
-    def test_it_works(self, redis_server: RedisServer) -> None:
+    def test_it_works(self, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(completion, "LONGEST_WAIT", 120)
+        monkeypatch.setattr(completion, "_ANSWER_SECONDS", 60)
         run = uuid4()
         begun = time.monotonic()
         announce(run)

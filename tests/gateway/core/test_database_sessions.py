@@ -38,8 +38,7 @@ def test_a_session_ends_unless_the_server_has_decided_when(decided: str, is_then
 def test_what_a_lost_transaction_has_locked_is_free_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_sessions, "_IDLE", "1s")
     with session() as lost, lost.cursor() as its:
-        its.execute("BEGIN")
-        its.execute("SELECT pg_advisory_xact_lock(1)")
+        its.execute("BEGIN; SELECT pg_advisory_xact_lock(1)")  # at once, or the session might end in between
         with session() as other, other.cursor() as cursor:
             began = time.monotonic()
             cursor.execute("SELECT pg_advisory_xact_lock(1)")

@@ -13,7 +13,7 @@ from kombu import Connection
 from kombu.exceptions import OperationalError
 from redis import Redis, RedisError
 
-from gateway.core import rate_limits
+from gateway.core import quick_redis, rate_limits
 from gateway.core.configuration import BadConfiguration
 from gateway.core.redis_urls import broker_from, redis_from, redis_warning
 from gateway.monitoring import heartbeats
@@ -55,7 +55,10 @@ def urls(server: tuple[int, Path], password: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_every_client_gives_it(server: tuple[int, Path], number: int, settings: Any) -> None:
+def test_every_client_gives_it(
+    server: tuple[int, Path], number: int, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quick_redis, "TIMEOUT", 60.0)  # no request waits here
     url = redis_from(urls(server, PASSWORD)[number])
     settings.REDIS_URL = url
     heartbeats.give_sign("celery@here")
@@ -77,7 +80,9 @@ def test_a_wrong_one_is_told_without_being_shown(
     settings: Any,
     capfd: pytest.CaptureFixture,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("gateway.monitoring.readiness.ANSWER_WITHIN", 60.0)
     settings.REDIS_URL = url = redis_from(urls(server, WRONG)[number])
     (broker,) = [check for check in Readiness().checks() if check.name == "broker"]
     assert "WRONGPASS" in broker.detail or "invalid" in broker.detail

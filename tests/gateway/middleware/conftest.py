@@ -47,7 +47,7 @@ class Server:
         self.port = port
         self.process = process
 
-    def connect(self, wait: float = 30) -> socket.socket:
+    def connect(self, wait: float = 120) -> socket.socket:
         """A connection to it, whose every step may take so many seconds."""
         return socket.create_connection((ADDRESS, self.port), timeout=wait)
 

@@ -54,7 +54,7 @@ def test_chunked_body_over_the_limit(server: Server) -> None:
 
 def test_endless_chunked_body_is_refused_at_the_limit(server: Server) -> None:
     body = chunks(b"a" * LIMIT, b"a", end=False)
-    answer = server.send(post(b"Transfer-Encoding: chunked", body=body), wait=5)
+    answer = server.send(post(b"Transfer-Encoding: chunked", body=body))
     assert_refused(answer, 413, "Request.BodyTooLarge", maxBodyBytes=LIMIT)
 
 
@@ -75,7 +75,7 @@ def test_forms_must_have_a_length(server: Server) -> None:
 
 @pytest.mark.parametrize(("path", "limit"), [(b"/api/echo", LIMIT), (b"/api/ad/users/batch/update", BATCH_LIMIT)])
 def test_length_decides_before_anything_is_sent(server: Server, path: bytes, limit: int) -> None:
-    answer = server.send(post(b"Content-Length: %d" % (limit + 1), path=path), wait=5)
+    answer = server.send(post(b"Content-Length: %d" % (limit + 1), path=path))
     assert_refused(answer, 413, "Request.BodyTooLarge", maxBodyBytes=limit)
 
 

@@ -16,6 +16,7 @@ from directory.models import DirectoryConnection
 from gateway.monitoring import heartbeats
 from gateway.monitoring.readiness import Readiness, readiness
 from tests.support.cast import Console, make_connection, make_integration, make_person
+from tests.support.configuration import Configure
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway
 from tests.support.redis import RedisServer
@@ -136,16 +137,19 @@ def assert_problem(response: Any, status: int, code: str) -> None:
     assert b"secret inside" not in response.content
 
 
-def test_what_does_not_answer_is_waited_for_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_answer_is_waited_for_once(
+    client: Client, configure: Configure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure("Directory", ConnectSeconds=600)  # the question is open until the end of the test
     monkeypatch.setattr("gateway.monitoring.readiness.KEEP", 0.0)
-    monkeypatch.setattr("gateway.monitoring.readiness.ANSWER_WITHIN", 3.0)
+    monkeypatch.setattr("gateway.monitoring.readiness.ANSWER_WITHIN", 10.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         connect_to(f"ldaps://127.0.0.1:{silent.getsockname()[1]}")
         asked = []
         for _ in range(2):
             status, body = ready(client)
             assert status == 503
-            assert body["checks"][-1]["detail"] == "no answer within 3 s"
+            assert body["checks"][-1]["detail"] == "no answer within 10 s"
             asked.append(readiness._running["directory nowhere"])
         assert asked[0] is asked[1]
         assert asked[0].deadline < time.monotonic()

@@ -16,14 +16,16 @@ from tests.support.redis import RedisServer
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 READ = b"GET /api/echo HTTP/1.1\r\nHost: x\r\n\r\n"
 WRITE = b"POST /api/echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
-BEFORE_THE_SLOW = 15
-"""Seconds: others do not wait until a slow client's time is over, which it is after 30 s for headers and 120 here for
-bodies."""
 
 
 def begun_body(length: int = 100, path: bytes = b"/api/echo") -> bytes:
     lines = (b"POST " + path + b" HTTP/1.1", b"Host: x", b"Content-Type: application/json", b"X-Request-Id: slow")
     return b"\r\n".join((*lines, b"Content-Length: %d" % length, b"", b"{"))
+
+
+def in_chunks(begun: bytes) -> bytes:
+    """The same with a first chunk and no length."""
+    return begun.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked").replace(b"\r\n{", b"\r\n1\r\n{\r\n")
 
 
 @contextmanager
@@ -38,14 +40,14 @@ def holding(server: Server, count: int, sent: bytes) -> Iterator[list[socket.soc
 
 def expect_others_served(server: Server) -> None:
     for request in (HEALTH, READ, WRITE):
-        assert server.send(request, wait=BEFORE_THE_SLOW)[0] == 200
+        assert server.send(request)[0] == 200
 
 
 @pytest.mark.parametrize(
     ("count", "sent"),
     [
         (4 * THREADS, begun_body()),
-        (4 * THREADS, begun_body().replace(b"Content-Length: 100", b"Transfer-Encoding: chunked") + b"\r\n"),
+        (4 * THREADS, in_chunks(begun_body())),
         (300, b"GET /health HTTP/1.1\r\nHost: x\r\nX-Slow: "),
         (300, b"G"),
         (300, b""),
@@ -56,8 +58,13 @@ def expect_others_served(server: Server) -> None:
     ids=["body", "chunked body", "headers", "request line", "nothing", "idle", "reading a file", "reading a stream"],
 )
 def test_others_are_served_meanwhile(server: Server, count: int, sent: bytes) -> None:
-    with holding(server, count, sent):
-        expect_others_served(server)
+    """They do not wait until the time of a slow client is over: 30 s for headers, and 120 here for bodies."""
+    for _ in range(3):  # a machine may be so busy that it is over before they are served
+        with holding(server, count, sent) as slow:
+            expect_others_served(server)
+            if {connection.getsockname()[1] for connection in slow} <= clients_of(server):
+                return
+    pytest.fail("the slow ones were given up first")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +88,7 @@ def from_address(address: bytes, sent: bytes) -> bytes:
 def test_body_that_stops_is_refused_with_a_problem(hasty_server: Server, chunked: bool) -> None:
     sent = from_address(b"192.0.2.%d" % chunked, begun_body())
     if chunked:
-        sent = sent.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked").replace(b"\r\n{", b"\r\n1\r\n{")
+        sent = in_chunks(sent)
     with hasty_server.connect() as connection:
         connection.sendall(sent)
         head, body = read_answer(connection)
@@ -106,10 +113,10 @@ def test_body_that_keeps_coming_has_time_by_its_size(hasty_server: Server) -> No
     part = b"a" * 262_144
     with hasty_server.connect() as connection:
         sent = from_address(b"192.0.2.78", begun_body(8 * len(part) + 1, b"/api/ad/users/batch/update"))
-        connection.sendall(sent)
-        for _ in range(8):
-            connection.sendall(part)
+        connection.sendall(sent + part)  # at once, or the two seconds might be over in between
+        for _ in range(7):
             time.sleep(0.5)
+            connection.sendall(part)
         assert read_answer(connection)[0].startswith(b"HTTP/1.1 200 ")
 
 
@@ -120,7 +127,7 @@ def test_when_memory_for_bodies_is_full_the_one_that_takes_longest_gives_way() -
         connections = [stack.enter_context(server.connect()) for _ in range(20)]
         for connection in connections:
             connection.sendall(begun_body(200_000) + b"a" * 100_000)
-            time.sleep(0.05)
+            wait_until_taken(server, connection)
         for connection in connections[:4]:
             assert read_answer(connection)[0].startswith(b"HTTP/1.1 408 ")
         expect_others_served(server)
@@ -152,9 +159,11 @@ def test_who_goes_away_before_their_turn_takes_none(server: Server, tmp_path: Pa
     with all_threads_busy(server, tmp_path):
         with holding(server, 5 * THREADS, hold(tmp_path)) as waiting:
             ports = {connection.getsockname()[1] for connection in waiting}
-            time.sleep(0.5)  # let some of them be read
+            wait_until_taken(server, *waiting)
         wait_until(lambda: not ports & clients_of(server))
         time.sleep(0.5)  # from the connection's end to the request's
+        for _ in range(10):  # and the event loop, on which requests end, has gone round since
+            assert server.send(HEALTH)[0] == 200
     assert server.send(READ)[0] == 200
     assert len(list(tmp_path.iterdir())) == THREADS + 1  # and `go`
 
@@ -164,6 +173,24 @@ def clients_of(server: Server) -> set[int]:
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     ports = [(int(row[1].partition(":")[2], 16), int(row[2].partition(":")[2], 16), row[3]) for row in rows]
     return {theirs for ours, theirs, state in ports if ours == server.port and state in ("01", "08")}
+
+
+def wait_until_taken(server: Server, *connections: socket.socket) -> None:
+    """The server has read what was sent on these connections: nothing of it waits in the kernel (proc_pid_net(5))."""
+    ports = {connection.getsockname()[1] for connection in connections}
+
+    def are_taken() -> bool:
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            row = line.split()
+            ours, theirs = (int(address.partition(":")[2], 16) for address in row[1:3])
+            sending, received = (int(queue, 16) for queue in row[4].split(":"))
+            if ours == server.port and theirs in ports and received:
+                return False
+            if theirs == server.port and ours in ports and sending:
+                return False
+        return True
+
+    wait_until(are_taken)
 
 
 def seen(server: Server) -> dict[str, int]:
@@ -194,8 +221,8 @@ def test_client_that_never_reads_is_disconnected(hasty_server: Server, path: byt
     asked = from_address(b"192.0.2.79", b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
     with holding(hasty_server, 1, asked) as (connection,):
         port = connection.getsockname()[1]
-        assert port in clients_of(hasty_server)
         wait_until(lambda: port not in clients_of(hasty_server))
+        assert connection.recv(12) == b"HTTP/1.1 200"  # it was being answered
 
 
 def test_memory_does_not_grow_with_a_stream(server: Server) -> None:
@@ -218,6 +245,7 @@ def resident(server: Server) -> float:
 def test_requests_that_have_arrived_are_answered_before_the_end(tmp_path: Path) -> None:
     with serving_slow_clients() as server, holding(server, 2 * THREADS, hold(tmp_path)) as waiting:
         wait_until(lambda: len(list(tmp_path.iterdir())) == THREADS)
+        wait_until_taken(server, *waiting)
         server.process.terminate()
         Path(tmp_path, "go").touch()
         for connection in waiting:

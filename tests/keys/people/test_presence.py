@@ -361,7 +361,7 @@ def test_an_approved_change_of_who_left(her: Ada, connection: DirectoryConnectio
 
 @pytest.fixture
 def far(db: None, domain: Domain, directory_proxy: FaultyProxy, ada: UUID, configure: Configure) -> Ada:
-    configure("Directory", ConnectSeconds=1, OperationSeconds=1, OwnerCheckGraceMinutes=15)
+    configure("Directory", OwnerCheckGraceMinutes=15)
     return Ada(make_connection(domain, name="corp", url=directory_proxy.url))
 
 
@@ -406,6 +406,7 @@ def test_a_silent_directory_is_not_asked_by_each_request(
         return read(*arguments)
 
     monkeypatch.setattr(presence, "_read", count)
+    monkeypatch.setattr(presence, "_SILENT_SECONDS", 600.0)
     directory_proxy.close()
     far.was_looked_up(timedelta(minutes=5))
     for _ in range(3):

@@ -30,6 +30,16 @@ from tests.support.gateway import LiveGateway
 from tests.support.redis import RedisServer
 
 
+@pytest.fixture(autouse=True)
+def redis_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """However long a busy machine lets it take, and also where the test before had found it away."""
+    store = snapshots._store
+    monkeypatch.setattr(snapshots, "_TIMEOUT", 60.0)
+    store.cache_clear()
+    yield
+    store.cache_clear()
+
+
 @pytest.fixture
 def redis(redis_server: RedisServer) -> Iterator[Any]:
     client = Redis.from_url(redis_server.url)

@@ -1,0 +1,11 @@
+"""What tests of the LDAP client share."""
+
+import pytest
+
+from directory.ldap.connections import attempts
+
+
+@pytest.fixture
+def nobody_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No read moves to a new connection because the machine is busy and its answer takes long."""
+    monkeypatch.setattr(attempts, "SILENT_SECONDS", 600.0)
