@@ -181,11 +181,16 @@ class _Campaign:
         time.sleep(WARM_UP)
         striker = Striker(self._servers, faults)
         striker.start()
+        told = 0
         while striker.is_alive():
             striker.join(10)
             self._scene.require_working()
             requests = sum(len(each.diary.requests) for each in self._scene.clients)
             self._say(f"{len(striker.struck)} faults, {requests} requests")
+            for each in striker.struck[told:]:
+                told += 1
+                if each.complaint:  # said at once: what follows may be of it, and end the campaign before its report
+                    self._say(each.complaint)
         return striker.struck
 
     def _let_finish(self) -> None:

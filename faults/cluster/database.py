@@ -127,6 +127,7 @@ class Pair:
 
     def replace_leader(self) -> None:
         """Crash the one that takes writes and have the other one do it; the first becomes its copy."""
+        self._require_follower()
         lost, new = self.leader, self.follower
         lost.end(signal.SIGQUIT)
         lost.host.give_address_up(ADDRESS)
@@ -138,20 +139,37 @@ class Pair:
 
     def restart_follower(self) -> None:
         """Crash it and start it again: commits wait for it meanwhile."""
+        self._require_follower()
         self.follower.end(signal.SIGQUIT)
         self.follower.start()
 
     def bring_back(self) -> None:
         """Start those that ended by themselves, as a supervisor would."""
-        for server in (self.leader, self.follower):
-            if not server.is_running:
-                server.start()
+        if not self.leader.is_running:
+            self.leader.start()
+        self._require_follower()
 
     def stop(self) -> None:
         for server in (self.follower, self.leader):
             server.end(signal.SIGQUIT)
 
+    def _require_follower(self) -> None:
+        """A copy that could not be made, or ended by itself, is made anew: without one nobody could be promoted."""
+        if not self.follower.is_running:
+            self._copy()
+
     def _copy(self) -> None:
-        self.follower.follow(self.leader.host)
-        self.follower.start()
-        self.leader.wait_for_copies(wanted=True)
+        """Have the second one follow the first; tried again, as whoever looks after the two would do."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self.follower.follow(self.leader.host)
+                self.follower.start()
+            except RuntimeError:
+                self.follower.end(signal.SIGQUIT)
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(1)
+            else:
+                self.leader.wait_for_copies(wanted=True)
+                return
