@@ -167,19 +167,21 @@ def configure(settings: Any) -> Configure:
 
 
 @pytest.fixture
-def limited(configure: Configure, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Rate limits as they are by default, with nothing counted yet: tests go without them.
-
-    Redis is waited for, also where the test before did without it: otherwise a request would go uncounted now and then.
-    """
-    configure("RateLimiting", Enabled=True)
+def patient_counters(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Redis is waited for, also where the test before did without it: otherwise a request might go uncounted."""
     monkeypatch.setattr(quick_redis, "TIMEOUT", 60.0)
     rate_limits._counters.cache_clear()
+    yield
+    rate_limits._counters.cache_clear()
+
+
+@pytest.fixture
+def limited(configure: Configure, redis_server: RedisServer, patient_counters: None) -> None:
+    """Rate limits as they are by default, with nothing counted yet: tests go without them."""
+    configure("RateLimiting", Enabled=True)
     with Redis.from_url(redis_server.url) as redis:
         for counter in redis.scan_iter("gateway:limit:*"):
             redis.delete(counter)
-    yield
-    rate_limits._counters.cache_clear()
 
 
 @pytest.fixture(scope="session")

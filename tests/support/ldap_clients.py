@@ -67,9 +67,11 @@ def impatient(*clients: Client, seconds: float = 2) -> Iterator[None]:
     for client in clients:
         hasty = replace(client.settings, connect_seconds=seconds, operation_seconds=seconds)
         client.settings = client._pool._settings = hasty
-    yield
-    for client, (settings, of_pool) in zip(clients, before, strict=True):
-        client.settings, client._pool._settings = settings, of_pool
+    try:
+        yield
+    finally:
+        for client, (settings, of_pool) in zip(clients, before, strict=True):
+            client.settings, client._pool._settings = settings, of_pool
 
 
 def titled(user: object, title: bytes) -> Modify:

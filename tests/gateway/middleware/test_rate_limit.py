@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
@@ -12,18 +12,12 @@ from redis import Redis
 
 from gateway.core import quick_redis
 from gateway.core.quick_redis import TIMEOUT
-from gateway.core.rate_limits import _counters
 from tests.support.redis import RedisServer
 
 
 @pytest.fixture(autouse=True)
-def fresh_counters(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Redis is waited for: on a busy machine a request would otherwise go uncounted now and then."""
-    monkeypatch.setattr(quick_redis, "TIMEOUT", 60.0)
+def fresh_counters(redis_server: RedisServer, patient_counters: None) -> None:
     Redis.from_url(redis_server.url).flushall()
-    _counters.cache_clear()
-    yield
-    _counters.cache_clear()
 
 
 def limits(*, window: int = 60, paths: list[dict[str, Any]] | None = None, **quotas: int) -> dict[str, Any]:
