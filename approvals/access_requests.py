@@ -42,6 +42,7 @@ def hold_access(
         key_name=call.credential.name,
         client_address=call.client_address,
         request_id=call.request_id,
+        call_id=call.call_id,
         reason=call.reason,
         changes=made.changes,
         input=json.dumps(

@@ -1,7 +1,7 @@
 """The inbox: change requests filtered and in order, those of one call together, and which comes next.
 
-Requests of one batch, import or run have the request id and the key of the call that asked for them in common: they
-are a group, and one line of the inbox however many they are.
+Requests of one batch or import have the call that asked for them in common (`Call.call_id`): they are a group, and one
+line of the inbox however many they are. What a client calls its requests groups nothing.
 """
 
 from collections import defaultdict
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from django.db.models import Case, Count, F, IntegerField, Max, Min, Q, QuerySet, TextField, Value, When, Window
-from django.db.models.functions import Cast, RowNumber
+from django.db.models.functions import Cast, Coalesce, RowNumber
 from django.utils import timezone
 
 from approvals.models import ChangeRequest
@@ -29,8 +29,8 @@ _RANK: Final = Case(
     default=Value(0),
     output_field=IntegerField(),
 )
-GROUP: Final = ("requester_id", "key_id", "request_id")
-"""What the requests of one group have in common."""
+_GROUP: Final = Coalesce("call_id", "id")
+"""What the requests of one group have in common. One that an earlier release held stands alone."""
 
 _ORDERS: Final[dict[Order, tuple[str, ...]]] = {
     "urgency": ("rank", "oldest"),
@@ -107,7 +107,8 @@ def grouped(requests: QuerySet[ChangeRequest], order: Order) -> tuple[QuerySet[A
     """The groups of requests as rows of their common values, counts and what they are ordered by; and that order."""
     lines = (
         requests.order_by()
-        .values(*GROUP)
+        .annotate(group=_GROUP)
+        .values("group")
         .annotate(
             rank=Min(_RANK),
             oldest=Min("created_at"),
@@ -120,33 +121,28 @@ def grouped(requests: QuerySet[ChangeRequest], order: Order) -> tuple[QuerySet[A
             **{risk.value: Count("id", filter=Q(risk=risk.value)) for risk in Risk},
         )
     )
-    rows = lines.values_list(*GROUP, *_OF_ONE, "count", *(risk.value for risk in Risk), named=True)
-    return rows, (*_ORDERS[order], "request_id", "key_id")
+    rows = lines.values_list("group", *_OF_ONE, "count", *(risk.value for risk in Risk), named=True)
+    return rows, (*_ORDERS[order], "group")
 
 
 def lines_of(requests: QuerySet[ChangeRequest], groups: Sequence[Any]) -> list[Line]:
     """The lines for rows of `grouped`, with some requests of each: one query for all of them."""
-    # One column finds them, and what else has the same request id is left aside.
-    numbered = requests.filter(request_id__in={row.request_id for row in groups}).annotate(
-        number=Window(RowNumber(), partition_by=[F(name) for name in GROUP], order_by=[_RANK.asc(), F("id").asc()])
+    wanted = [row.group for row in groups]
+    numbered = requests.filter(Q(call_id__in=wanted) | Q(id__in=wanted)).annotate(
+        number=Window(RowNumber(), partition_by=[_GROUP], order_by=[_RANK.asc(), F("id").asc()])
     )
-    first: dict[tuple[Any, ...], list[ChangeRequest]] = defaultdict(list)
+    first: dict[UUID, list[ChangeRequest]] = defaultdict(list)
     for request in numbered.filter(number__lte=SAMPLE).order_by("number"):
-        first[tuple(getattr(request, name) for name in GROUP)].append(request)
+        first[request.call_id or request.id].append(request)
     return [
         Line(
             count=row.count,
             risks={risk: getattr(row, risk.value) for risk in Risk},
-            first=tuple(first[tuple(getattr(row, name) for name in GROUP)]),
+            first=tuple(first[row.group]),
         )
         for row in groups
-        if tuple(getattr(row, name) for name in GROUP) in first
+        if row.group in first
     ]
-
-
-def group_of(requests: QuerySet[ChangeRequest], member: ChangeRequest) -> QuerySet[ChangeRequest]:
-    """The requests that were asked for by the same call as this one."""
-    return requests.filter(**{name: getattr(member, name) for name in GROUP})
 
 
 def next_of(

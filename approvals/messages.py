@@ -64,7 +64,4 @@ def message_about(request: ChangeRequest) -> ChatMessage | None:
 
 
 def _is_one_of_many(request: ChangeRequest) -> bool:
-    others = ChangeRequest.objects.filter(
-        requester_id=request.requester_id, key_id=request.key_id, request_id=request.request_id
-    )
-    return others.exclude(id=request.id).exists()
+    return ChangeRequest.objects.filter(request.of_same_call()).exclude(id=request.id).exists()

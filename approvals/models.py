@@ -1,9 +1,7 @@
 """The change request: a change of the directory that waits for a person, frozen as it was asked for."""
 
-import hashlib
-import hmac
 import json
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import models
@@ -11,7 +9,11 @@ from django.db.models import Q
 
 from audit.models import REASON_LENGTH, new_record_id
 from gateway.core.operation import Risk
+from gateway.core.secrets.digests import digests, number_of_key
 from gateway.core.secrets.encryption import EncryptedTextField
+
+_OF_REQUEST: Final = b"digest of a change request"
+_OF_WHAT_IS_ASKED: Final = b"digest of what a change request asks for"
 
 
 class Status(models.TextChoices):
@@ -29,10 +31,6 @@ class Status(models.TextChoices):
     CANCELLED = "cancelled"
 
 
-def _digest_key(encryption_key: str, purpose: bytes = b"digest of a change request") -> bytes:
-    return hmac.digest(encryption_key.encode(), purpose, "sha256")
-
-
 class ChangeRequest(models.Model):
     """A change that somebody asked for and a person decides (docs/api.md#change-requests).
 
@@ -40,7 +38,8 @@ class ChangeRequest(models.Model):
     outlives them. `input` holds the arguments, the query and the body, with their secrets, encrypted; it is emptied
     when the request ends. `changes` is what people see, without secrets. `attempt` counts how often a worker took
     the approved change up, `lost_workers` how many were lost with it, and `lease_until` is how long the last one has
-    for it. `run_id` is the run that the change is, once it was started: how far it is, the run tells. `secret` is a
+    for it. `call_id` is the gateway's own identifier of the request that asked for it: the changes of one batch share
+    it. `run_id` is the run that the change is, once it was started: how far it is, the run tells. `secret` is a
     password generated while it was applied, encrypted, for the approver to take before `secret_until`, or with
     `secret_for_requester` for who asked, as the key said then (`approvals.secrets`).
 
@@ -76,6 +75,7 @@ class ChangeRequest(models.Model):
     agent = models.BooleanField(default=False, db_default=False)
     client_address = models.CharField(max_length=64, null=True)
     request_id = models.CharField(max_length=128)
+    call_id = models.UUIDField(null=True)
     reason = models.CharField(max_length=REASON_LENGTH, null=True)
     directory_id = models.UUIDField(null=True)
     directory = models.CharField(max_length=255, null=True)
@@ -119,6 +119,7 @@ class ChangeRequest(models.Model):
             models.Index(fields=["secret_until"], name="approvals_to_wipe", condition=Q(secret_until__isnull=False)),
             models.Index(fields=["id"], name="approvals_to_announce", condition=Q(to_announce=True)),
             models.Index(fields=["decided_at"], name="approvals_by_decision"),
+            models.Index(fields=["call_id"], name="approvals_by_call", condition=Q(call_id__isnull=False)),
         ]
         constraints = [
             models.UniqueConstraint(fields=["asked"], condition=Q(status="pending"), name="approvals_asked_for_once"),
@@ -141,25 +142,32 @@ class ChangeRequest(models.Model):
         kept: dict[str, Any] = json.loads(self.input)
         return kept
 
+    def of_same_call(self) -> Q:
+        """The condition of being asked for by the same call as this one. What earlier releases held stands alone."""
+        return Q(id=self.id) if self.call_id is None else Q(call_id=self.call_id)
+
     def make_digest(self) -> str:
         """The digest an approver confirms: over the operation, its input, the target and the values seen.
 
         It is keyed from outside the database, for a password in the input must not be found by trying digests.
         """
-        return self._digest_with(settings.ENCRYPTION_KEYS[0])
+        return digests(_OF_REQUEST, self._sealed_content())[0]
 
     def has_intact_input(self) -> bool:
         """Whether the row still says what the digest was made over (under any configured key, as keys rotate)."""
-        return any(hmac.compare_digest(self._digest_with(key), self.digest) for key in settings.ENCRYPTION_KEYS)
+        return self.number_of_digest_key() is not None
+
+    def number_of_digest_key(self) -> int | None:
+        """The place, from 1, of the encryption key that the digest is under; None where the row was altered."""
+        return number_of_key(self.digest, _OF_REQUEST, self._sealed_content())
 
     def make_asked(self) -> list[str]:
         """The digests of what is asked for, whatever the request is called and why: by each configured key, the first
         of which is the one to keep."""
-        purpose = b"digest of what a change request asks for"
-        return [_keyed(_digest_key(key, purpose), self._content()) for key in settings.ENCRYPTION_KEYS]
+        return digests(_OF_WHAT_IS_ASKED, _canonical(self._content()))
 
-    def _digest_with(self, encryption_key: str) -> str:
-        return _keyed(_digest_key(encryption_key), [str(self.id), *self._content()])
+    def _sealed_content(self) -> bytes:
+        return _canonical([str(self.id), *self._content()])
 
     def _content(self) -> list[Any]:
         return [
@@ -173,9 +181,8 @@ class ChangeRequest(models.Model):
         ]
 
 
-def _keyed(key: bytes, content: list[Any]) -> str:
-    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hmac.new(key, canonical.encode(), hashlib.sha256).hexdigest()
+def _canonical(content: list[Any]) -> bytes:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 class Audience(models.TextChoices):

@@ -111,6 +111,7 @@ def hold(
         agent=call.surface is Surface.AGENT,
         client_address=call.client_address,
         request_id=call.request_id,
+        call_id=call.call_id,
         reason=call.reason,
         directory_id=call.directory.id,
         directory=call.directory.name,

@@ -97,6 +97,7 @@ def _facts(call: Call, *, operation: str, target: TargetRef | None, outcome: str
         "credential_id": call.credential.id,
         "client_address": call.client_address,
         "request_id": call.request_id,
+        "call_id": call.call_id,
         "reason": call.reason,
         "outcome": str(outcome),
         "change_request_id": call.change_request_id,
@@ -281,7 +282,7 @@ def record_read(
     code: str | None = None,
 ) -> None:
     """Note a read; it is in the database within a second. Neither waits for the database nor raises."""
-    reads.add(_facts(call, operation=operation, target=target, outcome=outcome, code=code))
+    reads.add(_facts(call, operation=operation, target=target, outcome=outcome, code=code, call_id=None))
 
 
 def complete(

@@ -131,7 +131,6 @@ def folded(records: QuerySet[OperationRecord]) -> QuerySet[OperationRecord]:
     """Of each run and of each batch only the newest record that is among these."""
     newer = records.filter(id__gt=OuterRef("id"))
     in_run = newer.filter(run_id=OuterRef("run_id"))
-    in_batch = newer.filter(
-        request_id=OuterRef("request_id"), credential_id=OuterRef("credential_id"), batch_index__isnull=False
-    )
-    return records.filter(Q(run_id__isnull=True) | ~Exists(in_run), Q(batch_index__isnull=True) | ~Exists(in_batch))
+    in_batch = newer.filter(call_id=OuterRef("call_id"), batch_index__isnull=False)
+    is_single = Q(batch_index__isnull=True) | Q(call_id__isnull=True)
+    return records.filter(Q(run_id__isnull=True) | ~Exists(in_run), is_single | ~Exists(in_batch))

@@ -65,6 +65,8 @@ class OperationRecord(models.Model):
     before; None where it does not.
     `evidence` tells a settler how to find out later whether the write was applied. `settle_at` is when a settler may
     take the record up (next): a deadline for the writer, then a lease of the settler. Neither leaves the gateway.
+    `call_id` is the gateway's own identifier of the request that made a change (`Call.call_id`): the records of one
+    batch share it. Reads have none, nor have records of earlier releases.
     `mac`, `seal` and `sealed_as` show tampering (see `audit.chain`); `seal` is the number of the last seal it is in.
     """
 
@@ -79,6 +81,7 @@ class OperationRecord(models.Model):
     credential_id = models.CharField(max_length=64)
     client_address = models.CharField(max_length=64, null=True)
     request_id = models.CharField(max_length=128)
+    call_id = models.UUIDField(null=True)
     directory_id = models.UUIDField(null=True)
     directory = models.CharField(max_length=255, null=True)
     target_id = models.UUIDField(null=True)
@@ -117,6 +120,7 @@ class OperationRecord(models.Model):
             models.Index(fields=["target_id", "id"], name="audit_by_target"),
             models.Index(fields=["outcome", "id"], name="audit_by_outcome"),
             models.Index(fields=["request_id", "id"], name="audit_by_request_id"),
+            models.Index(fields=["call_id", "id"], name="audit_by_call", condition=Q(call_id__isnull=False)),
             models.Index(fields=["run_id", "id"], name="audit_by_run", condition=Q(run_id__isnull=False)),
             models.Index(
                 fields=["change_request_id", "id"],

@@ -27,8 +27,9 @@ class FoldedJson(TypedDict):
 
 class RecordJson(TypedDict):
     """`raisesAccess` is there only for a change of the gateway's own tables that lets somebody do more than before: it
-    says in words what. `reverts` is the record that this change took back, and `changeRequestStatus` says of a `queued`
-    record what became of the request.
+    says in words what. `callId` is the gateway's own identifier of the request that made a change: the changes of one
+    batch share it, and nothing else does. `reverts` is the record that this change took back, and `changeRequestStatus`
+    says of a `queued` record what became of the request.
     """
 
     id: Id
@@ -53,6 +54,7 @@ class RecordJson(TypedDict):
     reason: str | None
     server: str | None
     reversible: Annotated[str, documented_as(Reversible)]
+    callId: NotRequired[Id]
     raisesAccess: NotRequired[list[str]]
     reverts: NotRequired[Id]
     changeRequestStatus: NotRequired[str]
@@ -101,6 +103,8 @@ def record_as_json(record: OperationRecord) -> RecordJson:
         "server": record.server,
         "reversible": record.reversible if record.outcome == Outcome.SUCCEEDED else Reversible.NONE.value,
     }
+    if record.call_id is not None:
+        answer["callId"] = str(record.call_id)
     if record.raised_access:
         answer["raisesAccess"] = record.raised_access
     if (reverted := reverted_by(record.reason)) is not None:

@@ -1,4 +1,4 @@
-"""The one table of the project itself: the idempotency records."""
+"""The tables of the project itself: the idempotency records, and which backups were made."""
 
 from django.db import models
 
@@ -6,15 +6,19 @@ from django.db import models
 class IdempotencyRecord(models.Model):
     """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
 
-    `fingerprint` is a SHA-256 over directory, method, path, query and body; `lease_until` ends the claim of a request
-    whose process was killed before it could answer (see `gateway.surfaces.leases`). `request_ids` are those of the
-    request that runs and of the killed ones before it.
+    `fingerprint` is a digest over directory, method, path, query and body, under the encryption key that
+    `encryption_key` names; `lease_until` ends the claim of a request
+    whose process was killed before it could answer (see `gateway.surfaces.leases`). `call_ids` are the gateway's own
+    identifiers of the attempt that runs and of those before it that came to no final answer. `rights` tells under which
+    rights the answer was given; null in a row that an earlier release wrote.
     """
 
     credential_id = models.CharField(max_length=64)
     key = models.CharField(max_length=255)
     fingerprint = models.CharField(max_length=64)
-    request_ids = models.JSONField(default=list)
+    encryption_key = models.CharField(max_length=16, default="", db_default="")
+    rights = models.CharField(max_length=64, null=True)
+    call_ids = models.JSONField(default=list, db_column="request_ids")  # the column's name in the first releases
     status = models.PositiveSmallIntegerField(null=True)
     headers = models.JSONField(default=dict)
     body = models.TextField(default="")
@@ -29,3 +33,22 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of {self.credential_id}"
+
+
+class NotedBackup(models.Model):
+    """A backup that `gateway backup` made, with the names of the keys without which it cannot be restored.
+
+    The file itself may be anywhere by now: the note stays until the backup expires or somebody says that it is gone.
+    """
+
+    file = models.TextField()
+    made_at = models.DateTimeField()
+    encryption_keys = models.JSONField()
+    log_keys = models.JSONField()
+
+    class Meta:
+        ordering = ["made_at"]
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.file

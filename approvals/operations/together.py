@@ -8,7 +8,7 @@ from django.utils import timezone
 from pydantic import ConfigDict, Field, model_validator
 from typing_extensions import Self, TypedDict
 
-from approvals import decisions, inbox
+from approvals import decisions
 from approvals.deciders import Bars
 from approvals.models import ChangeRequest, Status
 from approvals.operations.change_requests import (
@@ -134,7 +134,7 @@ def chosen_requests(call: Call, query: ReadTogether) -> QuerySet[ChangeRequest]:
     visible = visible_requests(call)
     wanted = Q(id__in=query.ids)
     for member in visible.filter(id__in=query.group_of):
-        wanted |= Q(**{name: getattr(member, name) for name in inbox.GROUP})
+        wanted |= member.of_same_call()
     return visible.filter(wanted)
 
 

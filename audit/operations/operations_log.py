@@ -50,6 +50,9 @@ class SearchOperations(PageQuery):
     ] = None
     outcome: Annotated[Outcome | None, Field(description="How it ended.")] = None
     request_id: Annotated[str | None, Field(description="X-Request-Id of the request.")] = None
+    call_id: Annotated[
+        Guid | None, Field(description="The request that made the changes, by the gateway's own identifier.")
+    ] = None
     run_id: Annotated[Guid | None, Field(description="The run over an organizational unit's accounts.")] = None
     raises_access: Annotated[
         Flag | None,
@@ -89,6 +92,7 @@ _COLUMNS = {
     "target": "target_id",
     "outcome": "outcome",
     "request_id": "request_id",
+    "call_id": "call_id",
     "run_id": "run_id",
 }
 """The filters that compare a column with their value."""
@@ -156,20 +160,19 @@ def _note_reverts(items: Iterable[KnownRecordJson]) -> None:
 def _note_together(items: list[FoundRecordJson], records: QuerySet[OperationRecord]) -> None:
     """Add to the records that stand for their run or batch what is in it."""
     runs = {item["runId"] for item in items if item["runId"]}
-    batches = {item["requestId"] for item in items if item["batchIndex"] is not None}
-    of_them = records.filter(Q(run_id__in=runs) | Q(request_id__in=batches, batch_index__isnull=False)).order_by()
-    rows = of_them.values_list("run_id", "request_id", "credential_id", "operation", "outcome")
-    counted: dict[Any, FoldedJson] = {}
-    for run, request, credential, name, outcome, count in rows.annotate(count=Count("id")):
-        together = counted.setdefault(str(run or (request, credential)), {"count": 0, "failed": 0, "operations": []})
+    batches = {item["callId"] for item in items if item["batchIndex"] is not None and "callId" in item}
+    of_them = records.filter(Q(run_id__in=runs) | Q(call_id__in=batches, batch_index__isnull=False)).order_by()
+    rows = of_them.values_list("run_id", "call_id", "operation", "outcome")
+    counted: dict[str, FoldedJson] = {}
+    for run, batch, name, outcome, count in rows.annotate(count=Count("id")):
+        together = counted.setdefault(str(run or batch), {"count": 0, "failed": 0, "operations": []})
         together["count"] += count
         together["failed"] += count if outcome == Outcome.FAILED else 0
         together["operations"] = sorted({*together["operations"], name})
     for item in items:
-        if item["runId"] is not None or item["batchIndex"] is not None:
-            together = counted[str(item["runId"] or (item["requestId"], item["credentialId"]))]
-            if together["count"] > 1:
-                item["together"] = together
+        whole = item["runId"] or (item.get("callId") if item["batchIndex"] is not None else None)
+        if whole in counted and counted[whole]["count"] > 1:
+            item["together"] = counted[whole]
 
 
 def _filtered(records: QuerySet[OperationRecord], query: SearchOperations) -> QuerySet[OperationRecord]:

@@ -6,7 +6,7 @@ A call is a value. It is made once by a surface from what `keys` knows and never
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from gateway.core.errors import GatewayError
 from gateway.core.streams import StreamFormat
@@ -98,11 +98,13 @@ class Call:
     needs one. `if_match` holds the versions of an If-Match header (`*` for any), None without the header;
     `if_none_match` those of a read's If-None-Match: of an object in one of them nothing but the version is wanted.
     `change_request_id` is set while an approved change is applied: only the hold is skipped then. `batch_index` is the
-    place of the item that the call is for in its batch. `interrupted` are the request ids of earlier attempts under the
-    same idempotency key whose processes were killed. With `stream_as` an operation that lists directory objects
-    returns all of them as a `RecordStream` in place of a page. With `takes_octets` the attributes of listed objects may
-    hold octets of UTF-8 in place of text: the surface writes JSON of them (`gateway.core.json_text`). `prefetch` is
-    what is read at once for calls that are prepared together (a `directory.lookup.prefetch.Prefetch`).
+    place of the item that the call is for in its batch. `call_id` is the gateway's own identifier of the request that
+    is answered: the items of a batch share it, a retry has another one. `request_id` is the client's word, good for
+    display and search alone: any number of requests may share it. `interrupted` are the `call_id`s of earlier attempts
+    under the same idempotency key that came to no final answer. With `stream_as` an operation that lists directory
+    objects returns all of them as a `RecordStream` in place of a page. With `takes_octets` the attributes of listed
+    objects may hold octets of UTF-8 in place of text: the surface writes JSON of them (`gateway.core.json_text`).
+    `prefetch` is what is read at once for calls that are prepared together (a `directory.lookup.prefetch.Prefetch`).
     """
 
     surface: Surface
@@ -115,6 +117,7 @@ class Call:
     directory_refusal: GatewayError | None = field(default=None, compare=False)
     client_address: str | None = None
     request_id: str = ""
+    call_id: UUID = field(default_factory=uuid4)
     reason: str | None = None
     dry_run: bool = False
     respond_async: bool = False
@@ -122,7 +125,7 @@ class Call:
     if_none_match: frozenset[str] | None = None
     change_request_id: UUID | None = None
     batch_index: int | None = None
-    interrupted: tuple[str, ...] = ()
+    interrupted: tuple[UUID, ...] = ()
     stream_as: StreamFormat | None = None
     takes_octets: bool = False
     prefetch: object = field(default=None, compare=False, repr=False)

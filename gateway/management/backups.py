@@ -4,7 +4,6 @@ The keys themselves are not in it: whoever finds a backup alone reads no secret 
 says of the log's end is compared when it is restored.
 """
 
-import hmac
 import json
 import os
 import re
@@ -26,6 +25,8 @@ from typing_extensions import TypedDict
 from audit.chain import heads, sealing
 from audit.chain.heads import Head
 from audit.chain.seals import name_of_key
+from gateway.core.secrets.digests import name_of_encryption_key
+from gateway.models import NotedBackup
 
 DISTRIBUTION: Final = "directory-management-gateway"
 _SUFFIXES: Final = {"postgresql": ".dump", "sqlite": ".sqlite3"}
@@ -56,7 +57,7 @@ def release() -> str:
 
 
 def make(folder: Path) -> Path:
-    """Back the database up into the folder; the file that was made. Raises BackupFailed.
+    """Back the database up into the folder and note it; the file that was made. Raises BackupFailed.
 
     Whatever is logged meanwhile may be in it; what the head beside it says is in it certainly.
     """
@@ -70,7 +71,7 @@ def make(folder: Path) -> Path:
         "release": release(),
         "database": connection.vendor,
         "logHead": heads.head(),
-        "encryptionKeys": [_name_of_encryption_key(key) for key in settings.ENCRYPTION_KEYS],
+        "encryptionKeys": [name_of_encryption_key(key) for key in settings.ENCRYPTION_KEYS],
         "logKeys": [name_of_key(key) for key in settings.LOG_KEYS],
     }
     partial = made.with_name(f".{made.name}.partial")
@@ -79,6 +80,12 @@ def make(folder: Path) -> Path:
         _dump(partial)
         made.with_suffix(".json").write_text(json.dumps(description, indent=1) + "\n", "utf-8")
         partial.replace(made)
+        NotedBackup.objects.create(
+            file=str(made),
+            made_at=now,
+            encryption_keys=description["encryptionKeys"],
+            log_keys=description["logKeys"],
+        )
     except OSError as error:
         raise BackupFailed(f"{error.filename or folder}: {error.strerror}") from None
     finally:
@@ -87,12 +94,13 @@ def make(folder: Path) -> Path:
 
 
 def expire(folder: Path, keep: int) -> int:
-    """Remove all but the newest backups of the folder; how many were removed."""
+    """Remove all but the newest backups of the folder, and their notes; how many were removed."""
     found = sorted(folder.glob(f"gateway-*{_SUFFIXES[connection.vendor]}"))
     surplus = found[:-keep]
     for file in surplus:
         file.unlink()
         file.with_suffix(".json").unlink(missing_ok=True)
+    NotedBackup.objects.filter(file__in=map(str, surplus)).delete()
     return len(surplus)
 
 
@@ -114,7 +122,7 @@ def describe(file: Path) -> Description:
 
 def missing_keys(description: Description) -> list[str]:
     """Which keys of the backup are not configured, in words."""
-    known = {_name_of_encryption_key(key) for key in settings.ENCRYPTION_KEYS}
+    known = {name_of_encryption_key(key) for key in settings.ENCRYPTION_KEYS}
     known_of_log = {name_of_key(key) for key in settings.LOG_KEYS}
     return [
         *(f"encryption key {n}" for n, key in enumerate(description["encryptionKeys"], 1) if key not in known),
@@ -183,7 +191,3 @@ def _run_tool(name: str, *arguments: str, password: str | None = None) -> str:
     if done.returncode != 0:
         raise BackupFailed(f"{name}: {done.stderr.strip()}")
     return done.stdout
-
-
-def _name_of_encryption_key(key: str) -> str:
-    return hmac.new(key.encode(), b"name of an encryption key", "sha256").hexdigest()[:16]

@@ -8,6 +8,7 @@ from gateway.pipeline.approved import Forecast, apply_change_request, call_of, f
 from gateway.pipeline.execute import run
 from gateway.pipeline.inputs import Answer, ChangeQuery, Inputs
 from gateway.pipeline.prepare import require_admission
+from gateway.pipeline.replay import review
 
 __all__ = [
     "Answer",
@@ -19,5 +20,6 @@ __all__ = [
     "forecast",
     "hold_anew",
     "require_admission",
+    "review",
     "run",
 ]

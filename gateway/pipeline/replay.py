@@ -1,23 +1,28 @@
 """What became of a request that was not answered to its end: the answer to its retry under the same idempotency key.
 
-Its process was killed, or it was answered with 5xx although it may have changed something. The operations log knows;
-which requests these are is `gateway.surfaces.idempotency`'s to say.
+Its process was killed, or it was answered with 5xx although it may have changed something. The operations log knows, by
+the identifier that the gateway itself gave to the attempt (`Call.call_id`). Which attempts belong to a key is
+`gateway.surfaces.idempotency`'s to say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 
 from approvals.models import ChangeRequest
 from approvals.queue import queued_answer
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from directory import errors as directory_errors
+from directory.lookup.access import find_object
 from directory.queries.reading import read_changed
 from directory.shapes.record import DirectoryObject
 from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.operation import Operation
+from gateway.core.shapes import parse_guid
 
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
 """Members of an answer that are shown once: a replay has null there."""
@@ -26,16 +31,17 @@ SETTLED_AFTER = timedelta(minutes=5)
 """What is not known by then may never be; a retry is then judged by what the directory holds."""
 
 
-def is_unsettled(credential_id: str, request_ids: Sequence[str]) -> bool:
-    """Whether it is still to be found out what these requests have done."""
+def is_unsettled(attempts: Sequence[UUID]) -> bool:
+    """Whether it is still to be found out what these attempts have done."""
     recent = shared_clock.now() - SETTLED_AFTER
-    return _records(credential_id, request_ids).filter(outcome__in=OPEN_OUTCOMES, at__gte=recent).exists()
+    return _records(attempts).filter(outcome__in=OPEN_OUTCOMES, at__gte=recent).exists()
 
 
-def those_that_did_something(credential_id: str, request_ids: Sequence[str]) -> set[str]:
-    """Which of these requests have made a change, or asked for approval of one, or nobody knows yet."""
+def with_effects(attempts: Sequence[UUID]) -> set[UUID]:
+    """Which of these attempts have made a change, or asked for approval of one, or nobody knows yet."""
     done = (Outcome.SUCCEEDED, Outcome.QUEUED, *OPEN_OUTCOMES)
-    return set(_records(credential_id, request_ids).filter(outcome__in=done).values_list("request_id", flat=True))
+    found = _records(attempts).filter(outcome__in=done).values_list("call_id", flat=True)
+    return {attempt for attempt in found if attempt is not None}
 
 
 def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:
@@ -46,7 +52,7 @@ def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:
     """
     if not call.interrupted:
         return None
-    made = _records(call.credential.id, call.interrupted).filter(
+    made = _records(call.interrupted).filter(
         operation=operation.name,
         batch_index=call.batch_index,
         surface=call.surface,
@@ -55,6 +61,37 @@ def find_answer(call: Call, operation: Operation) -> tuple[int, Any] | None:
     )
     record = made.order_by("id").first()
     return None if record is None else _answer_of(record, call, operation)
+
+
+def review(operation: Operation, call: Call, arguments: Mapping[str, str], body: Any) -> Any:
+    """The body of an answer that was given before, as its caller may see it now; raises Forbidden or ObjectNotFound.
+
+    Every object that the request or its answer names is looked at anew: what has left the caller's scopes since is
+    refused, and a record is read as the caller may see it today. Objects that are gone tell nothing.
+    """
+    if not operation.on_directory:
+        return body
+    with directory_errors.translated():
+        for named in _objects_of(operation, arguments, body):
+            try:
+                find_object(call, named)
+            except directory_errors.ObjectNotFound:
+                continue
+        if operation.output is DirectoryObject and isinstance(body, dict) and "kind" in body:
+            return read_changed(call, UUID(body["id"]))
+    return body
+
+
+def _objects_of(operation: Operation, arguments: Mapping[str, str], body: Any) -> Iterator[UUID]:
+    named = [arguments.get("id")] if operation.names_object else []
+    if isinstance(body, dict):
+        if operation.names_object:
+            named.append(body.get("id"))
+        named += [result.get("id") for result in body.get("results", ())]
+        named.append((body.get("changeRequest") or {}).get("target", {}).get("id"))
+    for text in dict.fromkeys(named):
+        if (guid := parse_guid(text or "")) is not None:
+            yield guid
 
 
 def _answer_of(record: OperationRecord, call: Call, operation: Operation) -> tuple[int, Any] | None:
@@ -70,5 +107,5 @@ def _answer_of(record: OperationRecord, call: Call, operation: Operation) -> tup
     return None
 
 
-def _records(credential_id: str, request_ids: Sequence[str]) -> QuerySet[OperationRecord]:
-    return OperationRecord.objects.filter(credential_id=credential_id, request_id__in=request_ids)
+def _records(attempts: Sequence[UUID]) -> QuerySet[OperationRecord]:
+    return OperationRecord.objects.filter(call_id__in=attempts)

@@ -98,8 +98,16 @@ def _handler(operation: Operation) -> Handler:
         key = key_of(request)
         if key is None:
             return _answer(operation, call, request)
+
+        def review(status: int, body: Any) -> HttpResponse:
+            return render(operation, request, pipeline.Answer(status, pipeline.review(operation, call, {}, body)))
+
         return answer_once(
-            request, call, key, lambda call: rendered(request, lambda: _answer(operation, call, request))
+            request,
+            call,
+            key,
+            respond=lambda call: rendered(request, lambda: _answer(operation, call, request)),
+            review=lambda status, body: rendered(request, lambda: review(status, body)),
         )
 
     return handle

@@ -5,13 +5,14 @@ exactly one is carried out.
 """
 
 import hashlib
-import hmac
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
 import structlog
 from django.conf import settings
@@ -21,8 +22,10 @@ from django.http import HttpRequest, HttpResponse
 from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, InvalidRequest
+from gateway.core.secrets.digests import digests, is_digest, name_of_encryption_key
+from gateway.core.shapes import parse_guid
 from gateway.models import IdempotencyRecord
-from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, those_that_did_something
+from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, with_effects
 from gateway.surfaces.leases import LEASE, renewal
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -52,27 +55,59 @@ def key_of(request: HttpRequest) -> str | None:
     return key
 
 
-def answer_once(request: HttpRequest, call: Call, key: str, respond: Callable[[Call], HttpResponse]) -> HttpResponse:
+def answer_once(
+    request: HttpRequest,
+    call: Call,
+    key: str,
+    *,
+    respond: Callable[[Call], HttpResponse],
+    review: Callable[[int, Any], HttpResponse],
+) -> HttpResponse:
     """The kept answer, or the one that `respond` makes, which is kept if it is final.
 
-    `respond` takes the call that says what was interrupted, and renders refusals too. The caller has authorised the
-    request before. Raises KeyReused or InProgress.
+    `respond` takes the call that says what was interrupted, `review` the status and body of a kept answer, to show what
+    its caller may see of it now; both render refusals too. The caller has authorised the request before. Raises
+    KeyReused or InProgress.
     """
-    kept = _claim(call, key, _fingerprint(request, call))
+    kept = _claim(call, key, _content_of(request, call))
     if kept.status is not None:
-        response = HttpResponse(kept.body, status=kept.status, headers=kept.headers)
-        if "Content-Type" not in kept.headers:
-            del response["Content-Type"]
+        response = _replay(kept, call, review)
         response["Idempotency-Replayed"] = "true"
         return response
     try:
         with renewal.of(kept.pk):
-            response = respond(replace(call, interrupted=tuple(kept.request_ids[:-1])))
+            response = respond(replace(call, interrupted=_attempts_of(kept)[:-1]))
     except BaseException:
         _end(kept, None)
         raise
     _end(kept, None if response.status_code >= 500 else response)
     return response
+
+
+def _replay(kept: IdempotencyRecord, call: Call, review: Callable[[int, Any], HttpResponse]) -> HttpResponse:
+    """The kept answer; a successful one is looked at anew for who is confined, or has other rights than then."""
+    status = kept.status or 500
+    if status < 400 and (call.scopes or kept.rights != _rights_of(call)):
+        response = review(status, json.loads(kept.body) if kept.body else None)
+        if response.status_code == status:
+            for name, value in kept.headers.items():
+                response.headers.setdefault(name, value)
+        return response
+    response = HttpResponse(kept.body, status=status, headers=kept.headers)
+    if "Content-Type" not in kept.headers:
+        del response["Content-Type"]
+    return response
+
+
+def _rights_of(call: Call) -> str:
+    """What decides what an answer may show, as a digest."""
+    rights = [sorted(call.permissions), call.scopes]
+    return hashlib.sha256(json.dumps(rights, default=str).encode()).hexdigest()
+
+
+def _attempts_of(claim: IdempotencyRecord) -> tuple[UUID, ...]:
+    """The attempts under a key. What a process of an earlier release noted is the client's word, and nobody's id."""
+    return tuple(attempt for text in claim.call_ids if (attempt := parse_guid(text)) is not None)
 
 
 def _end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
@@ -101,15 +136,15 @@ def _note_end(claim: IdempotencyRecord, response: HttpResponse | None) -> None:
     this one all can be seen.
     """
     mine = IdempotencyRecord.objects.filter(pk=claim.pk, status=None)
-    *earlier, last = claim.request_ids
+    *earlier, last = _attempts_of(claim)
     if response is None:
-        done = those_that_did_something(claim.credential_id, earlier)
+        done = with_effects(earlier)
         known = [*(each for each in earlier if each in done), last]
-        mine.update(lease_until=shared_clock.now(), request_ids=known)
+        mine.update(lease_until=shared_clock.now(), call_ids=[str(each) for each in known])
     elif response.status_code not in NOT_KEPT:
         headers = {name: response[name] for name in KEPT_HEADERS if name in response}
         mine.update(status=response.status_code, headers=headers, body=_without_secrets(response.content))
-    elif those_that_did_something(claim.credential_id, claim.request_ids):
+    elif with_effects(_attempts_of(claim)):
         mine.update(lease_until=shared_clock.now())
     else:
         mine.delete()
@@ -120,7 +155,13 @@ def forget_old_answers() -> None:
     IdempotencyRecord.objects.filter(created_at__lt=shared_clock.now() - KEPT_FOR).delete()
 
 
-def _claim(call: Call, key: str, fingerprint: str) -> IdempotencyRecord:
+def count_by_key() -> Counter[str]:
+    """How many requests are known by fingerprints under each encryption key, by the key's name."""
+    recent = IdempotencyRecord.objects.filter(created_at__gte=shared_clock.now() - KEPT_FOR)
+    return Counter(recent.values_list("encryption_key", flat=True))
+
+
+def _claim(call: Call, key: str, content: bytes) -> IdempotencyRecord:
     """A new claim, or the finished answer of an earlier one.
 
     That of a killed request is taken over when the operations log knows what became of it.
@@ -129,8 +170,10 @@ def _claim(call: Call, key: str, fingerprint: str) -> IdempotencyRecord:
     mine = IdempotencyRecord(
         credential_id=credential_id,
         key=key,
-        fingerprint=fingerprint,
-        request_ids=[call.request_id],
+        fingerprint=digests(_FINGERPRINT, content)[0],
+        encryption_key=name_of_encryption_key(settings.ENCRYPTION_KEYS[0]),
+        rights=_rights_of(call),
+        call_ids=[str(call.call_id)],
         created_at=now,
         lease_until=now + LEASE,
     )
@@ -145,31 +188,37 @@ def _claim(call: Call, key: str, fingerprint: str) -> IdempotencyRecord:
         if earlier is None:
             continue
         is_old = earlier.created_at < now - KEPT_FOR
-        if not is_old and earlier.fingerprint != fingerprint:
+        if not is_old and not is_digest(earlier.fingerprint, _FINGERPRINT, content):
             raise KeyReused
-        if not is_old and earlier.status is not None:
+        is_free = is_old or _is_to_be_made_anew(earlier, call)
+        if not is_free and earlier.status is not None:
             return earlier
-        if not is_old and (earlier.lease_until >= now or is_unsettled(credential_id, earlier.request_ids)):
+        if not is_free and (earlier.lease_until >= now or is_unsettled(_attempts_of(earlier))):
             break
-        mine.request_ids = [call.request_id] if is_old else [*earlier.request_ids, call.request_id]
+        mine.call_ids = [*([] if is_free else map(str, _attempts_of(earlier))), str(call.call_id)]
         IdempotencyRecord.objects.filter(pk=earlier.pk, lease_until=earlier.lease_until).delete()
     raise InProgress
 
 
-def _fingerprint(request: HttpRequest, call: Call) -> str:
-    """What makes a request the same: the directory it is for, however it was chosen, is part of it.
+def _is_to_be_made_anew(earlier: IdempotencyRecord, call: Call) -> bool:
+    """Whether an answer tells of nothing that was done, and may show what its caller may not see any more."""
+    if earlier.status is None:
+        return False
+    has_other_rights = earlier.rights != _rights_of(call)
+    is_dry_run = earlier.body.startswith('{"dryRun":true')
+    return (has_other_rights and earlier.status >= 400) or (is_dry_run and (has_other_rights or bool(call.scopes)))
 
-    It is keyed from outside the database, for a password in the body must not be found by trying digests.
-    """
-    key = hmac.digest(settings.ENCRYPTION_KEYS[0].encode(), b"fingerprint of a request", "sha256")
-    digest = hmac.new(key, digestmod=hashlib.sha256)
+
+def _content_of(request: HttpRequest, call: Call) -> bytes:
+    """What makes a request the same: the directory it is for, however it was chosen, is part of it."""
     directory = str(call.directory.id) if call.directory else ""
-    for part in (directory, request.method or "", request.path, request.META.get("QUERY_STRING", "")):
-        digest.update(part.encode() + b"\0")
+    parts = [directory, request.method or "", request.path, request.META.get("QUERY_STRING", "")]
     if call.if_match is not None:
-        digest.update(" ".join(sorted(call.if_match)).encode() + b"\0")
-    digest.update(request.body)
-    return digest.hexdigest()
+        parts.append(" ".join(sorted(call.if_match)))
+    return b"\0".join([*(part.encode() for part in parts), request.body])
+
+
+_FINGERPRINT: Final = b"fingerprint of a request"
 
 
 def _without_secrets(content: bytes) -> str:

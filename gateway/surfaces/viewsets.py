@@ -138,8 +138,17 @@ def _handler(operation: Operation) -> Handler:
             if isinstance(answer.body, RecordStream):
                 return stream_response(operation, request, answer.body)
             return render(operation, request, answer)
+
+        def review(status: int, body: Any) -> HttpResponse:
+            seen = pipeline.review(operation, call, arguments, body)
+            return render(operation, request, pipeline.Answer(status, seen))
+
         return answer_once(
-            request, call, key, lambda call: rendered(request, lambda: render(operation, request, run(call)))
+            request,
+            call,
+            key,
+            respond=lambda call: rendered(request, lambda: render(operation, request, run(call))),
+            review=lambda status, body: rendered(request, lambda: review(status, body)),
         )
 
     lists = list_parameters(operation.query or NoQuery)

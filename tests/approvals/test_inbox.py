@@ -16,7 +16,7 @@ from gateway.core.call import Call, PersonRef, Surface
 from gateway.core.operation import Risk
 from gateway.core.shapes import load_query
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold
-from tests.audit.calls import make_call
+from tests.audit.calls import call_named, make_call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -27,11 +27,9 @@ ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approva
 def ask(name: str, *, call: str = "", risk: Risk = Risk.ORDINARY, hours_ago: float = 0, **fields: Any) -> ChangeRequest:
     """A held change of an object of this name, by a call of its own unless it shares one."""
     target = Target(id=None, kind="user", distinguished_name=f"CN={name},DC=corp", account_name=name.lower())
-    request = hold(make_call(request_id=call or name, **fields.pop("caller", {})), target=target, **fields)
+    request = hold(make_call(**call_named(call or name), **fields.pop("caller", {})), target=target, **fields)
     at = timezone.now() - timedelta(hours=hours_ago)
-    ChangeRequest.objects.filter(id=request.id).update(
-        risk=risk, created_at=at, expires_at=at + timedelta(hours=168), request_id=call or name
-    )
+    ChangeRequest.objects.filter(id=request.id).update(risk=risk, created_at=at, expires_at=at + timedelta(hours=168))
     return request
 
 
@@ -54,7 +52,7 @@ def test_those_of_one_call_are_one_line() -> None:
     for number in range(30):
         ask(f"P{number}", call="batch", risk=Risk.SECURITY if number == 7 else Risk.ORDINARY)
     ask("Alone", risk=Risk.DESTRUCTIVE)
-    ask("Other key", call="batch", caller={"person": BOB})
+    ask("Other call", caller={"person": BOB})
     page = inbox.list_inbox(IN_CONSOLE, query=load_query(inbox.ListInbox, {}))
     assert [line["count"] for line in page["items"]] == [30, 1, 1]
     assert (page["total"], page["nextCursor"]) == (3, None)
@@ -153,7 +151,7 @@ def test_a_thousand_cost_as_many_queries_as_ten() -> None:
     for more in (0, 990):
         facts = {field.attname: getattr(made[0], field.attname) for field in ChangeRequest._meta.concrete_fields}
         ChangeRequest.objects.bulk_create(
-            ChangeRequest(**facts | {"id": UUID(int=made[0].id.int + 1 + number), "request_id": f"call-{number % 70}"})
+            ChangeRequest(**facts | {"id": UUID(int=made[0].id.int + 1 + number), **call_named(f"call-{number % 70}")})
             for number in range(more)
         )
         with CaptureQueriesContext(

@@ -14,7 +14,7 @@ from gateway.core.operation import Risk
 from gateway.core.shapes import load_body, load_query
 from keys.sign_in.confirmation import NotConfirmed
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold
-from tests.audit.calls import make_call
+from tests.audit.calls import call_named, make_call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
@@ -27,7 +27,9 @@ def department(value: str) -> AttributeChange:
 
 def ask(name: str, *changes: AttributeChange, risk: Risk = Risk.ORDINARY, call: str = "batch", **caller: Any) -> Any:
     target = Target(id=None, kind="user", distinguished_name=f"CN={name},DC=corp")
-    request = hold(make_call(request_id=call, **caller), target=target, changes=changes or (department("Marketing"),))
+    request = hold(
+        make_call(**call_named(call), **caller), target=target, changes=changes or (department("Marketing"),)
+    )
     ChangeRequest.objects.filter(id=request.id).update(risk=risk)
     return request
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
 from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, Surface
 
@@ -20,6 +20,11 @@ CALL = Call(
 )
 
 
+def call_named(name: str) -> dict[str, Any]:
+    """The facts of one call of several changes. Its request id is that of other calls, too: it decides nothing."""
+    return {"call_id": uuid5(NAMESPACE_OID, name), "request_id": "the-whole-job"}
+
+
 def make_call(**changes: Any) -> Call:
-    """Ada's call by her key, or another that differs in what is given."""
-    return replace(CALL, **changes)
+    """A call of Ada's by her key, or another that differs in what is given."""
+    return replace(CALL, **{"call_id": uuid4(), **changes})

@@ -18,7 +18,7 @@ from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
 from keys.models import Person
 from tests.approvals.proposals import hold
-from tests.audit.calls import CALL, make_call
+from tests.audit.calls import CALL, call_named, make_call
 from tests.support.cast import Console, Integration, make_person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
@@ -109,10 +109,10 @@ def test_no_value_is_found_that_is_not_shown(integration: Integration) -> None:
 def test_runs_and_batches_are_one_line_each(console: Console) -> None:
     run = uuid4()
     in_run = [change("users.disable", run_id=run) for _ in range(3)]
-    batch = make_call(request_id="batch-1")
+    batch = make_call(**call_named("batch-1"))
     in_batch = [change("users.create", call=batch, batch_index=number) for number in range(4)]
     change("users.create", call=batch, batch_index=4, outcome="failed")
-    alone = change()
+    alone = change(call=make_call(**call_named("another request of the job")), batch_index=0)
     items = console.get("/rest/operations?fold=true").body["items"]
     assert [item.get("together") for item in items] == [
         None,

@@ -15,7 +15,7 @@ from gateway.console.shared.charts import chart_of_days
 from gateway.core.operation import Risk
 from gateway.monitoring.readiness import Readiness, readiness
 from tests.approvals.proposals import hold
-from tests.audit.calls import CALL, make_call
+from tests.audit.calls import CALL, call_named, make_call
 from tests.console.log.test_records import make_change, text_of
 from tests.directory.runs.test_lists import add_results, make_run
 from tests.support.cast import Console, make_integration, make_person
@@ -68,7 +68,7 @@ def test_what_waits_the_most_dangerous_first_then_the_oldest_and_not_ones_own() 
     named = [("Oldest", Risk.ORDINARY), ("Dangerous", Risk.SECURITY)]
     named += [(f"N{number}", Risk.DESTRUCTIVE) for number in range(9)]
     for number, (name, risk) in enumerate(named):
-        request = hold(make_call(request_id=f"call-{number}"))
+        request = hold(make_call(**call_named(f"call-{number}")))
         ChangeRequest.objects.filter(id=request.id).update(target_dn=f"CN={name},DC=corp", risk=risk)
     page = home("approvals.decide_change")
     assert 0 < page.index("of Dangerous") < page.index("of N0") < page.index("of Oldest"), "of any number"

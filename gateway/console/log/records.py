@@ -24,13 +24,13 @@ from gateway.core.streams import StreamFormat
 from gateway.surfaces.streams import stream_response
 
 _LESS_COMMON = (
-    *("owner", "keyName", "operation", "attribute", "value", "raisesAccess", "target", "requestId", "runId"),
+    *("owner", "keyName", "operation", "attribute", "value", "raisesAccess", "target", "requestId", "callId", "runId"),
 )
 """Filters that are folded away while they are not used."""
 _FILTERS = ("from", "to", "outcome", "onlyChanges", "q", *_LESS_COMMON)
-_OF_ONE = ("runId", "requestId")
+_OF_ONE = ("runId", "callId", "requestId")
 """Filters that unfold a run or a batch."""
-_INDEXED = ("target", "owner", "keyName", "operation", "requestId", "runId")
+_INDEXED = ("target", "owner", "keyName", "operation", "requestId", "callId", "runId")
 """Filters by which records are found at once, however old."""
 _SUBJECTS = ("target", "owner", "keyName", "q")
 """What evidence is about: one of these has to be named."""

@@ -36,7 +36,8 @@ def test_the_record_has_exactly_the_documented_members() -> None:
     guid = uuid4()
     record = log.record_intent(CALL, log.Intent(operation="users.update", target=target("CN=Ada,DC=corp", guid)))
     shown = operations_log.read_operation(CALL, id=record.id)
-    assert list(shown) == MEMBERS.split()
+    assert list(shown) == [*MEMBERS.split(), "callId"]
+    assert shown["callId"] == str(CALL.call_id)
     assert shown["target"] == {"id": str(guid), "kind": "user", "distinguishedName": "CN=Ada,DC=corp"}
     assert shown["at"].endswith("Z")
     assert shown["completedAt"] is None

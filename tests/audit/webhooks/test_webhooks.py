@@ -34,7 +34,7 @@ from gateway.core.address_rules import may_be_reached, parse
 from gateway.core.configuration import WebhooksSection
 from keys.models import Person
 from tests.approvals.proposals import hold
-from tests.audit.calls import CALL, make_call
+from tests.audit.calls import CALL, call_named, make_call
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
@@ -345,7 +345,7 @@ def test_messages_for_people(channels: None, receiver: Receiver) -> None:
 
 
 def test_people_hear_once_of_a_batch_and_of_what_becomes_of_it(channels: None) -> None:
-    first, second = (hold(make_call(request_id="batch")) for _ in range(2))
+    first, second = (hold(make_call(**call_named("batch"))) for _ in range(2))
     WebhookEndpoint.objects.filter(name="teams").delete()
     assert list(WebhookDelivery.objects.values_list("event", flat=True)) == ["change-request.pending"]
     move(second.id, Status.PENDING, Status.APPROVED)

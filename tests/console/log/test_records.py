@@ -23,7 +23,7 @@ from audit.models import OperationRecord
 from audit.read_buffer import reads
 from gateway.console.log.periods import with_said_period
 from gateway.core.call import Call
-from tests.audit.calls import CALL, make_call
+from tests.audit.calls import CALL, call_named, make_call
 from tests.audit.test_statistics import logged
 from tests.gateway.monitoring.test_health import connect_to
 from tests.support.cast import Answer, Console, make_person
@@ -309,13 +309,13 @@ def test_words_and_values_are_looked_for_in_the_last_month(console: Console) -> 
 
 
 def test_runs_and_batches_are_folded_and_unfolded(console: Console) -> None:
-    call = make_call(request_id="batch-1")
+    call = make_call(**call_named("batch-1"))
     for number in range(3):
         make_change(call, batch_index=number)
     page = text_of(console.get(PATH))
     assert page.count('<th scope="row">') == 1
     assert ">Update 3 users</a>" in page
-    assert text_of(console.get(f"{PATH}?requestId=batch-1")).count('<th scope="row">') == 3
+    assert text_of(console.get(f"{PATH}?callId={call.call_id}")).count('<th scope="row">') == 3
 
 
 def test_tampering_is_told_on_every_page_and_nothing_is_made_of_the_record(console: Console) -> None:

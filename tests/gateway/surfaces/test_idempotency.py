@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.conf import LazySettings
 from django.db import OperationalError
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -15,6 +16,7 @@ from directory.ldap import Client
 from directory.models import DirectoryConnection
 from directory.queries import reading
 from gateway.core.call import SupervisionLevel
+from gateway.core.secrets.own import new_encryption_key
 from gateway.models import IdempotencyRecord
 from gateway.surfaces import idempotency
 from gateway.surfaces.leases import LEASE, renewal
@@ -168,7 +170,7 @@ def test_after_several_killed_attempts(integration: Integration, asked: Asked, m
     for after_write in (False, True):
         ask_and_die(monkeypatch, integration, *asked, after_write=after_write)
         settle()
-    assert len(IdempotencyRecord.objects.get().request_ids) == 2
+    assert len(IdempotencyRecord.objects.get().call_ids) == 2
     assert integration.call(*asked, Idempotency_Key="one").status in (200, 201, 204)
     assert done() == 1
 
@@ -247,3 +249,104 @@ def test_a_change_that_could_not_be_read_back(
     assert change(integration, ada).status == 200
     assert directory.text(ada, "title") == "Baroness", "it is not made a second time"
     assert done() == 1
+
+
+def test_a_retry_is_never_answered_with_another_requests_result(
+    integration: Integration, directory: Directory, organizational_unit: str, ada: UUID, domain: Domain
+) -> None:
+    """One X-Request-Id for a whole job, as clients send it: it tells nothing about who did what."""
+    job = {"X-Request-Id": "nightly-import"}
+    bob = directory.add_user(parent=organizational_unit)
+    asked: list[Asked] = [
+        ("PATCH", f"/api/ad/users/{bob}", {"replace": {"title": "Clerk"}}),
+        ("POST", "/api/ad/users", {"name": random_name("new"), "parent": organizational_unit}),
+        ("DELETE", f"/api/ad/users/{bob}", None),
+    ]
+    assert integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}, **job).status == 200
+    made = integration.post("/api/ad/users", {"name": random_name("other"), "parent": organizational_unit}, **job)
+    assert integration.delete(f"/api/ad/users/{made.body['id']}", **job).status == 204
+    for number, request in enumerate(asked):
+        key = {"Idempotency_Key": f"row-{number}", **job}
+        domain.controller.stop()
+        try:
+            assert integration.call(*request, **key).status == 503
+        finally:
+            domain.controller.start()
+            directory.reconnect()
+        retried = integration.call(*request, **key)
+        assert retried.status in (200, 201, 204), retried
+        assert not retried.body or retried.body["id"] not in (str(ada), made.body["id"])
+        assert done(operation=f"users.{['update', 'create', 'delete'][number]}") == 2
+    assert not directory.exists(bob)
+
+
+def test_one_that_was_held_is_its_own_requests(
+    connection: DirectoryConnection, ada: UUID, directory: Directory, organizational_unit: str
+) -> None:
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    job, bob = {"X-Request-Id": "nightly-import"}, directory.add_user(parent=organizational_unit)
+    body = {"replace": {"title": "Countess"}}
+    first = careful.patch(f"/api/ad/users/{ada}", body, Idempotency_Key="ada", **job)
+    IdempotencyRecord.objects.update(status=None, body="", lease_until=timezone.now() - timedelta(seconds=1))
+    other = careful.patch(f"/api/ad/users/{bob}", body, Idempotency_Key="bob", **job)
+    again = careful.patch(f"/api/ad/users/{ada}", body, Idempotency_Key="ada", **job)
+    assert again.body == first.body != other.body
+
+
+def test_a_retry_after_an_exchange_of_keys(integration: Integration, ada: UUID, settings: LazySettings) -> None:
+    first = change(integration, ada)
+    settings.ENCRYPTION_KEYS = [new_encryption_key(), *settings.ENCRYPTION_KEYS]
+    again = change(integration, ada)
+    assert (again.status, again.body) == (first.status, first.body)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    other = integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Duchess"}}, Idempotency_Key="one")
+    assert (other.status, other.code) == (422, "Idempotency.KeyReused")
+
+
+@pytest.fixture
+def confined(connection: DirectoryConnection, directory: Directory, organizational_unit: str) -> Integration:
+    return make_integration(connection, scopes=[directory.guid(organizational_unit)])
+
+
+def test_a_replay_asks_for_scopes_anew(confined: Integration, ada: UUID, directory: Directory) -> None:
+    first = change(confined, ada)
+    again = change(confined, ada)
+    assert (again.status, again.body) == (200, first.body)
+    assert (again.headers["Idempotency-Replayed"], again.headers["ETag"]) == ("true", first.headers["ETag"])
+    directory.move(ada, parent=directory.add_unit(random_name("elsewhere")))
+    refused = change(confined, ada)
+    assert (refused.status, refused.code) == (403, "Auth.Forbidden")
+    assert "ETag" not in refused.headers
+
+
+def test_a_replay_of_a_batch_asks_for_scopes_anew(confined: Integration, ada: UUID, directory: Directory) -> None:
+    body = {"items": [{"id": str(ada), "replace": {"title": "Countess"}}]}
+    for dry_run in ("", "?dryRun=true"):
+        path = f"/api/ad/users/batch/update{dry_run}"
+        assert confined.post(path, body, Idempotency_Key=f"one{dry_run}").status == 200
+    directory.move(ada, parent=directory.add_unit(random_name("elsewhere")))
+    refused = confined.post("/api/ad/users/batch/update", body, Idempotency_Key="one")
+    assert (refused.status, refused.code) == (403, "Auth.Forbidden")
+    shown = confined.post("/api/ad/users/batch/update?dryRun=true", body, Idempotency_Key="one?dryRun=true")
+    assert shown.body["results"][0]["problem"]["code"] == "Auth.Forbidden"
+    assert "Countess" not in str(shown.body)
+
+
+def test_a_replay_under_other_rights_shows_what_may_be_seen_now(integration: Integration, ada: UUID) -> None:
+    assert change(integration, ada).body["attributes"]["title"] == ["Countess"]
+    kept = integration.key.role.permissions
+    kept.remove(*kept.filter(codename__in=["read_object", "manage_protected"]))
+    read_anew = change(integration, ada)
+    assert read_anew.headers["Idempotency-Replayed"] == "true"
+    kept.remove(*kept.filter(codename="update_user"))
+    assert change(integration, ada).status == 403
+
+
+def test_a_refusal_under_other_rights_is_not_repeated(integration: Integration, ada: UUID) -> None:
+    taken = list(integration.key.role.permissions.filter(codename__in=["enable_account", "disable_account"]))
+    integration.key.role.permissions.remove(*taken)
+    body = {"replace": {"userAccountControl": "514"}}
+    refused = integration.patch(f"/api/ad/users/{ada}", body, Idempotency_Key="one")
+    assert refused.status == 403
+    integration.key.role.permissions.add(*taken)
+    assert integration.patch(f"/api/ad/users/{ada}", body, Idempotency_Key="one").status == 200

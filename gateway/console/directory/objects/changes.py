@@ -172,7 +172,7 @@ def record_link(page: PageContext) -> str | SafeString:
     """A link to the log record of the change that this request has made, for whom may read it, and one to undo it."""
     if not page.may("operations.search"):
         return ""
-    found = page.perform("operations.search", query={"requestId": page.call.request_id, "pageSize": "10"})["items"]
+    found = page.perform("operations.search", query={"callId": str(page.call.call_id), "pageSize": "10"})["items"]
     if not found:  # there was nothing to do
         return ""
     # Newest first: what followed from the change has records, too, which were begun after it.

@@ -157,7 +157,7 @@ def undo(page: PageContext, task_id: UUID) -> HttpResponseBase:
     done = find(page, task_id)
     if not _may_undo(page):
         raise Forbidden
-    query = {"requestId": done.id, "outcome": "succeeded", "onlyChanges": "true", "pageSize": "1000"}
+    query = {"callId": done.id, "outcome": "succeeded", "onlyChanges": "true", "pageSize": "1000"}
     records = page.perform("operations.search", query=query)["items"]
     steps = [
         Step(

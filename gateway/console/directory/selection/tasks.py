@@ -266,9 +266,10 @@ def _executed(
     call = replace(
         page.call,
         request_id=task.id,
+        call_id=UUID(task.id),
         reason=check_reason(task.reason or None),
         dry_run=dry_run,
-        interrupted=() if dry_run else (task.id,),
+        interrupted=() if dry_run else (UUID(task.id),),
     )
     places = {id(step): place for place, step in enumerate(task.steps)}
     start = 0

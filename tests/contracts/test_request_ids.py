@@ -1,0 +1,84 @@
+"""What a client calls its request (X-Request-Id) is shown and searched for: nothing is decided or grouped by it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from demo.services import PROJECT
+
+PRODUCT = ("approvals", "audit", "directory", "gateway", "keys")
+QUERIES = frozenset({
+    *("filter", "exclude", "get", "first", "get_or_create", "update", "update_or_create", "Q", "F", "OuterRef"),
+    *("aggregate", "annotate", "values", "values_list", "order_by", "distinct", "Count", "Min", "Max", "Coalesce"),
+})  # fmt: skip
+SEARCHES = {
+    ("audit/operations/operations_log.py", "'request_id'"),
+    ("audit/models.py", "['request_id', 'id']"),
+    ("audit/admin.py", "('owner', 'key_name', 'credential_id', 'surface', 'client_address', 'request_id')"),
+}
+"""Where it is searched for or shown: the filter `requestId` of the log, its index, a page of the back office."""
+
+
+def files() -> list[Path]:
+    found = [file for app in PRODUCT for file in sorted((PROJECT / app).rglob("*.py"))]
+    return [file for file in found if "migrations" not in file.parts]
+
+
+def is_request_id(value: object) -> bool:
+    """Whether a name is that of the column, with or without a look-up; `change_request_id` is another one."""
+    return isinstance(value, str) and value.lstrip("-").split("__")[0] == "request_id"
+
+
+def is_constant(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and is_request_id(node.value)
+
+
+def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and text of every place where something is compared, looked up, grouped or ordered by a request id."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare():
+                sides = [node.left, *node.comparators]
+                if any(isinstance(side, ast.Attribute) and side.attr == "request_id" for side in sides):
+                    yield node.lineno, ast.unparse(node)
+            case ast.Call():
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                is_named = any(is_request_id(keyword.arg) for keyword in node.keywords)
+                if called in QUERIES and (is_named or any(map(is_constant, node.args))):
+                    yield node.lineno, ast.unparse(node)
+            case ast.Tuple() | ast.List() | ast.Set():
+                if any(map(is_constant, node.elts)):
+                    yield node.lineno, ast.unparse(node)
+            case ast.Dict():
+                yield from ((node.lineno, ast.unparse(value)) for value in node.values if is_constant(value))
+            case ast.Constant(value=str() as text) if "SELECT" in text.upper().split():
+                if "request_id" in text.replace("change_request_id", ""):
+                    yield node.lineno, text
+
+
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(PROJECT)))
+def test_nothing_is_decided_by_a_clients_name_for_its_request(file: Path) -> None:
+    place = str(file.relative_to(PROJECT))
+    found = [(line, text) for line, text in uses(ast.parse(file.read_text("utf-8"))) if (place, text) not in SEARCHES]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "records.filter(request_id=call.request_id)",
+        "records.filter(request_id__in=ids)",
+        "Q(request_id='x')",
+        "rows.values('request_id')",
+        "rows.order_by('-request_id')",
+        "GROUP = ('requester_id', 'request_id')",
+        "F('request_id')",
+        "same = record.request_id == call.request_id",
+        "cursor.execute('SELECT id FROM log WHERE request_id = %s')",
+        "{'request': 'request_id'}",
+    ],
+)
+def test_such_a_use_is_found(code: str) -> None:
+    assert list(uses(ast.parse(code)))
