@@ -6,6 +6,7 @@ from audit.migrations._append_only import protect_records, release_records
 
 
 class Migration(migrations.Migration):
+    rolling = "The triggers are made again as they were."
     dependencies = [("audit", "0010_webhooks_for_people")]
 
     operations = [

@@ -22,7 +22,7 @@ def health(_request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def ready(request: HttpRequest) -> HttpResponse:
-    """Ready: database, broker and a directory answer; the line for each to the allowed addresses only."""
+    """Ready: the database answers and has its tables. The line for each check goes to the allowed addresses only."""
     checks = readiness.checks()
     status = status_of(checks)
     body: dict[str, object] = {"status": status}

@@ -1,4 +1,4 @@
-"""Whether what the gateway works with answers: database, broker and each directory, asked side by side.
+"""Whether what the gateway works with is there: database with its tables, broker, each directory; asked side by side.
 
 Who may know what of it is decided elsewhere: in `health` for supervisors, in `operations.health` for people.
 """
@@ -16,6 +16,7 @@ from uuid import UUID
 import structlog
 from django.conf import settings
 from django.db import DatabaseError, connection, connections
+from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
 from directory import errors as directory_errors
@@ -51,12 +52,12 @@ class HealthStatus(StrEnum):
 class Check:
     """One line of the answer. `detail` says what is wrong, for the administrator.
 
-    Without what is not `essential` the gateway does a part of its work.
+    Without what is `essential` nothing is served; without the rest the gateway does a part of its work.
     """
 
     name: str
     detail: str | None
-    essential: bool = True
+    essential: bool = False
 
     def as_json(self) -> dict[str, str]:
         return (
@@ -67,21 +68,40 @@ class Check:
 
 
 def status_of(checks: Sequence[Check]) -> HealthStatus:
-    """Degraded while something essential is not away: one domain controller takes no gateway out of a load balancer.
+    """Unavailable without what is essential, degraded without anything else.
 
-    Without any of its directories a gateway is of no more use than without its database.
+    Neither Redis nor a domain controller takes a gateway out of a load balancer: every other host is without it too,
+    and people still sign in, decide and read the log, which says what is wrong.
     """
     if all(check.detail is None for check in checks):
         return HealthStatus.OK
-    directories = [check for check in checks if check.name.startswith(_DIRECTORY)]
-    is_served = not directories or any(check.detail is None for check in directories)
-    has_essentials = all(check.detail is None for check in checks if check.essential)
-    return HealthStatus.DEGRADED if is_served and has_essentials else HealthStatus.UNAVAILABLE
+    is_served = all(check.detail is None for check in checks if check.essential)
+    return HealthStatus.DEGRADED if is_served else HealthStatus.UNAVAILABLE
+
+
+def _ask_database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+class _Tables:
+    """Whether the database has every table and column that this release uses. Once it has them, it keeps them."""
+
+    def __init__(self) -> None:
+        self._are_there = False
+
+    def missing(self) -> str | None:
+        """What is wrong, in words. Raises DatabaseError."""
+        if not self._are_there:
+            loader = MigrationLoader(connection)
+            waiting = len(loader.disk_migrations.keys() - loader.applied_migrations.keys())
+            if waiting:
+                return f"{waiting} migrations are not applied: run `gateway migrate`"
+            self._are_there = True
+        return None
 
 
 def _find_directories() -> list[tuple[UUID, str]]:
-    with connection.cursor() as cursor:  # an unused directory table must not pass for a working database
-        cursor.execute("SELECT 1")
     return list(DirectoryConnection.objects.filter(enabled=True).values_list("id", "name"))
 
 
@@ -118,6 +138,7 @@ class Readiness:
         self._lock = Lock()
         self._looking: Future | None = None
         self._kept: tuple[float, list[Check]] = (float("-inf"), [])
+        self._tables = _Tables()
 
     def checks(self) -> list[Check]:
         with self._lock:
@@ -138,15 +159,27 @@ class Readiness:
     def _ask(self) -> list[Check]:
         deadline = time.monotonic() + ANSWER_WITHIN
         broker = self._start("broker", _ask_broker, deadline)
-        database = self._start("database", _find_directories, deadline)
-        checks = [self._finish("database", database)]
-        directories: list[tuple[UUID, str]] = database.answer.result() if checks[0].detail is None else []
+        database = self._start("database", _ask_database, deadline)
+        checks = [replace(self._finish("database", database), essential=True)]
+        if checks[0].detail is None:
+            tables = self._start("migrations", self._tables.missing, deadline)
+            check = self._finish("migrations", tables)
+            detail = tables.answer.result() if check.detail is None else check.detail
+            checks.append(Check("migrations", detail, essential=True))
+        directories: list[tuple[UUID, str]] = []
+        if all(check.detail is None for check in checks):
+            listed = self._start("directories", _find_directories, deadline)
+            check = self._finish("directories", listed)
+            if check.detail is None:
+                directories = listed.answer.result()
+            else:
+                checks.append(check)
         asked = [
             (f"{_DIRECTORY}{name}", self._start(f"{_DIRECTORY}{name}", partial(_ask_directory, identity), deadline))
             for identity, name in directories
         ]
         checks.append(self._finish("broker", broker))
-        checks += [replace(self._finish(name, question), essential=False) for name, question in asked]
+        checks += [self._finish(name, question) for name, question in asked]
         for check in checks:
             if check.detail is not None:
                 logger.warning("not ready", check=check.name, detail=check.detail)

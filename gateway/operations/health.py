@@ -100,6 +100,6 @@ def _check_workers() -> tuple[list[Worker], Check]:
     try:
         found = find_workers()
     except (RedisError, OSError) as error:
-        return [], Check("workers", str(error) or type(error).__name__, essential=False)
+        return [], Check("workers", str(error) or type(error).__name__)
     missing = f"no worker has given a sign of life for {ALIVE.total_seconds():g} s"
-    return found, Check("workers", None if found else missing, essential=False)
+    return found, Check("workers", None if found else missing)
