@@ -23,6 +23,7 @@ from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
 from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
 from keys.api_keys import secrets, usage
 from keys.api_keys.addresses import is_allowed
+from keys.callers import note_caller
 from keys.models import AccessToken, Person
 from keys.people.presence import NotChecked, Standing, standing_of
 from keys.permissions import cache, effective
@@ -44,9 +45,9 @@ def identify_machine(request: HttpRequest) -> Call:
     if key is not None and authorization is not None:
         raise AmbiguousCredential
     if key is not None:
-        return _identify_key(request, key)
+        return note_caller(request, _identify_key(request, key))
     if authorization is not None:
-        return _identify_token(request, authorization)
+        return note_caller(request, _identify_token(request, authorization))
     raise _refusal(request, "no credential")
 
 
@@ -170,7 +171,7 @@ def identify_session(
     session_id = digest_of_session(request.session.session_key)
     credential = CredentialRef(kind=CredentialKind.SESSION, id=session_id, expires_at=request.session.get_expiry_date())
     call = _call_of_person(request, person, person.connection, credential, Surface.REST, client_id=client_id)
-    return replace(call, permissions=frozenset()) if lacks_second_factor else call
+    return note_caller(request, replace(call, permissions=frozenset()) if lacks_second_factor else call)
 
 
 def _call_of_person(

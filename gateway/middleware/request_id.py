@@ -13,12 +13,13 @@ from gateway.monitoring import metrics
 from gateway.monitoring.access_lines import access_lines
 from gateway.monitoring.logs import request_id
 from gateway.surfaces.routes import measured_as
+from keys.callers import find_caller
 
 ARRIVED_AT: Final = "gateway.arrived_at"
 """The variable of the environment with the `perf_counter` at which the headers had arrived, where it is known."""
 
 _OF_SUPERVISORS: Final = frozenset({"/health", "/health/ready", "/metrics"})
-"""Come all the time, and nobody wants to trace them."""
+"""They come all the time: nobody wants to trace them, and they are none of the requests that are counted."""
 
 _ACCEPTED = re.compile(r"[A-Za-z0-9._-]{1,128}", re.ASCII)
 
@@ -40,7 +41,9 @@ class RequestIdMiddleware:
         if isinstance(response, HttpResponse) and response.status_code not in (204, 304):
             response.headers.setdefault("Content-Length", str(len(response.content)))  # else it would go out chunked
         seconds = perf_counter() - started
-        metrics.count_request(measured_as(request), request.method, response.status_code, seconds)
+        operation = measured_as(request)
+        if request.path not in _OF_SUPERVISORS:
+            metrics.count_request(operation, request.method, response.status_code, seconds)
         line = {
             "method": request.method,
             "path": request.path,
@@ -48,7 +51,12 @@ class RequestIdMiddleware:
             "ms": round(seconds * 1000, 1),
             "client": getattr(request, "client_address", request.META.get("REMOTE_ADDR")),
             "request_id": id,
+            "operation": operation,
         }
+        if (caller := find_caller(request)) is not None:
+            line["owner"] = caller.person.username
+            if caller.credential.name is not None:
+                line["key"] = caller.credential.name
         if trace := getattr(request, "trace_id", None):
             line["trace_id"] = trace
         access_lines.add(line, is_unimportant=request.path == "/health")

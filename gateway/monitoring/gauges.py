@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Max, Min, Q
 from django.utils import timezone
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -23,8 +23,10 @@ from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
 from audit.webhooks.models import WebhookDelivery
 from gateway.core.redis_clients import redis_client
 from gateway.core.secrets.encryption import UndecryptableSecret
+from gateway.models import NotedBackup
 from gateway.monitoring.certificates import certificates
-from gateway.monitoring.heartbeats import find_workers
+from gateway.monitoring.heartbeats import find_lost_workers, find_workers
+from gateway.monitoring.readiness import readiness
 from keys.models import ApiKey
 
 _SOON: Final = {"7d": timedelta(days=7), "30d": timedelta(days=30)}
@@ -131,12 +133,35 @@ def _certificates() -> Iterator[Metric]:
 
 
 def _workers() -> Iterator[Metric]:
+    lost = GaugeMetricFamily(
+        "gateway_worker_lost_seconds",
+        "Time since the last sign of life of a worker that did not say that it ends; for an hour.",
+        labels=["worker"],
+    )
+    for worker in find_lost_workers():
+        lost.add_metric([worker.name], _age(worker.seen_at))
+    yield lost
     yield _gauge("workers", "Workers that have given a sign of life in the last 30 seconds.", len(find_workers()))
     with redis_client(settings.REDIS_URL, seconds=1) as redis:
         queued: Any = redis.llen(_QUEUE)
     yield _gauge("tasks_queued", "Tasks that no worker has taken yet.", queued)
 
 
+def _backups() -> Iterator[Metric]:
+    last = NotedBackup.objects.aggregate(at=Max("made_at"))["at"]
+    seconds = last.timestamp() if last else 0.0
+    yield _gauge("last_backup_timestamp_seconds", "When `gateway backup` last made one, 0 for never.", seconds)
+
+
+def _checks() -> Iterator[Metric]:
+    checks = GaugeMetricFamily(
+        "gateway_check_ok", "Whether what the gateway works with was there lately: 1, else 0.", labels=["check"]
+    )
+    for check in readiness.glance():
+        checks.add_metric([check.name], check.detail is None)
+    yield checks
+
+
 _READERS: Final[tuple[Callable[[], Iterator[Metric]], ...]] = (
-    *(_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers),
+    *(_change_requests, _records, _seals, _webhooks, _keys, _certificates, _workers, _backups, _checks),
 )

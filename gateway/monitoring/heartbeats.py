@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from time import monotonic, sleep, time
+from time import monotonic, sleep
 from typing import Any, Final
 
 import structlog
@@ -13,6 +13,7 @@ from redis import ConnectionError, Redis, RedisError
 
 from gateway.core.redis_clients import find_primary, redis_client
 from gateway.core.redis_urls import sentinels_of
+from gateway.core.shared_clock import now
 
 logger = structlog.get_logger(__name__)
 
@@ -24,6 +25,8 @@ EVERY: Final = 10.0
 """Seconds between two signs."""
 ALIVE: Final = timedelta(seconds=30)
 """How long a sign holds: one may be late, or lost."""
+MISSED_FOR: Final = timedelta(hours=1)
+"""For how long a worker is missed that gave signs and did not say that it ends."""
 
 _SIGNS: Final = "gateway:workers"
 """A sorted set: the names of the workers by the time of their last signs."""
@@ -44,17 +47,25 @@ def _redis(url: str) -> Redis:
 
 def find_workers() -> list[Worker]:
     """The workers that have given a sign of life lately, by name; raises RedisError."""
-    since = time() - ALIVE.total_seconds()
-    signs: Any = _redis(settings.REDIS_URL).zrange(_SIGNS, since, "+inf", byscore=True, withscores=True)
+    return _find_signs((now() - ALIVE).timestamp(), "+inf")
+
+
+def find_lost_workers() -> list[Worker]:
+    """The workers whose last sign is too old and who did not say that they end, by name; raises RedisError."""
+    return _find_signs((now() - MISSED_FOR).timestamp(), f"({(now() - ALIVE).timestamp()}")
+
+
+def _find_signs(since: float, until: str) -> list[Worker]:
+    signs: Any = _redis(settings.REDIS_URL).zrange(_SIGNS, since, until, byscore=True, withscores=True)
     return sorted((Worker(name, datetime.fromtimestamp(at, UTC)) for name, at in signs), key=lambda item: item.name)
 
 
 def give_sign(name: str) -> None:
-    """A worker of this name is there now. Those of yesterday are forgotten. Raises RedisError."""
-    now = time()
+    """A worker of this name is there now, by the hosts' shared clock. Raises RedisError."""
+    at = now()
     with _redis(settings.REDIS_URL).pipeline() as signs:
-        signs.zadd(_SIGNS, {name: now})
-        signs.zremrangebyscore(_SIGNS, "-inf", now - ALIVE.total_seconds())
+        signs.zadd(_SIGNS, {name: at.timestamp()})
+        signs.zremrangebyscore(_SIGNS, "-inf", (at - MISSED_FOR).timestamp())
         signs.execute()
 
 
@@ -137,8 +148,8 @@ class Pause(bootsteps.StartStopStep):
 
     def stop(self, consumer: Any) -> None:
         """After each loss of the broker, and at the end."""
-        now = monotonic()
+        stopped_at = monotonic()
         goes_on = consumer.blueprint.state == bootsteps.RUN  # type: ignore[attr-defined]
-        if goes_on and now - self._stopped_at < 2 * _PAUSE:
+        if goes_on and stopped_at - self._stopped_at < 2 * _PAUSE:
             sleep(_PAUSE)
         self._stopped_at = monotonic()

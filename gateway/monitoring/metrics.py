@@ -4,11 +4,14 @@ what `gauges` reads when it is asked.
 Each process writes files of its own and the one that is asked adds them all up (prometheus-client's multiprocess mode).
 """
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from audit.security import tell_of_refusals
 from directory.ldap import listen
@@ -65,6 +68,11 @@ _directory_waits = Histogram(
 _credentials_refused = Counter(
     "gateway_credentials_refused", "Refused sign-ins of people, and refused keys, tokens and sessions.", ["kind"]
 )
+
+_LOGGER: Final = "gateway.directory"
+_logger = structlog.stdlib.get_logger(_LOGGER)
+_level = logging.getLogger(_LOGGER)
+"""At DEBUG a line for each time that a domain controller is asked, with the id of the request that asks."""
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
@@ -155,10 +163,13 @@ class _Directories:
 
     def used(self, server: str, kind: str, seconds: float) -> None:
         _directory_children(server, kind).observe(seconds)
+        if _level.isEnabledFor(logging.DEBUG):
+            _logger.debug("directory asked", kind=kind, server=server, ms=round(seconds * 1000, 1))
         tracing.past(f"LDAP {kind}", seconds, **{"server.address": server})
 
     def failed(self, server: str, kind: str, error: str) -> None:
         _directory_failures.labels(server, kind, error).inc()
+        _logger.debug("directory failed", kind=kind, server=server, error=error)
         tracing.event(f"LDAP {kind} failed", **{"server.address": server, "error.type": error})
 
     def waited(self, seconds: float) -> None:

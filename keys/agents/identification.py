@@ -25,6 +25,7 @@ from keys.agents.addresses import audience_of, resource_metadata_of
 from keys.agents.errors import UnauthorizedAgent
 from keys.agents.models import AgentAccessToken, AgentGrant, stamp_of
 from keys.api_keys import usage
+from keys.callers import note_caller
 from keys.models import Person
 from keys.people.presence import NotChecked, Standing, standing_of
 from keys.permissions.confinement import ScopesAsKept
@@ -123,7 +124,7 @@ def identify_agent(request: HttpRequest) -> Call:
         raise NotChecked
     address = getattr(request, "client_address", "")
     usage.note(grant.id, last_used_at=grant.last_used_at, address=address, of=AgentGrant)
-    return _call_of(
+    call = _call_of(
         grant,
         surface=Surface.AGENT,
         # A token may be for less than was consented to, if the agent asked for less.
@@ -132,6 +133,7 @@ def identify_agent(request: HttpRequest) -> Call:
         client_address=address or None,
         request_id=getattr(request, "request_id", ""),
     )
+    return note_caller(request, call)
 
 
 def call_for_agent(

@@ -136,6 +136,7 @@ class Deployment:
             "listen 443 ssl": f"listen 127.0.0.1:{self.tls_port} ssl",
             "listen 80;": f"listen 127.0.0.1:{free_port()};",
             "127.0.0.1:8000": f"127.0.0.1:{self.web_port}",
+            "/var/log/nginx/gateway.log": str(self.log("nginx.requests")),
         }.items():
             assert there in text
             text = text.replace(there, here)

@@ -115,6 +115,31 @@ def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
         deployment, "/rest/roles", "--header", "Content-Type: application/json", "--data-binary", f"@{too_large}"
     )
     assert answered["code"] == "Request.BodyTooLarge"
+    _has_one_id(deployment)
+
+
+def _has_one_id(deployment: Deployment) -> None:
+    """The id of a request in the proxy's log, in the gateway's and in the operations log; and one for who gave none."""
+    _answer(deployment, "/rest/ad/users?q=Administrator", "--header", "X-Request-Id: from-the-client")
+    nameless = deployment.curl(f"https://{HOST}/rest/me", "--include").stdout
+    (given,) = re.findall(r"(?im)^x-request-id: (\S+)", nameless)
+    logged = deployment.log("nginx.requests").read_text()
+    assert "q=Administrator" not in logged, "what people search for is in no proxy's log"
+    for name, operation in (("from-the-client", "users.search"), (given, "me.read")):
+        assert f"request_id={name}" in logged
+        line = _line_of(deployment, f"request_id={name}")
+        assert f"operation={operation}" in line
+        assert "owner=grace" in line
+
+
+def _line_of(deployment: Deployment, text: str) -> str:
+    deadline = time.monotonic() + 60  # lines wait a moment for others
+    while True:
+        found = [line for line in deployment.log("web").read_text().splitlines() if text in line and "path=" in line]
+        if found:
+            return found[0]
+        assert time.monotonic() < deadline, text
+        time.sleep(0.1)
 
 
 def _serves_behind_caddy(deployment: Deployment) -> None:
@@ -124,6 +149,15 @@ def _serves_behind_caddy(deployment: Deployment) -> None:
     again = json.dumps({"username": "grace", "password": PASSWORD})
     _answer(deployment, "/rest/session", "--header", "X-Forwarded-For: 192.0.2.7", "--json", again)
     assert {session["address"] for session in _answer(deployment, "/rest/sessions")["items"]} == {"127.0.0.1"}
+    key = "dgk_" + "k" * 50
+    assert _status(deployment, "/api/ad/users?q=Lovelace", "--header", f"X-API-Key: {key}") == 401
+    named = deployment.curl(f"https://{HOST}/rest/me", "--include").stdout
+    (given,) = re.findall(r"(?im)^x-request-id: (\S+)", named)
+    assert "operation=me.read" in _line_of(deployment, f"request_id={given}")
+    logged = deployment.log("caddy").read_text()
+    assert given in logged
+    assert key not in logged
+    assert "Lovelace" not in logged
 
 
 def _says_how_it_is(deployment: Deployment) -> None:

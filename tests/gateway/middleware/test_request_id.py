@@ -36,16 +36,16 @@ def test_problem_names_the_id(client: Client) -> None:
 
 
 @contextmanager
-def logging_as(form: str) -> Iterator[None]:
+def logging_as(form: str, *, level: str = "INFO") -> Iterator[None]:
     """Logging as the gateway sets it up, to the standard output of this moment."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    configure({"level": "INFO", "format": form})
+    handlers, former = root.handlers[:], root.level
+    configure({"level": level, "format": form})
     try:
         yield
     finally:
         root.handlers[:] = handlers
-        root.setLevel(level)
+        root.setLevel(former)
 
 
 def json_lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

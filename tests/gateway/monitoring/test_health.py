@@ -205,7 +205,7 @@ def test_for_people(console: Console, domain: Domain, no_worker: None) -> None:
 
 def test_without_a_worker(console: Console, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as earlier:
-        earlier.setattr(heartbeats, "time", lambda: time.time() - 31)
+        earlier.setattr(heartbeats, "now", lambda: timezone.now() - timedelta(seconds=31))
         heartbeats.give_sign("celery@gone")
     body = console.get("/rest/health").body
     assert (body["status"], body["workers"]) == ("degraded", [])

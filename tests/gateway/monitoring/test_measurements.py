@@ -1,5 +1,6 @@
 """What Prometheus is told: of each domain controller, of what waits and of what ends soon."""
 
+import json
 import re
 import ssl
 import time
@@ -14,7 +15,10 @@ from django.test import Client
 from django.utils import timezone
 from redis import Redis
 
+from gateway.management import backups
 from gateway.monitoring import certificates, heartbeats
+from gateway.monitoring.readiness import Readiness, readiness
+from tests.gateway.middleware.test_request_id import logging_as
 from tests.support.cast import Console, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
 from tests.support.domain import Domain
@@ -152,3 +156,68 @@ def test_workers(client: Client, redis_server: RedisServer, tmp_path: Path) -> N
     finally:
         worker.stop()
     assert value(client, name, process="worker") == 0
+
+
+def test_probes_are_no_requests(client: Client, redis_server: RedisServer) -> None:
+    """They come all the time and succeed: among them nobody would see that everything else fails."""
+    before = value(client, "gateway_requests_total")
+    for path in ("/health", "/health/ready", "/metrics", "/health"):
+        client.get(path)
+    assert value(client, "gateway_requests_total") == before
+    client.get("/api/me")
+    assert value(client, "gateway_requests_total") == before + 1
+
+
+def test_what_a_domain_controller_is_asked_has_the_requests_id(
+    domain: Domain, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = make_integration(make_connection(domain))
+    with logging_as("json", level="DEBUG"):
+        assert key.get("/api/ad/users?q=Administrator", **{"X-Request-Id": "traced-down"}).status == 200
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    asked = [line for line in lines if line["logger"] == "gateway.directory"]
+    assert {line["request_id"] for line in asked} == {"traced-down"}
+    assert {"kind": "search", "server": domain.url}.items() <= asked[-1].items()
+    (access,) = [line for line in lines if line["logger"] == "gateway.access"]
+    wanted = {"operation": "users.search", "key": key.key.name, "owner": key.key.owner.username}
+    assert wanted.items() <= access.items()
+
+
+def test_the_last_backup(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert value(client, "gateway_last_backup_timestamp_seconds") == 0
+    monkeypatch.setattr(backups, "_dump", lambda file: file.touch())
+    made = backups.make(tmp_path)
+    assert value(client, "gateway_last_backup_timestamp_seconds") == pytest.approx(made.stat().st_mtime, abs=60)
+
+
+def test_a_worker_that_is_lost_and_one_that_ends(
+    client: Client, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that says that it ends is missed by nobody."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(heartbeats, "now", lambda: timezone.now() - timedelta(seconds=300))
+        for name in ("celery@lost", "celery@stopped", "celery@back"):
+            heartbeats.give_sign(name)
+    heartbeats.take_sign_back("celery@stopped")
+    heartbeats.give_sign("celery@back")
+    try:
+        lost = {name: seconds for name, seconds in measured(client).items() if "worker_lost" in name}
+        assert lost == {'gateway_worker_lost_seconds{worker="celery@lost"}': pytest.approx(300, abs=60)}
+        assert "celery@lost" not in {worker.name for worker in heartbeats.find_workers()}
+    finally:
+        for name in ("celery@lost", "celery@back"):
+            heartbeats.take_sign_back(name)
+
+
+def test_what_the_gateway_works_with(client: Client, redis_server: RedisServer) -> None:
+    """At times when nobody asks for anything, this alone tells that everything would fail."""
+    readiness.checks()
+    assert value(client, "gateway_check_ok", check="database") == 1
+    redis_server.pause()
+    try:
+        Readiness.__init__(readiness)
+        readiness.checks()
+        assert value(client, "gateway_check_ok", check="broker") == 0
+    finally:
+        redis_server.resume()
+        Readiness.__init__(readiness)
