@@ -157,11 +157,15 @@ class Deployment:
         """Caddy with deploy/caddy/Caddyfile, but for ports and a certificate that it does not have to ask for."""
         text = (PROJECT / "deploy" / "caddy" / "Caddyfile").read_text()
         place = f"{HOST}:{self.tls_port} {{\n\ttls {self.folder}/tls.pem {self.folder}/tls.key\n"
-        for there, here in {f"{HOST} {{\n": place, "127.0.0.1:8000": f"127.0.0.1:{self.web_port}"}.items():
+        for there, here in {
+            f"{HOST} {{\n": place,
+            "127.0.0.1:8000": f"127.0.0.1:{self.web_port}",
+            "\n{\n": "\n{\n\tadmin off\n\tauto_https off\n",
+        }.items():
             assert there in text
-            text = text.replace(there, here)
+            text = text.replace(there, here, 1)
         file = self.folder / "Caddyfile"
-        file.write_text(f"{{\n\tadmin off\n\tauto_https off\n}}\n{text}")
+        file.write_text(text)
         command = ["caddy", "run", "--config", str(file), "--adapter", "caddyfile"]
         self.start("caddy", command, HOME=str(self.folder), XDG_DATA_HOME=str(self.folder))
         self.wait("caddy", f"https://{HOST}/health")
