@@ -2,6 +2,7 @@
 generated for an approved one. Nothing is edited.
 """
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
@@ -24,6 +25,8 @@ from approvals.models import ChangeRequest, Status
 from audit import log
 from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
 from audit.administration.recording import recorded
+from audit.redact import ChangeJson
+from directory.lookup.visibility import READ_OBJECT, without_values
 from directory.shapes.explained_values import explained
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import find_operation
@@ -139,7 +142,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             "why_held": change_request.risk_reasons or [WHY_ORDINARY],
             "needs_two": decisions.needs_two(change_request),
             "approved_first": change_request.first_approved_by_id == request.user.pk,
-            "changes": [_side_by_side(item) for item in change_request.changes],
+            "changes": [_side_by_side(item) for item in _changes_seen_by(request, change_request)],
             "references": {
                 each["id"]: each for item in change_request.changes for each in item.get("references", ())
             }.values(),
@@ -228,7 +231,15 @@ def _summary(operation: str) -> str:
         return ""
 
 
-def _side_by_side(change: dict[str, Any]) -> dict[str, Any]:
+def _changes_seen_by(request: HttpRequest, change_request: ChangeRequest) -> Sequence[ChangeJson]:
+    """The changes of a request; the values of a directory are shown to those who may read it."""
+    if change_request.directory_id is None or request.user.has_perm(READ_OBJECT):
+        shown: list[ChangeJson] = change_request.changes
+        return shown
+    return without_values(change_request.changes)
+
+
+def _side_by_side(change: ChangeJson) -> dict[str, Any]:
     """The values of an attribute before and after, each with whether the other side has it too."""
     before, after = change["before"], change["after"]
     return {

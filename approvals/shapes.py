@@ -7,8 +7,10 @@ from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest, Status
 from audit.redact import HeldChangeJson, ReferenceJson, redacted
+from directory.lookup.visibility import may_see_values
 from directory.shapes.change_words import ChangeFacts, change_facts
 from directory.shapes.proposal import AttributeChange
+from gateway.core.call import Call
 from gateway.core.operation import Risk
 from gateway.core.problem_shapes import KEPT_PROBLEM
 from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
@@ -195,14 +197,16 @@ def unlisted_values(change_request: ChangeRequest) -> dict[str, int]:
     return {item["attribute"]: item["kept"] for item in change_request.changes if "kept" in item}
 
 
-def line_as_json(change_request: ChangeRequest, record: ChangeRequestJson) -> RequestLineJson:
+def line_as_json(call: Call, change_request: ChangeRequest, record: ChangeRequestJson) -> RequestLineJson:
     """A request with what it takes to say it in words; `record` is what its reader may see of it."""
+    may_see = may_see_values(call)
     return {
         "changeRequest": record,
-        "targetAccount": change_request.target_account,
+        "targetAccount": change_request.target_account if may_see else None,
         "targetKind": change_request.target_kind,
         "directory": change_request.directory,
-        "unlisted": unlisted_values(change_request),
+        # Those who are confined may not see all of them, and so not how many there are.
+        "unlisted": unlisted_values(change_request) if may_see and not call.scopes else {},
         "assignedTo": change_request.assigned_to,
         "comments": [
             {"by": each["by"], "at": each["at"], "text": each["text"]} for each in change_request.comments or ()

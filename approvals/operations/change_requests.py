@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -22,7 +22,7 @@ from approvals.shapes import (
     change_request_as_json,
     line_as_json,
 )
-from directory.lookup.visibility import changes_seen_by
+from directory.lookup.visibility import requested_changes_seen_by
 from gateway.core.call import Call, Surface
 from gateway.core.errors import Forbidden, NotFound
 from gateway.core.operation import SIGNED_IN, Effect, Risk, find_operation, operation
@@ -86,7 +86,7 @@ def visible_requests(call: Call) -> QuerySet[ChangeRequest]:
 
 def renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
     """What makes a request as the caller may see it, with the values that the caller may see."""
-    seen = changes_seen_by(call)
+    seen = requested_changes_seen_by(call)
 
     def render(change_request: ChangeRequest) -> ChangeRequestJson:
         record = change_request_as_json(change_request)
@@ -103,9 +103,14 @@ def renderer_for(call: Call) -> Callable[[ChangeRequest], ChangeRequestJson]:
             for reference in record["references"]
             if any(reference["name"] in value for value in named.get(reference["attribute"], ()))
         ]
-        return {**record, "changes": shown, "references": references}
+        return {**record, "changes": shown, "references": references, "problem": without_values(record["problem"])}
 
     return render
+
+
+def without_values(problem: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A problem without the values that differed from those expected (`directory.changes.revert`)."""
+    return problem and {name: value for name, value in problem.items() if name != "differences"}
 
 
 @operation(
@@ -211,7 +216,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     may_approve = may_decide and not (two and approved_first == call.person.id)
     secret_until = change_request.secret_until if secrets.may_take(call.person.id, change_request) else None
     return {
-        **line_as_json(change_request, renderer_for(call)(change_request)),
+        **line_as_json(call, change_request, renderer_for(call)(change_request)),
         "summary": _summary(change_request.operation),
         "riskReasons": change_request.risk_reasons or [WHY_ORDINARY],
         "clientAddress": change_request.client_address,
@@ -271,7 +276,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
     first one is kept as `firstApproval` and the request stays pending until a second person approves it too.
     """
     require_decidable(call, id)
-    return change_request_as_json(decisions.approve(call.person, id, digest=body.digest, comment=body.comment))
+    return renderer_for(call)(decisions.approve(call.person, id, digest=body.digest, comment=body.comment))
 
 
 @operation(
@@ -286,7 +291,7 @@ def approve_change_request(call: Call, *, id: UUID, body: ApproveChangeRequest) 
 def reject_change_request(call: Call, *, id: UUID, body: RejectChangeRequest) -> ChangeRequestJson:
     """Reject somebody else's change request, saying why."""
     require_decidable(call, id)
-    return change_request_as_json(decisions.reject(call.person, id, comment=body.comment))
+    return renderer_for(call)(decisions.reject(call.person, id, comment=body.comment))
 
 
 @operation(

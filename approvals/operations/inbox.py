@@ -143,7 +143,7 @@ def list_inbox(call: Call, *, query: ListInbox) -> Page[InboxLineJson]:
             "count": item.count,
             "risks": item.risks,
             "own": item.first[0].requester_id == call.person.id,
-            "first": [line_as_json(request, render(request)) for request in item.first],
+            "first": [line_as_json(call, request, render(request)) for request in item.first],
         }
 
     return {**page, "items": [line(item) for item in inbox.lines_of(requests, page["items"])]}

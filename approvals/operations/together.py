@@ -167,7 +167,7 @@ def _item(
         may_reject = True
         if decisions.needs_two(row) and row.first_approved_by_id == call.person.id:
             hindrance = "You approved it already: somebody else has to approve it too."
-    line = line_as_json(row, record)
+    line = line_as_json(call, row, record)
     return {
         **line,
         "differs": differs,

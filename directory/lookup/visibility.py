@@ -18,6 +18,7 @@ from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway.core.call import Call
 
+READ_OBJECT: Final = "directory.read_object"
 READ_CONFIDENTIAL: Final = "directory.read_confidential"
 
 _NAMES = frozenset({Syntax.DN, Syntax.DN_BINARY, Syntax.DN_STRING})
@@ -36,6 +37,11 @@ _LINK = re.compile(r"\[LDAP://([^;\]]*);[^\]]*\]", re.IGNORECASE)
 _FIRST_RDN = re.compile(r"(?:\\.|[^\\,])*,?", re.DOTALL)
 
 _Text = TypeVar("_Text", bytes, str)
+
+
+def may_see_values(call: Call) -> bool:
+    """Whether the caller may read objects: without it an answer tells which object it is about, and no value."""
+    return call.may(READ_OBJECT)
 
 
 def may_see_confidential(call: Call) -> bool:
@@ -75,11 +81,15 @@ class _Confines:
 
 @dataclass(frozen=True)
 class Visibility:
-    """What one caller may see. `bases` are what the caller is confined to, None for everything."""
+    """What one caller may see. `bases` are what the caller is confined to, None for everything.
+
+    Without `values` all that is told of a change is which attributes it is about.
+    """
 
     schema: Schema
     confidential: bool
     bases: tuple[str, ...] | None
+    values: bool = True
 
     @cached_property
     def _confines(self) -> _Confines:
@@ -145,7 +155,7 @@ class Visibility:
     def texts(self, attribute: str, values: Sequence[str]) -> list[str]:
         """Decoded values of an attribute, of whichever object, as the caller may see them."""
         known = self.schema.attribute(attribute)
-        if known is not None and known.confidential and not self.confidential:
+        if not self.values or (known is not None and known.confidential and not self.confidential):
             return [SECRET for _ in values]
         # Of a move both places are told, and only one of them needs to be the caller's.
         if self.bases is None or not (self.refers(attribute) or attribute.lower() == "distinguishedname"):
@@ -163,7 +173,7 @@ class Visibility:
 
 def visibility_of(call: Call) -> Visibility:
     """What a caller may see of their directory."""
-    return Visibility(client_of(call).schema, may_see_confidential(call), scope_bases(call))
+    return Visibility(client_of(call).schema, may_see_confidential(call), scope_bases(call), may_see_values(call))
 
 
 def hidden_links(visibility: Visibility, before: bytes) -> set[str]:
@@ -185,8 +195,27 @@ def _references(schema: Schema) -> frozenset[str]:
 Changes = Callable[[UUID | None, list[ChangeJson]], list[ChangeJson]]
 
 
+def requested_changes_seen_by(call: Call) -> Changes:
+    """What shows the changes of change requests as a caller may see them: their values are the directory's."""
+    if may_see_values(call):
+        return changes_seen_by(call)
+
+    def named(directory: UUID | None, changes: list[ChangeJson]) -> list[ChangeJson]:
+        return changes if directory is None else without_values(changes)
+
+    return named
+
+
+def without_values(changes: Sequence[ChangeJson]) -> list[ChangeJson]:
+    """Changes as they are told to somebody who may not read objects: which attributes, and what objects are called."""
+    return [
+        change if (name := change["attribute"].lower()) == "distinguishedname" or "=" in name else shown
+        for change, shown in zip(changes, _NOTHING.changes(changes), strict=True)
+    ]
+
+
 def changes_seen_by(call: Call) -> Changes:
-    """What shows the changes of records, of any directory, as a caller may see them.
+    """What shows the changes of records, of any directory, as a caller may see them who may read the log.
 
     No confidential value enters a record; but an attribute may have been marked since. Where the schema of a directory
     cannot be read now, its values are not shown; where its connection is gone, they are as they were kept.

@@ -14,6 +14,7 @@ from typing_extensions import Self, TypedDict
 
 from directory.ldap import Client, Entry
 from directory.lookup.access import client_of, find_object
+from directory.lookup.visibility import may_see_values
 from directory.models.runs import Plan
 from directory.runs import requests as runs
 from directory.runs.assessment import (
@@ -153,7 +154,7 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
             {
                 "id": str(account.id),
                 "distinguishedName": entry.dn,
-                "samAccountName": entry.text("sAMAccountName"),
+                "samAccountName": entry.text("sAMAccountName") if may_see_values(call) else None,
                 "kind": account.kind,  # type: ignore[typeddict-item] # only these two are found
                 "effect": account.effect.value,  # type: ignore[typeddict-item] # what is found is not absent
             }

@@ -5,32 +5,20 @@ from time import monotonic, sleep
 from typing import TypeVar, cast
 from uuid import UUID
 
-from typing_extensions import TypedDict
-
 from directory import errors
 from directory.ldap import DistinguishedName, Entry
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
-from directory.lookup.visibility import may_see_confidential, visibility_of
+from directory.lookup.visibility import may_see_confidential, may_see_values, visibility_of
 from directory.outcomes.evidence import SECONDS_TO_COME_BACK
 from directory.policies.known_policies import computed_control, policies_lately_known
 from directory.protection.rules import is_protected
 from directory.protection.state import SHOWN_AGE
 from directory.shapes.kinds import Kind, kind_of
-from directory.shapes.record import DirectoryObject, renderer_for, version_of
+from directory.shapes.record import DirectoryObject, ObjectIdentity, renderer_for, version_of
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
-from gateway.core.shapes import Id
 
 _Answer = TypeVar("_Answer")
-
-
-class KnownObject(TypedDict):
-    """What is told of an object to a caller who has the present version of its record."""
-
-    id: Id
-    kind: Kind
-    distinguishedName: str
-    version: str
 
 
 def read_record(
@@ -39,21 +27,18 @@ def read_record(
     """The record of the object a caller names; raises as `find_object` and `select`.
 
     Raises DirectoryDenied when the gateway's account may list the object but not read it: nothing could be told of it.
-    Of a version that the caller of a read knows (`Call.knows`) no more than a KnownObject is read: the surface that
-    says so in the call answers that nothing changed.
+    Of a version that the caller of a read knows (`Call.knows`) no more than an ObjectIdentity is read: the surface that
+    says so in the call answers that nothing changed. To whoever may not read objects no more is told of any version,
+    such as of an object that they have changed.
     """
     client = client_of(call)
+    if not may_see_values(call):
+        return _identity(_require_readable(find_object(call, reference, kinds=kinds, attributes=_VERSION)))
     renderer = renderer_for(client.schema, attributes, kinds, confidential=may_see_confidential(call))
     if call.if_none_match is not None:
         entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=_VERSION))
-        if call.knows(version := version_of(entry)):
-            known: KnownObject = {
-                "id": str(entry.guid),
-                "kind": kind_of(entry.object_classes),
-                "distinguishedName": entry.dn,
-                "version": version,
-            }
-            return cast(DirectoryObject, known)
+        if call.knows(version_of(entry)):
+            return _identity(entry)
     policies = policies_lately_known(client) if renderer.to_read_with_policies else None
     # Where none are known the domain controller computes, in the same read, what they would spare it.
     names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
@@ -67,6 +52,16 @@ def read_record(
 
 
 _VERSION = ("uSNChanged",)
+
+
+def _identity(entry: Entry) -> DirectoryObject:
+    identity: ObjectIdentity = {
+        "id": str(entry.guid),
+        "kind": kind_of(entry.object_classes),
+        "distinguishedName": entry.dn,
+        "version": version_of(entry),
+    }
+    return cast(DirectoryObject, identity)
 
 
 def _require_readable(entry: Entry) -> Entry:

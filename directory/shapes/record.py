@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from directory import errors
@@ -72,6 +73,16 @@ class GroupRecord(TypedDict):
     scope: GroupScope
     type: GroupCategory
     memberCount: int
+
+
+@with_config(ConfigDict(extra="forbid"))  # so that no record is one of these
+class ObjectIdentity(TypedDict):
+    """Which object it is and which version of it, and nothing else: what a caller is told who may not read objects."""
+
+    id: Id
+    kind: Kind
+    distinguishedName: str
+    version: str
 
 
 class DirectoryObject(TypedDict):

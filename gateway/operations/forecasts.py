@@ -9,11 +9,11 @@ from typing_extensions import TypedDict
 from approvals.decisions import find_request, find_requests
 from approvals.errors import NotPending
 from approvals.models import ChangeRequest, Status
-from approvals.operations.change_requests import find_visible
+from approvals.operations.change_requests import find_visible, without_values
 from approvals.operations.together import MOST, ReadTogether, chosen_requests
 from audit.redact import ChangeJson
 from directory.lookup.prefetch import Prefetches
-from directory.lookup.visibility import changes_seen_by
+from directory.lookup.visibility import may_see_values, requested_changes_seen_by
 from gateway import pipeline
 from gateway.core.call import Call, Surface
 from gateway.core.operation import SIGNED_IN, RateCategory, operation
@@ -57,11 +57,12 @@ def read_forecast(call: Call, *, id: UUID) -> ForecastJson:
 
 def _as_json(call: Call, request: ChangeRequest, forecast: pipeline.Forecast) -> ForecastJson:
     """A forecast with the values that the reader may see: it was made under the requester's key."""
+    problem, may_see = forecast.refusal.as_problem() if forecast.refusal else None, may_see_values(call)
     return {
-        "problem": forecast.refusal.as_problem() if forecast.refusal else None,
+        "problem": problem if may_see else without_values(problem),
         "stale": forecast.stale,
-        "changes": changes_seen_by(call)(request.directory_id, list(forecast.changes)),
-        "warnings": list(forecast.warnings),
+        "changes": requested_changes_seen_by(call)(request.directory_id, list(forecast.changes)),
+        "warnings": list(forecast.warnings) if may_see else [],
     }
 
 

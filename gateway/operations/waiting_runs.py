@@ -12,6 +12,7 @@ from approvals.models import Status
 from approvals.operations.change_requests import find_visible
 from directory import errors as directory_errors
 from directory.lookup.access import client_of
+from directory.lookup.visibility import may_see_values
 from directory.runs.assessment import Account, Action, assess_named
 from gateway import pipeline
 from gateway.core.call import Call, Surface
@@ -83,16 +84,16 @@ def read_run_plan(call: Call, *, id: UUID) -> WaitingRunJson:
         "action": action,
         "organizationalUnit": request.target_dn,
         "total": len(accounts),
-        "accounts": [_as_json(account, then) for account in accounts],
+        "accounts": [_as_json(account, then, may_see=may_see_values(call)) for account in accounts],
     }
 
 
-def _as_json(account: Account, then: set[str]) -> WaitingAccountJson:
+def _as_json(account: Account, then: set[str], *, may_see: bool) -> WaitingAccountJson:
     name = account.distinguished_name
     return {
         "id": str(account.id),
         "distinguishedName": name,
-        "samAccountName": account.entry.text("sAMAccountName") if account.entry else None,
+        "samAccountName": account.entry.text("sAMAccountName") if account.entry and may_see else None,
         "kind": account.kind,
         "effect": account.effect.value,
         "changed": name is None or (account.effect == "change") != (name in then),

@@ -13,10 +13,9 @@ from audit.administration.recording import AccessNeedsTwo, recorded
 from directory import errors as directory_errors
 from gateway.core.call import Call, Surface
 from gateway.core.operation import Effect, Operation, find_operation
-from gateway.core.streams import RecordStream
 from gateway.core.versions import lock_record
+from gateway.pipeline import disclosure
 from gateway.pipeline.inputs import Accepted, Answer
-from gateway.pipeline.recording import target_of
 from keys.sign_in.confirmation import ConfirmedBody, require_confirmation
 
 
@@ -24,13 +23,7 @@ def perform(operation: Operation, call: Call, accepted: Accepted) -> Answer:
     """A read, or a change of the gateway's own tables (recorded with its intent, as every change)."""
     if operation.effect is Effect.READ:
         result = operation.function(call, **accepted.given)
-        if call.surface is not Surface.REST:
-            target = target_of(result, accepted.arguments, operation)
-            log.record_read(call, operation=operation.name, target=target)
-            if isinstance(result, RecordStream):  # what breaks it comes to light after this answer has begun
-                result.failed = lambda error: log.record_read(
-                    call, operation=operation.name, target=target, outcome="failed", code=error.code
-                )
+        disclosure.record_read(operation, call, result, accepted.arguments)
         return Answer(operation.status, result)
     if operation.effect is Effect.UNDERTAKE:  # its steps are committed one by one, so that a kill loses none
         with transaction.atomic():

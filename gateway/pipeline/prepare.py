@@ -24,7 +24,7 @@ from gateway.core import tracing
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
-from gateway.pipeline import agent_brake, replay
+from gateway.pipeline import agent_brake, disclosure, replay
 from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
 from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import record_refusal, shown, target_ref
@@ -43,6 +43,7 @@ def prepare(operation: Operation, call: Call, inputs: Unvalidated) -> Answer | C
         with directory_errors.translated():
             if operation.effect is not Effect.CHANGE:
                 return perform(operation, call, accepted)
+            disclosure.require_preview_allowed(call)
             if (answer := _answer_of_interrupted(operation, call)) is not None:
                 return answer
             return _judge(operation, call, accepted)
@@ -80,10 +81,12 @@ def _judge(operation: Operation, call: Call, accepted: Accepted) -> Answer | Cha
     call = with_reason(call, proposal)
     held = _is_held(call, proposal, assessment.risk)
     if call.dry_run:
+        disclosure.record_shown(operation, call, proposal)
         return Answer(200, _dry_run(call, proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
         client, target = client_of(call), proposal.target
         require_arrived(client, client.choose_server(), target.id, target.distinguished_name)
+        disclosure.record_shown(operation, call, proposal)
         return Answer(operation.status, proposal.answer())
     agent_brake.count_change(call)
     if held:

@@ -6,6 +6,7 @@ the identifier that the gateway itself gave to the attempt (`Call.call_id`). Whi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -17,12 +18,14 @@ from approvals.queue import queued_answer
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory import errors as directory_errors
 from directory.lookup.access import find_object
+from directory.lookup.visibility import visibility_of
 from directory.queries.reading import read_changed
 from directory.shapes.record import DirectoryObject
 from gateway.core import shared_clock
 from gateway.core.call import Call
 from gateway.core.operation import Operation
 from gateway.core.shapes import parse_guid
+from gateway.pipeline.disclosure import require_preview_allowed
 
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")
 """Members of an answer that are shown once: a replay has null there."""
@@ -77,8 +80,20 @@ def review(operation: Operation, call: Call, arguments: Mapping[str, str], body:
                 find_object(call, named)
             except directory_errors.ObjectNotFound:
                 continue
-        if operation.output is DirectoryObject and isinstance(body, dict) and "kind" in body:
-            return read_changed(call, UUID(body["id"]))
+        return _as_seen_now(operation, call, body) if isinstance(body, dict) else body
+
+
+def _as_seen_now(operation: Operation, call: Call, body: dict[str, Any]) -> Any:
+    if body.get("dryRun"):
+        require_preview_allowed(replace(call, dry_run=True))
+        visibility = visibility_of(call)
+        for shown in (body, *body.get("results", ())):
+            if "changes" in shown:
+                shown["changes"] = visibility.changes(shown["changes"])
+    elif operation.output is DirectoryObject and "kind" in body:
+        return read_changed(call, UUID(body["id"]))
+    elif isinstance(made := body.get("object"), dict):  # what a revert has made
+        body["object"] = read_changed(call, UUID(made["id"]))
     return body
 
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
+from directory.lookup.visibility import may_see_values
 from gateway import pipeline
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, RateLimited, ServiceUnavailable
@@ -30,7 +31,7 @@ class AgentConversation:
     def list_tools(self) -> list[dict[str, Any]]:
         """The tools of which the caller may use anything at all, with what they may use of them."""
         ways = {tool.name: tool.ways_of(self._call) for tool in TOOLS.values()}
-        previewable = [name for name in PREVIEWABLE if ways[name]]
+        previewable = [name for name in PREVIEWABLE if ways[name] and may_see_values(self._call)]
         return [
             {
                 "name": tool.name,

@@ -6,6 +6,7 @@ from typing import Any
 from approvals.queue import QueuedAnswer
 from audit.administration.descriptions import find_own_table
 from directory.runs.requests import RunResult
+from directory.shapes.record import DirectoryObject, ObjectIdentity
 from gateway.core.operation import SIGNED_IN, Effect, Operation
 from gateway.surfaces.openapi.components import Described
 from gateway.surfaces.openapi.documents import security_of
@@ -84,11 +85,13 @@ class OperationSchema(Described):
         }
 
     def _describe_change(self, operation: Operation, responses: dict[str, Any]) -> None:
+        if "201" in responses and len(answers := _answers(operation)) > 1:
+            responses["201"]["content"]["application/json"]["schema"] = self.refer_to_one_of(*answers)
         if "200" not in responses:
             responses["200"] = self.json_response("With `dryRun`.", DryRun, "Idempotency-Replayed")
         else:
             body = responses["200"]["content"]["application/json"]
-            body["schema"] = self.refer_to_one_of(DryRun, operation.output)
+            body["schema"] = self.refer_to_one_of(DryRun, *_answers(operation))
         held = ("Location", "Idempotency-Replayed")
         if operation.output is RunResult:
             responses["207"] = self.json_response("Some accounts failed.", RunResult, "Idempotency-Replayed")
@@ -96,6 +99,11 @@ class OperationSchema(Described):
             responses["202"] = self.json_response(meaning, RunResult, *held, or_else=QueuedAnswer)
         else:
             responses["202"] = self.json_response("Waits for approval.", QueuedAnswer, *held)
+
+
+def _answers(operation: Operation) -> tuple[Any, ...]:
+    """What a change answers with: of a record those who may not read objects get which object it is."""
+    return (DirectoryObject, ObjectIdentity) if operation.output is DirectoryObject else (operation.output,)
 
 
 def _description(operation: Operation) -> str:

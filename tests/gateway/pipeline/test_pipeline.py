@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
+from audit.read_buffer import reads
 from directory.models import DirectoryConnection
 from directory.outcomes import evidence
 from gateway import pipeline, tasks
@@ -57,7 +58,10 @@ def test_dry_run_changes_nothing_and_tells_all(integration: Integration, ada: UU
         "warnings": [],
     }
     assert directory.text(ada, "title") == "Analyst"
-    assert records() == []
+    reads.flush()
+    assert [(record.operation, record.outcome, record.target_id, record.changes) for record in records()] == [
+        ("users.read", "succeeded", ada, [])
+    ], "it shows values, and changes nothing"
 
 
 def test_dry_run_takes_true_or_false_only(integration: Integration, ada: UUID) -> None:
@@ -70,6 +74,10 @@ def test_nothing_to_do_is_no_change(integration: Integration, ada: UUID) -> None
     answer = integration.patch(path(ada), {"replace": {"title": "Analyst"}})
     assert answer.status == 200
     assert records() == []
+    reads.flush()
+    assert [(record.operation, record.outcome, record.target_id) for record in records()] == [
+        ("users.read", "succeeded", ada)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""The gate that every answer with values of the directory passes: who may see them, and that they were shown.
+
+Reads ask for a permission of their own. A dry run and a change that changes nothing show values, too: they are reads by
+another name. Which values a caller sees is `directory.lookup.visibility`'s to say, and what a record holds for whoever
+may not read objects `directory.queries.reading`'s.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from audit import log
+from directory.lookup.visibility import may_see_values
+from directory.shapes.kinds import resource_of
+from directory.shapes.proposal import Proposal
+from gateway.core.call import Call, Surface
+from gateway.core.errors import Forbidden
+from gateway.core.operation import Operation
+from gateway.core.streams import RecordStream
+from gateway.pipeline.recording import target_of, target_ref
+
+
+def require_preview_allowed(call: Call) -> None:
+    """Raise Forbidden for the dry run of somebody who may not read objects."""
+    if call.dry_run and not may_see_values(call):
+        raise Forbidden
+
+
+def record_read(operation: Operation, call: Call, result: Any, arguments: Mapping[str, str]) -> None:
+    """Note that a read was answered."""
+    target = target_of(result, arguments, operation)
+    _record(call, operation.name, target)
+    if isinstance(result, RecordStream):  # what breaks it comes to light after this answer has begun
+        result.failed = lambda error: _record(call, operation.name, target, outcome="failed", code=error.code)
+
+
+def record_shown(operation: Operation, call: Call, proposal: Proposal) -> None:
+    """Note that a change was answered without being made: as a read of the object, for it was no change."""
+    resource = operation.resource if operation.names_object else resource_of(proposal.target.kind)
+    _record(call, f"{resource}.read", target_ref(proposal.target))
+
+
+def _record(call: Call, operation: str, target: log.TargetRef | None, **outcome: Any) -> None:
+    if call.surface is not Surface.REST:
+        log.record_read(call, operation=operation, target=target, **outcome)
