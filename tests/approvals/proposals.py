@@ -16,7 +16,7 @@ IN_CONSOLE = make_call(
     surface=Surface.REST,
     person=APPROVER,
     credential=CredentialRef(kind=CredentialKind.SESSION, id="session"),
-    permissions=frozenset({"approvals.decide_change"}),
+    permissions=frozenset({"approvals.decide_change", "directory.read_object"}),
 )
 SECURITY = Assessment(Risk.SECURITY, ("This is a security change: it writes mail.",))
 MAIL = AttributeChange("mail", ("old@example.test",), ("new@example.test",))

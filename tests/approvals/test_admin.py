@@ -25,7 +25,7 @@ LIST = "admin:approvals_changerequest_changelist"
 
 @pytest.fixture
 def approver() -> Person:
-    person = make_person("grace", may=["approvals.decide_change"])
+    person = make_person("grace", may=["approvals.decide_change", "directory.read_object"])
     Person.objects.filter(pk=person.pk).update(is_staff=True)
     return person
 

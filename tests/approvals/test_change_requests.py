@@ -25,7 +25,9 @@ MEMBERS = """
     decidedAt comment problem runId
 """
 BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")
-ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approvals.decide_change"}))
+ADA_IN_CONSOLE = make_call(
+    surface=Surface.REST, permissions=frozenset({"approvals.decide_change", "directory.read_object"})
+)
 
 
 def approve(id: UUID, digest: str, *, call: Call = IN_CONSOLE, **more: Any) -> Any:

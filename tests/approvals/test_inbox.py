@@ -21,7 +21,9 @@ from tests.audit.calls import call_named, make_call
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 BOB = PersonRef(id=8_000_008, username="bob", display_name="Bob")
-ADA_IN_CONSOLE = make_call(surface=Surface.REST, permissions=frozenset({"approvals.decide_change"}))
+ADA_IN_CONSOLE = make_call(
+    surface=Surface.REST, permissions=frozenset({"approvals.decide_change", "directory.read_object"})
+)
 
 
 def ask(name: str, *, call: str = "", risk: Risk = Risk.ORDINARY, hours_ago: float = 0, **fields: Any) -> ChangeRequest:

@@ -51,7 +51,7 @@ def group(directory: Directory, organizational_unit: str) -> UUID:
 
 def references_in(held: Answer) -> dict[str, list[dict[str, Any]]]:
     """What the approver is shown of the objects referred to, by attribute."""
-    reader = Console(make_person(may=["approvals.decide_change"]))
+    reader = Console(make_person(may=["approvals.decide_change", "directory.read_object"]))
     found: dict[str, list[dict[str, Any]]] = {}
     for each in reader.get(f"/rest/change-requests/{held.body['changeRequest']['id']}").body["references"]:
         found.setdefault(each["attribute"], []).append(each)
@@ -59,7 +59,7 @@ def references_in(held: Answer) -> dict[str, list[dict[str, Any]]]:
 
 
 def forecast(held: Answer) -> dict[str, Any]:
-    reader = Console(make_person(may=["approvals.decide_change"]))
+    reader = Console(make_person(may=["approvals.decide_change", "directory.read_object"]))
     told: dict[str, Any] = reader.get(f"/rest/change-requests/{held.body['changeRequest']['id']}/forecast").body
     return told
 

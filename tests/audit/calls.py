@@ -12,7 +12,7 @@ CALL = Call(
     surface=Surface.API,
     person=PersonRef(id=7_000_007, username="ada", display_name="Ada Lovelace"),
     credential=CredentialRef(kind=CredentialKind.API_KEY, id="a1a1a1a1-0000-4000-8000-000000000001", name="crm"),
-    permissions=frozenset({"audit.read_log", "directory.update_user"}),
+    permissions=frozenset({"audit.read_log", "directory.read_object", "directory.update_user"}),
     directory=DIRECTORY,
     client_address="192.0.2.7",
     request_id="request-1",

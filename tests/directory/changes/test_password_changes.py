@@ -99,9 +99,8 @@ def test_one_that_is_locked_out_may_not(integration: Integration, directory: Dir
 
 
 def test_risk_and_permission(connection: DirectoryConnection, directory: Directory, ada: UUID) -> None:
-    careful = make_integration(
-        connection, may=["directory.change_password"], level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY
-    )
+    may = ["directory.change_password", "directory.read_object"]
+    careful = make_integration(connection, may=may, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
     told = careful.post(f"{path(ada)}?dryRun=true", change()).body
     assert (told["risk"], told["wouldQueue"]) == ("ordinary", False)
     assert careful.post(path(ada), change()).status == 204

@@ -153,9 +153,8 @@ class TestTombstones:
             if "memberships stay" in text
         ]
         assert "Print Operators" in warning
-        member_manager = make_integration(
-            other_connection, may=["directory.restore_deleted", "directory.manage_membership"]
-        )
+        may = ["directory.restore_deleted", "directory.manage_membership", "directory.read_object"]
+        member_manager = make_integration(other_connection, may=may)
         answer = restore(member_manager, grace)
         assert answer.status == 200, answer
         assert len(answer.body["attributes"]["memberOf"]) == 2

@@ -84,7 +84,7 @@ class TestUpdates:
         succeeded(integration.patch(f"/api/ad/users/{ada}", {"account": options}))
         made = latest(integration, target=ada)
         assert made["reversible"] in ("full", "partial")
-        may = ["audit.revert_change", "directory.update_user"]
+        may = ["audit.revert_change", "directory.update_user", "directory.read_object"]
         assert revert(make_integration(connection_of(integration), may=may), made).status == 403
         may += ["directory.enable_account", "directory.reset_password"]  # its password is due now
         answer = succeeded(revert(make_integration(connection_of(integration), may=may), made))

@@ -249,8 +249,10 @@ def test_a_password_past_its_age_opens_and_shuts_the_account(
     """So whoever says that it never expires, or does, needs the permission to set another one."""
     directory.modify(ada, userAccountControl="512" if never_expires else "66048")
     path, body = f"/api/ad/users/{ada}?dryRun=true", {"account": {"passwordNeverExpires": never_expires}}
-    unable = make_integration(connection, may=["directory.update_user"])
-    able = make_integration(connection, may=["directory.update_user", "directory.reset_password"])
+    unable = make_integration(connection, may=["directory.update_user", "directory.read_object"])
+    able = make_integration(
+        connection, may=["directory.update_user", "directory.read_object", "directory.reset_password"]
+    )
     assert unable.patch(path, body).status == 200
     fine_grained(ada, **{"msDS-MaximumPasswordAge": "-1"})
     assert unable.patch(path, body).status == 403

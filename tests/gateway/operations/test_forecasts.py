@@ -31,7 +31,7 @@ def hold(integration: Integration, user: UUID) -> str:
 
 
 def approver() -> Console:
-    return Console(make_person(may=["approvals.decide_change"]))
+    return Console(make_person(may=["approvals.decide_change", "directory.read_object"]))
 
 
 def test_it_works(integration: Integration, user: UUID, directory: Directory) -> None:

@@ -103,7 +103,8 @@ def test_a_protected_object(
 
 @pytest.mark.parametrize("granted", ["directory.disable_account", "directory.update_user", "directory.reset_password"])
 def test_the_answer_is_what_happens(console: Console, connection: DirectoryConnection, ada: UUID, granted: str) -> None:
-    caller = make_integration(connection, may=[granted], level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
+    may = [granted, "directory.read_object"]  # a dry run shows values
+    caller = make_integration(connection, may=may, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY)
     said = found_for(ask(console, ada), caller)
     for action in ("update", "rename", "disable", "enable", "unlock", "reset-password"):
         method, path = ("PATCH", "") if action == "update" else ("POST", f"/{action}")
