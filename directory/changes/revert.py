@@ -46,7 +46,7 @@ from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import RESOURCES, resource_of
 from directory.shapes.proposal import AttributeChange, Proposal
-from directory.shapes.record import PROTECTION_ATTRIBUTES, DirectoryObject, ObjectIdentity
+from directory.shapes.record import PROTECTION_ATTRIBUTES, ChangedObject
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import Effect, Operation, Risk, find_operation
@@ -79,14 +79,11 @@ class Difference(TypedDict):
 
 
 class Reverted(TypedDict):
-    """What a revert did: the record it reverts, the operation that is its inverse, the object, null if deleted.
-
-    Those who may not read objects get which object it is, as of every change.
-    """
+    """What a revert did: the record it reverts, the operation that is its inverse, the object, null if deleted."""
 
     reverts: Id
     operation: str
-    object: DirectoryObject | ObjectIdentity | None
+    object: ChangedObject | None
 
 
 def propose_revert(call: Call, record: OperationRecord) -> Proposal:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
 
 from directory import errors
@@ -75,7 +74,6 @@ class GroupRecord(TypedDict):
     memberCount: int
 
 
-@with_config(ConfigDict(extra="forbid"))  # so that no record is one of these
 class ObjectIdentity(TypedDict):
     """Which object it is and which version of it, and nothing else: what a caller is told who may not read objects."""
 
@@ -95,6 +93,20 @@ class DirectoryObject(TypedDict):
     parentId: Id | None
     objectClass: list[str]
     version: str
+    createdAt: Moment | None
+    changedAt: Moment | None
+    protected: bool
+    account: AccountRecord | None
+    group: GroupRecord | None
+    attributes: dict[str, list[str]]
+
+
+class ChangedObject(ObjectIdentity, total=False):
+    """The object of a change, as it is now. Whoever may not read objects gets the first four members alone."""
+
+    name: str
+    parentId: Id | None
+    objectClass: list[str]
     createdAt: Moment | None
     changedAt: Moment | None
     protected: bool

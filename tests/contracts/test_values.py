@@ -12,7 +12,7 @@ import pytest
 
 from audit.read_buffer import reads
 from directory.models import DirectoryConnection
-from directory.shapes.record import DirectoryObject
+from directory.shapes.record import ChangedObject, DirectoryObject
 from gateway.core.call import SupervisionLevel, Surface
 from gateway.core.operation import Effect, Operation, find_operation, operations
 from gateway.surfaces.agent.tools import TOOLS, served
@@ -91,6 +91,11 @@ def test_the_canary_sings(connection: DirectoryConnection, world: Marked) -> Non
     seen = [change for change in previewed(deletion, world.integration).body["changes"] if CANARY in str(change)]
     assert len(seen) > 20
     assert len(world.taken["users"]) > 40
+
+
+def test_the_document_says_which_members_are_always_there() -> None:
+    assert ChangedObject.__annotations__.keys() == DirectoryObject.__annotations__.keys()
+    assert ChangedObject.__required_keys__ == IDENTITY
 
 
 @pytest.mark.parametrize("operation", CHANGES, ids=named)

@@ -3,7 +3,7 @@
 import json
 import re
 from functools import cache
-from itertools import combinations
+from itertools import permutations
 from typing import Any, get_args, get_origin
 
 from drf_spectacular.openapi import AutoSchema
@@ -41,13 +41,13 @@ class Described(AutoSchema):
         """A reference to a component that is one of several shapes.
 
         Readers take the first whose members are all there, so the one that has a member of its own stands first.
-        Where each has one, or is closed to the others' members, no answer is two of them, and the document says so: of
-        `anyOf` some generators make a single type with all members, and their clients stumble over those that are not
-        there.
+        Where each has one, no answer is two of them, and the document says so: of `anyOf` some generators make a
+        single type with all members, and their clients stumble over those that are not there.
         """
         names = [_shape_name(shape) for shape in shapes]
         name = "Or".join(names)
-        exclude_each_other = all(_excludes(one, other) for one, other in combinations(shapes, 2))
+        required = [set(_json_schema(shape).get("required", ())) for shape in shapes]
+        exclude_each_other = all(own - others for own, others in permutations(required, 2))
         choices = [self.refer(shape) for shape in shapes]
         self._register_schema(name, {"title": name, "oneOf" if exclude_each_other else "anyOf": choices})
         return {"$ref": _SCHEMA.format(model=name)}
@@ -110,15 +110,6 @@ class Described(AutoSchema):
         component = ResolvedComponent(name=name, type=kind, object=identity, schema=content)
         self.registry.register_on_missing(component)
         return {"$ref": f"#/components/{kind}/{name}"}
-
-
-def _excludes(one: Any, other: Any) -> bool:
-    """Whether nothing is both of two shapes."""
-    of_one, of_other = _json_schema(one), _json_schema(other)
-    required, required_too = set(of_one.get("required", ())), set(of_other.get("required", ()))
-    if of_other.get("additionalProperties") is False:
-        return bool(required - set(of_other["properties"]))
-    return bool(required - required_too) and bool(required_too - required)
 
 
 def _shape_name(shape: Any) -> str:

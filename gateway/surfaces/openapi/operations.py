@@ -6,7 +6,7 @@ from typing import Any
 from approvals.queue import QueuedAnswer
 from audit.administration.descriptions import find_own_table
 from directory.runs.requests import RunResult
-from directory.shapes.record import DirectoryObject, ObjectIdentity
+from directory.shapes.record import ChangedObject, DirectoryObject
 from gateway.core.operation import SIGNED_IN, Effect, Operation
 from gateway.surfaces.openapi.components import Described
 from gateway.surfaces.openapi.documents import security_of
@@ -50,7 +50,7 @@ class OperationSchema(Described):
         if operation.output is None:
             responses: dict[str, Any] = {success: self.empty_response("Done.", *headers)}
         else:
-            responses = {success: self.json_response("Done.", operation.output, *headers)}
+            responses = {success: self.json_response("Done.", _answer_of(operation), *headers)}
             self._describe_stream(operation, responses[success])
         if operation.effect is Effect.CHANGE:
             self._describe_change(operation, responses)
@@ -85,13 +85,11 @@ class OperationSchema(Described):
         }
 
     def _describe_change(self, operation: Operation, responses: dict[str, Any]) -> None:
-        if "201" in responses and len(answers := _answers(operation)) > 1:
-            responses["201"]["content"]["application/json"]["schema"] = self.refer_to_one_of(*answers)
         if "200" not in responses:
             responses["200"] = self.json_response("With `dryRun`.", DryRun, "Idempotency-Replayed")
         else:
             body = responses["200"]["content"]["application/json"]
-            body["schema"] = self.refer_to_one_of(DryRun, *_answers(operation))
+            body["schema"] = self.refer_to_one_of(DryRun, _answer_of(operation))
         held = ("Location", "Idempotency-Replayed")
         if operation.output is RunResult:
             responses["207"] = self.json_response("Some accounts failed.", RunResult, "Idempotency-Replayed")
@@ -101,9 +99,10 @@ class OperationSchema(Described):
             responses["202"] = self.json_response("Waits for approval.", QueuedAnswer, *held)
 
 
-def _answers(operation: Operation) -> tuple[Any, ...]:
-    """What a change answers with: of a record those who may not read objects get which object it is."""
-    return (DirectoryObject, ObjectIdentity) if operation.output is DirectoryObject else (operation.output,)
+def _answer_of(operation: Operation) -> Any:
+    """The shape of an answer: of a record those get less who may make a change and not read objects."""
+    changes_record = operation.effect is Effect.CHANGE and operation.output is DirectoryObject
+    return ChangedObject if changes_record else operation.output
 
 
 def _description(operation: Operation) -> str:
