@@ -2,13 +2,15 @@
 
 granian itself gives each new process a fixed time. On a busy machine none of them would be ready when the last old one
 ends, and connections would be refused. A successor that does not get ready, because a setting is wrong now, changes
-nothing: the old process goes on.
+nothing: the old process goes on. Nor does an old process hold the next one up while it still answers.
 
 This is in no app of the gateway, so that the first process, which only watches over the others, stays small.
 """
 
 import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any, Final
 
 from granian import cli
@@ -18,11 +20,18 @@ from granian.server.mp import MPServer
 READY_WITHIN: Final = 60.0
 """Seconds that a new process may take until it listens."""
 
+ENDS_WITHIN: Final = 310.0
+"""Seconds that an old process may take for what it is answering: a proxy in front waits for 300 (deploy/nginx)."""
+
 _LISTEN = "0A"  # the state in /proc/net/tcp (proc(5); TCP_LISTEN in the kernel's tcp_states.h)
 
 
 class RollingServer(MPServer):
     """One process after the other: for each of them there is always one that answers."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._leaving: list[Any] = []
 
     def _respawn_workers(self, workers: Any, spawn_target: Any, target_loader: Any, delay: float = 0) -> None:
         if not delay:  # those that were lost: nobody waits for them to end
@@ -40,12 +49,25 @@ class RollingServer(MPServer):
             new.interrupt_by_parent = False
             self.wrks[place] = new
             old.terminate()
-            old.join(self.workers_kill_timeout)
-            if old.is_alive():
-                logger.warning("Killing an old process that did not end in time")
-                old.kill()
-                old.join()
+            self._leaving.append(old)
+            Thread(target=self._wait_for, args=(old, ENDS_WITHIN), daemon=True).start()
         self._metrics.incr_spawn(len(workers))
+
+    def _stop_workers(self) -> None:
+        """End all processes, those too that a reload has told to end already."""
+        deadline = time.monotonic() + (self.workers_kill_timeout or 0)
+        super()._stop_workers()  # type: ignore[no-untyped-call]
+        for old in tuple(self._leaving):
+            self._wait_for(old, max(0.001, deadline - time.monotonic()))
+
+    def _wait_for(self, old: Any, seconds: float) -> None:
+        old.join(seconds)
+        if old.is_alive():
+            logger.warning("Killing an old process that did not end in time")
+            old.kill()
+            old.join()
+        with suppress(ValueError):  # both a reload and the end of the server wait for it
+            self._leaving.remove(old)
 
 
 def _gets_ready(worker: Any) -> bool:

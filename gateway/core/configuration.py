@@ -54,6 +54,15 @@ class Section(BaseModel):
 
 
 class WebSection(Section):
+    Host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        description="Address at which `gateway web` listens. On hosts behind a proxy elsewhere, the one it reaches.",
+    )
+    CertificateFile: str = Field(
+        "", description="Certificate (PEM, with its chain) for TLS between a proxy elsewhere and this host."
+    )
+    KeyFile: str = Field("", description="Its private key. `systemctl restart gateway-web` reads both anew.")
     Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
     SendSeconds: PositiveSeconds = Field(
         60, description="Seconds after which a client that does not read its answer is disconnected."

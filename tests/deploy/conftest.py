@@ -1,6 +1,7 @@
 """One installation for all tests of this folder, as `docs/operations.md` tells to make it."""
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -15,6 +16,7 @@ import pytest
 from demo.certificates import CertificateAuthority
 from demo.processes import log_tail, start_process, stop_process
 from demo.services import PROJECT
+from tests.deploy.documented import settings as documented_settings
 from tests.support.domain import Domain
 from tests.support.environment import RUNTIME, postgres_url
 from tests.support.gateway import free_port
@@ -22,6 +24,8 @@ from tests.support.installed import Installation, own
 from tests.support.postgres import Postgres
 
 HOST = "gateway.example.com"
+HOSTS = "gateway-hosts.example.com"
+"""In the certificates of web hosts behind a proxy elsewhere."""
 
 
 @pytest.fixture(scope="session")
@@ -115,21 +119,54 @@ class Deployment:
             ],
         )
 
-    def start_web(self) -> None:
+    def settings_of_a_host(self) -> str:
+        """What `docs/operations.md` has of a host behind a proxy, with a certificate that the proxy trusts."""
+        certificate, key = self.folder / "host.pem", self.folder / "host.key"
+        self.authority.issue([HOSTS], certificate_file=certificate, key_file=key)
+        for file in (certificate, key):
+            own(file, self.installed.user)
+        text = documented_settings("More hosts")
+        for there, here in {
+            "192.0.2.11": "127.0.0.1",
+            "/etc/gateway/tls/host.pem": str(certificate),
+            "/etc/gateway/tls/host.key": str(key),
+            "192.0.2.10": "127.0.0.1",
+            "192.0.2.20": "127.0.0.1",
+        }.items():
+            assert there in text
+            text = text.replace(there, here)
+        return f"\n{text}"
+
+    def url_of_host(self, path: str) -> str:
+        """An address of the host itself, by the name in its certificate."""
+        return f"https://{HOSTS}:{self.web_port}{path}"
+
+    def start_web(self, *, scheme: str = "http") -> None:
         """`gateway web`; returns when it answers."""
         command: list[str | Path] = [self.installed.command, "--env-file", self.env_file]
         self.start("web", [*command, "web", "--processes", "1", "--port", str(self.web_port)])
-        self.wait("web", f"http://127.0.0.1:{self.web_port}/health")
+        self.wait("web", self.url_of_host("/health") if scheme == "https" else f"{self.plain_url}/health")
 
     def start_worker(self) -> None:
         """`gateway worker`; does not wait for it."""
         self.start("worker", [self.installed.command, "--env-file", self.env_file, "worker"])
 
-    def start_nginx(self) -> None:
-        """nginx with deploy/nginx/gateway.conf, but for ports and the place of the certificate."""
+    @property
+    def plain_url(self) -> str:
+        return f"http://127.0.0.1:{self.web_port}"
+
+    def start_nginx(self, *, hosts: bool = False) -> None:
+        """nginx with deploy/nginx/gateway.conf, but for ports and the place of the certificate.
+
+        With `hosts`, TLS goes on behind it, as the lines say that are comments there.
+        """
         certificate, key = self.folder / "tls.pem", self.folder / "tls.key"
         self.authority.issue([HOST], certificate_file=certificate, key_file=key)
         text = (PROJECT / "deploy" / "nginx" / "gateway.conf").read_text()
+        if hosts:
+            text = text.replace("        proxy_pass http:", "        # proxy_pass http:", 1)
+            text = re.sub(r"^ {8}# (proxy_ssl|proxy_pass https)", r"        \1", text, flags=re.MULTILINE)
+            text = text.replace("/etc/gateway/tls/hosts-ca.pem", str(self.authority.certificate_file))
         for there, here in {
             "/etc/gateway/tls/fullchain.pem": str(certificate),
             "/etc/gateway/tls/privkey.pem": str(key),
@@ -186,7 +223,12 @@ class Deployment:
         return subprocess.run(
             [
                 *("curl", "-sS", "--max-time", "60", "--cacert", str(self.authority.certificate_file)),
-                *("--connect-to", f"{HOST}:443:127.0.0.1:{port}"),
+                *(
+                    "--connect-to",
+                    f"{HOST}:443:127.0.0.1:{port}",
+                    "--connect-to",
+                    f"{HOSTS}:{self.web_port}:127.0.0.1:",
+                ),
                 *(("--header", f"Host: {HOST}") if place.scheme == "http" else ()),
                 *("--cookie", f"{self.folder}/cookies", "--cookie-jar", f"{self.folder}/cookies", *options, url),
             ],

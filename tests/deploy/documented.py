@@ -8,14 +8,24 @@ import sys
 
 from demo.services import PROJECT
 
-_BLOCK = re.compile(r"^```console\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def settings(section: str) -> str:
+    """The lines of an environment's file in the section with that heading."""
+    return "".join(_blocks(section, "ini"))
+
+
+def _blocks(section: str, kind: str) -> list[str]:
+    """Without those below smaller headings."""
+    page = (PROJECT / "docs" / "operations.md").read_text()
+    (text,) = (part for part in re.split(r"^##+ ", page, flags=re.MULTILINE) if part.startswith(f"{section}\n"))
+    return [block["lines"] for block in _BLOCK.finditer(text) if block["kind"] == kind]
 
 
 def commands(section: str) -> list[str]:
     """Those of root in the section with that heading, without what stands below smaller headings."""
-    page = (PROJECT / "docs" / "operations.md").read_text()
-    (text,) = (part for part in re.split(r"^##+ ", page, flags=re.MULTILINE) if part.startswith(f"{section}\n"))
-    lines = [line for block in _BLOCK.finditer(text) for line in block["lines"].splitlines()]
+    lines = [line for block in _blocks(section, "console") for line in block.splitlines()]
     assert all(line.startswith("# ") for line in lines), lines
     return [line.removeprefix("# ") for line in lines]
 

@@ -31,6 +31,8 @@ def test_installation(installation: Installation, deployment: Deployment, domain
     deployment.stop("nginx")
     deployment.start_caddy()
     _serves_behind_caddy(deployment)
+    deployment.stop("caddy")
+    _serves_from_another_host(deployment)
     _says_how_it_is(deployment)
     with _steady_client(deployment) as answered:
         _rotates_its_keys(deployment)
@@ -163,6 +165,25 @@ def _serves_behind_caddy(deployment: Deployment) -> None:
     assert given in logged
     assert key not in logged
     assert "Lovelace" not in logged
+
+
+def _serves_from_another_host(deployment: Deployment) -> None:
+    """As the documents say of more hosts: TLS between the proxy and the host, and its measurements for Prometheus."""
+    deployment.stop("web")
+    settings = deployment.env_file.read_text()
+    deployment.env_file.write_text(settings + deployment.settings_of_a_host())
+    try:
+        deployment.start_web(scheme="https")
+        deployment.start_nginx(hosts=True)
+        assert _answer(deployment, "/rest/me")["subject"]["username"] == "grace"
+        found = deployment.curl(deployment.url_of_host("/metrics"), "--fail", "--header", "Host: gateway1:8000")
+        assert "gateway_requests_total" in found.stdout
+        assert deployment.curl(deployment.url_of_host("/health").replace("https", "http"), "--fail").returncode != 0
+    finally:
+        deployment.stop("nginx", "web")
+        deployment.env_file.write_text(settings)
+    deployment.start_web()
+    deployment.start_nginx()
 
 
 def _says_how_it_is(deployment: Deployment) -> None:

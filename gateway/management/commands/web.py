@@ -1,8 +1,10 @@
 """`gateway web`: the web server, until it is told to end (SIGTERM lets it answer what it has begun)."""
 
+from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from gateway.management.process_replacement import become
 from gateway.server.commands import web_command
@@ -11,12 +13,33 @@ from gateway.server.commands import web_command
 class Command(BaseCommand):
     """Becomes granian with the options that the gateway needs."""
 
-    help = "Run the web server. It speaks plain HTTP: a proxy with TLS stands in front of it."
+    help = (
+        "Run the web server, for a proxy with TLS in front of it. It speaks plain HTTP, and TLS where "
+        "Web:CertificateFile and Web:KeyFile are set: for a proxy on another host."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--host", default="127.0.0.1", help="address to listen at (127.0.0.1)")
+        parser.add_argument("--host", help="address to listen at (Web:Host, 127.0.0.1)")
         parser.add_argument("--port", default=8000, type=int, help="its port (8000)")
         parser.add_argument("--processes", default=2, type=int, help="one for each processor is a good choice (2)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        become(web_command(host=options["host"], port=options["port"], workers=options["processes"]))
+        web = settings.CONFIGURATION.Web
+        host, port = options["host"] or web.Host, options["port"]
+        become(web_command(host=host, port=port, workers=options["processes"], certificate=_certificate()))
+
+
+def _certificate() -> list[str]:
+    """The files for TLS, none without them. Raises CommandError for one that cannot be read."""
+    web = settings.CONFIGURATION.Web
+    named = {"Web:CertificateFile": web.CertificateFile, "Web:KeyFile": web.KeyFile}
+    if not any(named.values()):
+        return []
+    for name, file in named.items():
+        if not file:
+            raise CommandError(f"{name} is missing: TLS needs a certificate and its key")
+        try:
+            Path(file).read_bytes()
+        except OSError as error:
+            raise CommandError(f"{name}={file}: {error.strerror}") from None
+    return [str(Path(file).absolute()) for file in named.values()]

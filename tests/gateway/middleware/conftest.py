@@ -82,11 +82,13 @@ def _receive(connection: socket.socket, size: int) -> bytes:
 
 
 @contextmanager
-def serving(application: str = "tests.gateway.middleware.served:application", **environment: str) -> Iterator[Server]:
-    """Run the server on a free port of this host until the end of the block; one process of four threads."""
+def serving(
+    application: str = "tests.gateway.middleware.served:application", workers: int = 1, /, **environment: str
+) -> Iterator[Server]:
+    """Run the server on a free port of this host until the end of the block; processes of four threads."""
     with socket.create_server((ADDRESS, 0)) as free:
         port = free.getsockname()[1]
-    command = web_command(host=ADDRESS, port=port, application=application, workers=1)
+    command = web_command(host=ADDRESS, port=port, application=application, workers=workers)
     process = subprocess.Popen(
         command, env=os.environ | {"Web__Threads": "4"} | environment, cwd=django_settings.BASE_DIR
     )

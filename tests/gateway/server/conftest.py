@@ -17,11 +17,11 @@ def server(redis_server: RedisServer) -> Iterator[Server]:
         yield server
 
 
-def serving_slow_clients(**environment: str) -> AbstractContextManager[Server]:
+def serving_slow_clients(workers: int = 1, /, **environment: str) -> AbstractContextManager[Server]:
     """A server of its own, for a test that leaves it in a state of its own."""
     given = {
         "RateLimiting__Enabled": "false",
         "RequestLimits__BodySeconds": "120",
         "ForwardedHeaders__KnownProxies": '["127.0.0.0/8"]',
     }
-    return serving("tests.gateway.server.served:application", **given | environment)
+    return serving("tests.gateway.server.served:application", workers, **given | environment)

@@ -40,9 +40,9 @@ def what_was_seen(request: HttpRequest) -> HttpResponse:
 
 
 def hold(request: HttpRequest) -> HttpResponse:
-    """Leave a file of its own in the folder that is named, and wait there for one with the name `go`."""
+    """Leave a file named for its process in the folder that is given, and wait there for one with the name `go`."""
     folder = Path(request.GET["folder"])
-    Path(folder, uuid4().hex).touch()
+    Path(folder, f"{os.getpid()}-{uuid4().hex}").touch()
     while not Path(folder, "go").exists():
         time.sleep(0.02)
     return JsonResponse({})

@@ -1,6 +1,7 @@
 """Clients that send or read slowly hold nothing that others need: no thread, no memory without end, not `/health`."""
 
 import json
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -250,3 +251,30 @@ def test_requests_that_have_arrived_are_answered_before_the_end(tmp_path: Path) 
         Path(tmp_path, "go").touch()
         for connection in waiting:
             assert read_answer(connection)[0].startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_reload_waits_for_answers_and_holds_up_nobody(tmp_path: Path) -> None:
+    """Every process is a new one while the old ones still answer what they had begun."""
+
+    def busy() -> set[str]:
+        return {file.name.partition("-")[0] for file in tmp_path.iterdir() if file.name != "go"}
+
+    with serving_slow_clients(2) as server, ExitStack() as held:
+        before, waiting = children(server), []
+        while busy() < before:  # the kernel chooses which of them gets a connection
+            waiting += held.enter_context(holding(server, 1, hold(tmp_path)))
+            time.sleep(0.1)
+        server.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: len(children(server) - before) == len(before))
+        assert server.send(HEALTH)[0] == 200
+        assert before <= children(server), "an old process that answers has been killed"
+        Path(tmp_path, "go").touch()
+        for connection in waiting:
+            assert read_answer(connection)[0].startswith(b"HTTP/1.1 200 ")
+        wait_until(lambda: not children(server) & before)
+
+
+def children(server: Server) -> set[str]:
+    """The processes that answer, old and new."""
+    pid = server.process.pid
+    return set(Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
