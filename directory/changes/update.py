@@ -1,5 +1,6 @@
 """Proposals to change the attributes of an object: by attribute updates, and by the parts of an account or a group."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -34,6 +35,7 @@ from directory.shapes.attribute_updates import AttributeUpdates, attribute_names
 from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
+    Step,
     append_difference,
     combine,
     read_updates,
@@ -110,6 +112,7 @@ def propose_update(
     require_may_write(call, protected=protected)
     require_sense(steps, kind=kind, entry=entry)
     delta = combine(steps, entry, kind=kind)
+    _require_named_visible(call, steps)
     _require_unseen_kept(call, schema, delta)
     identities = resolve_references(call, steps, delta.changes)
     members_added = require_members_allowed(call, entry, delta, identities)
@@ -147,6 +150,22 @@ def propose_update(
         identities=identities,
         post_check=cycle_check(client, target_of(entry), members_added, write, delta.changes, identities=identities),
     )
+
+
+def _require_named_visible(call: Call, steps: Sequence[Step]) -> None:
+    """Refuse to remove values that name what is outside the caller's scopes, and to add such members.
+
+    Whether they are there does not matter: the answer would tell. Raises Forbidden.
+    """
+    if not call.scopes:
+        return
+    visibility = visibility_of(call)
+    for step in steps:
+        is_guess = step.update == "remove" or (step.update == "add" and step.name == "member")
+        if is_guess and visibility.refers(step.name):
+            texts = [value.decode("utf-8", "replace") for value in step.values]
+            if not all(visibility.sees(step.name, text) for text in texts):
+                raise Forbidden
 
 
 def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:

@@ -64,21 +64,23 @@ def find_object(
 
     Those that are `computed` of no search but of a single object come with one that is read by itself.
     Raises ObjectNotFound when there is none, or one of another kind than `kinds`; Forbidden when it is outside the
-    caller's scopes.
+    caller's scopes, where no name is told to be taken or free.
     """
     client = client_of(call)
     name = reference if isinstance(reference, UUID) else str(reference)
     try:
         entry = _read(call, name, tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes))), computed)
     except (NotFound, InvalidValue):  # a name may be well-formed and still none that the directory could give
+        if not isinstance(reference, UUID):
+            require_inside_scopes(call, str(reference))
         require_absent(client, name)
         raise errors.ObjectNotFound from None
     # A GUID also finds what other naming contexts hold; they are not the directory that was connected.
     if not _is_within_directory(client, entry):
         raise errors.ObjectNotFound
+    require_inside_scopes(call, entry.dn)
     if kinds is not None and kind_of(entry.object_classes) not in kinds:
         raise errors.ObjectNotFound
-    require_inside_scopes(call, entry.dn)
     return entry
 
 

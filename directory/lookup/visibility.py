@@ -4,6 +4,7 @@ Left out are attributes that the schema marks confidential ([MS-ADTS] 2.2.9), fo
 own, and under a role with scopes values that name objects outside of them. Both are left out as if they were not there.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,10 @@ _OF_OTHERS = frozenset(
 )
 # [MS-GPOL] 2.2.2: [LDAP://<name>;<options>], one after another.
 _LINK = re.compile(r"\[LDAP://([^;\]]*);[^\]]*\]", re.IGNORECASE)
+# What every change of a group's members moves, those of members outside too.
+_MOVED_BY_MEMBERS = frozenset({"whenchanged", "modifytimestamp", "usnchanged"})
+# What says nothing of an object itself, or does not come with each read of it.
+_NOT_OF_A_VERSION = frozenset({"dscorepropagationdata", "replpropertymetadata", "ntsecuritydescriptor"})
 _FIRST_RDN = re.compile(r"(?:\\.|[^\\,])*,?", re.DOTALL)
 
 _Text = TypeVar("_Text", bytes, str)
@@ -103,6 +108,11 @@ class Visibility:
         """Whether an object of this name may be told of."""
         return self.bases is None or self._confines.hold(name)
 
+    def knows(self, name: str) -> bool:
+        """Whether the caller may be told of an object of this name: it is inside, or above what they are confined to,
+        whose own names hold it."""
+        return self.holds(name) or any(is_within_any(base, (name,)) for base in self.bases or ())
+
     def tell(self, name: str) -> str:
         """How to speak of an object of this name in a sentence."""
         return name if self.holds(name) else "an object outside the scopes"
@@ -123,14 +133,49 @@ class Visibility:
             value = value.split(":", 3)[-1]
         return self.holds(value)
 
+    def tells_of_members(self, attribute: str) -> bool:
+        """Whether an attribute of a group moves with members that the caller may not see."""
+        return self.is_confined and attribute.lower() in _MOVED_BY_MEMBERS
+
+    def may_hide(self, attribute: str) -> bool:
+        """Whether values of the attribute may be none that the caller may see."""
+        return self.is_confined and (self.refers(attribute) or self.tells_of_members(attribute))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What an entry must be read with to be confined."""
+        return ("objectClass",) if self.is_confined else ()
+
+    def version(self, seen: Entry) -> str | None:
+        """The version of an entry as the caller may see it, read with all its attributes; None if its own will do.
+
+        That of a group, made of what they see of it: they could watch for members that they may not see. Of other
+        objects whatever changes is their own.
+        """
+        if self.bases is None or not _is_group(seen):
+            return None
+        told = sorted(
+            (name.lower(), *sorted(values)) for name, values in seen.attributes.items() if self._is_own(name) and values
+        )
+        return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+    def _is_own(self, name: str) -> bool:
+        attribute = self.schema.attribute(name)
+        if attribute is None or name.lower() in _NOT_OF_A_VERSION | _MOVED_BY_MEMBERS:
+            return False
+        return not (attribute.constructed or attribute.back_link or (attribute.confidential and not self.confidential))
+
     def confined(self, entry: Entry) -> Entry:
         """The entry with those values that the caller may see."""
         if self.bases is None:
             return entry
         references = _references(self.schema)
+        is_group = _is_group(entry)
         seen: dict[str, list[bytes]] = {}
         for name, values in entry.attributes.items():
-            if name.lower() not in references:
+            if is_group and name.lower() in _MOVED_BY_MEMBERS:
+                seen[name] = []
+            elif name.lower() not in references:
                 seen[name] = values
             elif name.lower() == _PARENT:
                 seen[name] = values if self.holds(parent_of(entry.dn)) else []
@@ -174,6 +219,10 @@ class Visibility:
 def visibility_of(call: Call) -> Visibility:
     """What a caller may see of their directory."""
     return Visibility(client_of(call).schema, may_see_confidential(call), scope_bases(call), may_see_values(call))
+
+
+def _is_group(entry: Entry) -> bool:
+    return b"group" in entry.values("objectClass")
 
 
 def hidden_links(visibility: Visibility, before: bytes) -> set[str]:

@@ -20,6 +20,7 @@ from directory.queries.saved_filters import (
     query_of,
     require_attributes,
     require_filter,
+    require_known,
     search_of,
     visible_filters,
 )
@@ -219,6 +220,7 @@ def _save(call: Call, row: SavedFilter, given: dict[str, Any]) -> SavedFilterRec
         row.base_guid, row.base_dn = (None, "") if base is None else (base.guid, base.dn)
     for name, value in given.items():
         setattr(row, name, value)
+    require_known(call, row)
     try:
         with transaction.atomic():
             row.save()

@@ -8,21 +8,35 @@ from django.db.models import QuerySet
 from directory import errors
 from directory.ldap import Entry, is_credential
 from directory.lookup.access import client_of, find_object, find_parent, is_within_any, parse_reference, scope_bases
-from directory.lookup.visibility import may_see_confidential
+from directory.lookup.visibility import Visibility, may_see_confidential, visibility_of
 from directory.models.change_templates import ChangeTemplate
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.kinds import RESOURCES
+from directory.shapes.placeholders import only_placeholder
 from directory.shapes.record import select
 from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest, NotFound
+from gateway.core.errors import Forbidden, InvalidRequest, NotFound
 
 _BY_OTHER_WAYS = frozenset({"member", "memberof", "useraccountcontrol", "distinguishedname", "cn", "name"})
 
 
 def templates_of(call: Call) -> QuerySet[ChangeTemplate]:
-    """The templates of the call's directory."""
+    """The templates of the call's directory; inside scopes none whose values name objects outside."""
     assert call.directory is not None
-    return ChangeTemplate.objects.filter(connection_id=call.directory.id)
+    rows = ChangeTemplate.objects.filter(connection_id=call.directory.id)
+    if not call.scopes:
+        return rows
+    visibility = visibility_of(call)
+    return rows.filter(pk__in=[row.pk for row in rows if _names_only_known(row.attributes, visibility)])
+
+
+def _names_only_known(attributes: Mapping[str, Sequence[str]], visibility: Visibility) -> bool:
+    return all(
+        only_placeholder(value) is not None or visibility.sees(name, value)
+        for name, values in attributes.items()
+        if visibility.refers(name)
+        for value in values
+    )
 
 
 def find_template(call: Call, id: UUID) -> ChangeTemplate:
@@ -53,7 +67,10 @@ def find_given_groups(call: Call, member: str, texts: Sequence[str]) -> list[Ent
 
 
 def require_attributes(call: Call, attributes: Mapping[str, Sequence[str]]) -> None:
-    """Refuse names that no template can set. Raises AttributeUnknown, AttributeNotReadable or InvalidRequest."""
+    """Refuse names that no template can set, and values that name objects outside the caller's scopes.
+
+    Raises AttributeUnknown, AttributeNotReadable, InvalidRequest or Forbidden.
+    """
     schema = client_of(call).schema
     known: set[str] = set()
     for name in attributes:
@@ -66,6 +83,8 @@ def require_attributes(call: Call, attributes: Mapping[str, Sequence[str]]) -> N
             raise InvalidRequest.naming(f"{name} is there twice", pointer=where)
         known.add(name.lower())
     select(schema, list(attributes), RESOURCES["users"].kinds, confidential=may_see_confidential(call))
+    if call.scopes and not _names_only_known(attributes, visibility_of(call)):
+        raise Forbidden
 
 
 def visible_names(call: Call, rows: Iterable[ChangeTemplate]) -> dict[UUID, str]:

@@ -31,7 +31,7 @@ from directory.queries.original_locations import LAST_KNOWN_PARENT, above_by_rea
 from directory.queries.searches.definitions import Search
 from directory.shapes.deleted import DeletedObject, Deletion
 from directory.shapes.kinds import Kind
-from directory.shapes.record import renderer_for
+from directory.shapes.record import renderer_for, version_of
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden
 
@@ -107,7 +107,8 @@ def read_deleted(call: Call, id: UUID, *, attributes: Collection[str] | None) ->
     renderer = renderer_for(schema, attributes, frozenset(Kind), confidential=may_see_confidential(call))
     entry = find_deleted(call, id, renderer.selection.to_read)
     protected = is_protected(client, entry, max_age=SHOWN_AGE)
-    record = renderer.render_whole(visibility_of(call).confined(entry) if call.scopes else entry, protected=protected)
+    seen = visibility_of(call).confined(entry) if call.scopes else entry
+    record = renderer.render_whole(seen, protected=protected, version=version_of(entry))
     recycle_bin = is_recycle_bin_enabled(client)
     return {**record, **_deletion(entry, schema, recycle_bin=recycle_bin)}
 

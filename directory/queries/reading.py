@@ -14,6 +14,7 @@ from directory.policies.known_policies import computed_control, policies_lately_
 from directory.protection.rules import is_protected
 from directory.protection.state import SHOWN_AGE
 from directory.shapes.kinds import Kind, kind_of
+from directory.shapes.proposal import Target
 from directory.shapes.record import DirectoryObject, ObjectIdentity, renderer_for, version_of
 from gateway.core.call import Call
 from gateway.core.errors import InvalidRequest
@@ -33,33 +34,62 @@ def read_record(
     """
     client = client_of(call)
     if not may_see_values(call):
-        return _identity(_require_readable(find_object(call, reference, kinds=kinds, attributes=_VERSION)))
+        return _identity(call, _read_version(call, reference, kinds=kinds))
     renderer = renderer_for(client.schema, attributes, kinds, confidential=may_see_confidential(call))
     if call.if_none_match is not None:
-        entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=_VERSION))
-        if call.knows(version_of(entry)):
-            return _identity(entry)
+        known = _identity(call, _read_version(call, reference, kinds=kinds))
+        if call.knows(known["version"]):
+            return known
     policies = policies_lately_known(client) if renderer.to_read_with_policies else None
     # Where none are known the domain controller computes, in the same read, what they would spare it.
     names = renderer.selection.to_read if policies is None else renderer.to_read_with_policies
+    names = (*names, *_of_version(call, kinds))
     entry = _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
     control = None
     if policies is not None:
         control = computed_control(client, entry, policies)
     protected = is_protected(client, entry, max_age=SHOWN_AGE)
-    seen = visibility_of(call).confined(entry) if call.scopes else entry
-    return renderer.render_whole(seen, protected=protected, computed_control=control)
+    if not call.scopes:
+        return renderer.render_whole(entry, protected=protected, computed_control=control)
+    visibility = visibility_of(call)
+    seen = visibility.confined(entry)
+    version = visibility.version(seen) or version_of(entry)
+    return renderer.render_whole(seen, protected=protected, computed_control=control, version=version)
 
 
-_VERSION = ("uSNChanged",)
+def version_seen_by(call: Call, target: Target) -> str | None:
+    """The version of a change's target as its caller knows it; None for an object still to be made."""
+    if not call.scopes or target.kind != Kind.GROUP or target.id is None:
+        return target.version
+    try:
+        return _version(call, _read_version(call, target.id, kinds=frozenset(Kind)))
+    except errors.ObjectNotFound:  # a deleted one
+        return target.version
 
 
-def _identity(entry: Entry) -> DirectoryObject:
+def _read_version(call: Call, reference: Reference, *, kinds: Collection[Kind]) -> Entry:
+    names = ("uSNChanged", *_of_version(call, kinds))
+    return _require_readable(find_object(call, reference, kinds=kinds, attributes=names))
+
+
+def _of_version(call: Call, kinds: Collection[Kind]) -> tuple[str, ...]:
+    """What a version is made of besides the change number (`Visibility.version`)."""
+    return ("*",) if call.scopes and Kind.GROUP in kinds else ()
+
+
+def _version(call: Call, entry: Entry) -> str:
+    if not call.scopes:
+        return version_of(entry)
+    visibility = visibility_of(call)
+    return visibility.version(visibility.confined(entry)) or version_of(entry)
+
+
+def _identity(call: Call, entry: Entry) -> DirectoryObject:
     identity: ObjectIdentity = {
         "id": str(entry.guid),
         "kind": kind_of(entry.object_classes),
         "distinguishedName": entry.dn,
-        "version": version_of(entry),
+        "version": _version(call, entry),
     }
     return cast(DirectoryObject, identity)
 

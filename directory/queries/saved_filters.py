@@ -3,7 +3,7 @@
 The table is in `directory.models`, how a search is run in `searches`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -11,20 +11,21 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from directory.errors import ObjectNotFound
 from directory.ldap import Entry
 from directory.lookup.access import client_of, find_base, parse_reference
-from directory.lookup.visibility import may_see_confidential, visibility_of
+from directory.lookup.visibility import Visibility, may_see_confidential, visibility_of
 from directory.models.saved_filters import SavedFilter
 from directory.queries.searches.definitions import SEARCHES, Search
 from directory.queries.searches.filter_input import read_filter
-from directory.queries.searches.filter_scoping import scope_filter
+from directory.queries.searches.filter_scoping import names_only_seen, scope_filter
 from directory.queries.searches.search import SearchQuery
 from directory.shapes import kinds
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.record import select
 from gateway.core.call import Call
-from gateway.core.errors import GatewayError, NotFound
+from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.paging import PageQuery
 
 if TYPE_CHECKING:
@@ -35,11 +36,34 @@ else:
 
 
 def visible_filters(call: Call) -> QuerySet[SavedFilter]:
-    """The filters of the call's directory that the person owns or that are shared."""
+    """The filters of the call's directory that the person owns or that are shared.
+
+    Inside scopes there are none that name objects outside.
+    """
     assert call.directory is not None
-    return SavedFilter.objects.filter(
+    rows = SavedFilter.objects.filter(
         Q(owner_id=call.person.id) | Q(shared=True), connection_id=call.directory.id
     ).select_related("owner")
+    if not call.scopes:
+        return rows
+    known, bases = visibility_of(call), names_of_bases(call, rows)
+    return rows.filter(pk__in=[row.pk for row in rows if _names_only_known(row, bases, known)])
+
+
+def _names_only_known(row: SavedFilter, bases: Mapping[UUID, str], visibility: Visibility) -> bool:
+    if row.base_guid is not None and not visibility.knows(bases[row.base_guid]):
+        return False
+    try:
+        condition, _ = read_filter(row.filter, visibility.schema, confidential=visibility.confidential)
+    except GatewayError:  # the schema has changed since: what it names cannot be told
+        return False
+    return names_only_seen(condition, visibility)
+
+
+def require_known(call: Call, row: SavedFilter) -> None:
+    """Raise Forbidden for a filter that names objects outside the caller's scopes."""
+    if call.scopes and not _names_only_known(row, names_of_bases(call, [row]), visibility_of(call)):
+        raise Forbidden
 
 
 def find_filter(call: Call, id: UUID) -> SavedFilter:
@@ -74,8 +98,14 @@ def require_attributes(call: Call, names: Sequence[str]) -> None:
 
 
 def find_given_base(call: Call, text: str) -> Entry:
-    """The object to search below, as the body names it; raises InvalidRequest or ObjectNotFound."""
-    return find_base(call, parse_reference(text, pointer=pointer("base")), pointer=pointer("base"))
+    """The object to search below, as the body names it; raises InvalidRequest, ObjectNotFound or Forbidden."""
+    reference = parse_reference(text, pointer=pointer("base"))
+    try:
+        return find_base(call, reference, pointer=pointer("base"))
+    except ObjectNotFound:
+        if not isinstance(reference, UUID) and not visibility_of(call).knows(str(reference)):
+            raise Forbidden from None  # as if it existed
+        raise
 
 
 def names_of_bases(call: Call, rows: Iterable[SavedFilter]) -> dict[UUID, str]:

@@ -238,10 +238,12 @@ class Renderer:
         self._time = decoder(schema.attribute("whenCreated"))
         self._filetime = decoder(schema.attribute("pwdLastSet"))
 
-    def render_whole(self, entry: Entry, *, protected: bool, computed_control: int | None = None) -> DirectoryObject:
+    def render_whole(
+        self, entry: Entry, *, protected: bool, computed_control: int | None = None, version: str | None = None
+    ) -> DirectoryObject:
         """The record of an entry that was read with all of the selection's `to_read`.
 
-        `computed_control` is given where the entry was read without it (see `render`).
+        `computed_control` is given where the entry was read without it, `version` where it has another (see `render`).
         """
         parents = entry.values(PARENT_ID)
         if computed_control is None:
@@ -251,10 +253,19 @@ class Renderer:
             protected=protected,
             parent_id=guid_to_text(parents[0]) if parents else None,
             computed_control=computed_control,
+            version=version,
         )
 
-    def render(self, entry: Entry, *, protected: bool, parent_id: str | None, computed_control: int) -> DirectoryObject:
-        """The record of an entry.
+    def render(
+        self,
+        entry: Entry,
+        *,
+        protected: bool,
+        parent_id: str | None,
+        computed_control: int,
+        version: str | None = None,
+    ) -> DirectoryObject:
+        """The record of an entry. Its version is its own change number unless another is given.
 
         `parent_id` and `computed_control` (of accounts) are given: a domain controller computes parentGUID and
         msDS-User-Account-Control-Computed for each entry, which for many takes longer than all the rest.
@@ -269,7 +280,7 @@ class Renderer:
             "distinguishedName": entry.dn,
             "parentId": parent_id,
             "objectClass": list(classes),
-            "version": version_of(entry),
+            "version": version or version_of(entry),
             "createdAt": self._time(created[0]) if created else None,
             "changedAt": self._time(changed[0]) if changed else None,
             "protected": protected,

@@ -19,6 +19,7 @@ from directory.lookup.access import client_of
 from directory.lookup.visibility import visibility_of
 from directory.outcomes.arrival import require_arrived
 from directory.protection.reasons import why_protected
+from directory.queries.reading import version_seen_by
 from directory.shapes.proposal import Proposal
 from gateway.core import tracing
 from gateway.core.call import Call
@@ -119,7 +120,8 @@ def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Propo
     needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())
     if not needed <= call.permissions:
         raise Forbidden
-    if call.if_match is not None and "*" not in call.if_match and proposal.target.version not in call.if_match:
+    meant = call.if_match
+    if meant is not None and "*" not in meant and version_seen_by(call, proposal.target) not in meant:
         raise directory_errors.VersionMismatch
     client = client_of(call)
 

@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from uuid import UUID
 
+from directory.errors import ObjectNotFound
 from directory.ldap import DistinguishedName, Entry, Scope
 from directory.lookup.access import client_of, find_base, is_within_any, parse_reference, scope_bases
 from directory.queries.original_locations import LAST_KNOWN_PARENT, above_by_searching, former_place
@@ -63,7 +65,7 @@ def area_of(
     """
     client = client_of(call)
     confined_to = scope_bases(call)
-    found = None if base is None else find_base(call, parse_reference(base, parameter="base"), parameter="base").dn
+    found = None if base is None else _find_base(call, base, confined_to)
     if show_deleted:
         container = fixed_base or client.default_naming_context
         meant = found or client.settings.base_dn
@@ -74,6 +76,17 @@ def area_of(
         return replace(area, place=partial(former_place, container=container, above=above))
     start = found or fixed_base or client.settings.base_dn
     return Area(bases=_confine(start, scope, confined_to), scope=scope, confined_to=confined_to)
+
+
+def _find_base(call: Call, base: str, confined_to: tuple[str, ...] | None) -> str:
+    """The present name of the object to search below. Outside the scopes nothing is found, whether or not it exists."""
+    reference = parse_reference(base, parameter="base")
+    try:
+        return find_base(call, reference, parameter="base").dn
+    except ObjectNotFound:
+        if confined_to is None or isinstance(reference, UUID) or is_within_any(str(reference), confined_to):
+            raise
+        return str(reference)
 
 
 def _confine(base: str, scope: Scope, confined_to: tuple[str, ...] | None) -> tuple[str, ...]:

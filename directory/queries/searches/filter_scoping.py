@@ -3,6 +3,7 @@
 A comparison with the name of an object outside matches nothing, and its negation matches nothing either: it counts as
 unknown (RFC 4511 4.5.1.7), as if the gateway could not read the value. Whether there is any value at all is asked of
 the values that the caller may see, which no filter can say: `present` tells what has to be looked at.
+By the time of their last change groups are not found: members outside move it.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from directory.ldap import ANYTHING, And, Entry, Equals, Extensible, Filter, Not
 from directory.lookup.visibility import Visibility
 
 _NOTHING = Not(ANYTHING)
+_GROUPS = Equals("objectClass", "group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,21 @@ def scope_filter(condition: Filter, visibility: Visibility) -> ScopedFilter:
     return ScopedFilter(And(*kept) if kept else ANYTHING, present)
 
 
+def names_only_seen(condition: Filter, visibility: Visibility) -> bool:
+    """Whether a filter compares with no name that the caller may not see."""
+    match condition:
+        case And() | Or():
+            return all(names_only_seen(inner, visibility) for inner in condition.filters)
+        case Not():
+            return names_only_seen(condition.filter, visibility)
+        case Present():
+            return True
+        case _:
+            if not any(map(visibility.refers, condition.attributes())):
+                return True
+            return isinstance(condition, Equals | Extensible) and _is_seen(condition, visibility)
+
+
 def _conjuncts(condition: Filter) -> list[Filter]:
     if isinstance(condition, And):
         return [part for inner in condition.filters for part in _conjuncts(inner)]
@@ -68,7 +85,8 @@ def _rewritten(condition: Filter, visibility: Visibility, *, is_negated: bool) -
             return Not(_rewritten(condition.filter, visibility, is_negated=not is_negated))
         case _:
             if not any(map(visibility.refers, condition.attributes())):
-                return condition
+                tells_of_members = any(map(visibility.tells_of_members, condition.attributes()))
+                return And(condition, Not(_GROUPS)) if tells_of_members else condition
     if isinstance(condition, Present):
         detail = (
             f"{condition}: inside scopes it can be asked only beside conditions that all have to hold,"

@@ -20,7 +20,7 @@ from directory.policies.known_policies import (
 )
 from directory.protection.state import SHOWN_AGE, protection_state
 from directory.queries.searches.definitions import Search
-from directory.shapes.kinds import ACCOUNT_KINDS
+from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import (
     COMPUTED_CONTROL,
     PARENT_ID,
@@ -29,6 +29,7 @@ from directory.shapes.record import (
     Renderer,
     Selection,
     set_computed_control,
+    version_of,
 )
 
 _COMPUTED = frozenset({PARENT_ID, COMPUTED_CONTROL})
@@ -56,7 +57,10 @@ class RecordMaker:
         shown = {*(selection.shown or ()), *search.needs}
         names = [name for name in selection.to_read if name not in _COMPUTED or name in shown]
         of_accounts = SPARING_CONTROL if ACCOUNT_KINDS & search.kinds else ()
-        self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs)))
+        # Of a deleted group no members are left that could move its version.
+        self._has_own_versions = visibility.is_confined and Kind.GROUP in search.kinds and not search.show_deleted
+        of_version = ("*",) if self._has_own_versions else ()
+        self.to_read: tuple[str, ...] = tuple(dict.fromkeys((*names, *of_accounts, *search.needs, *needs, *of_version)))
         self._parents: dict[str, str | None] = {}
 
     def records(self, entries: Iterable[Entry]) -> list[DirectoryObject]:
@@ -70,7 +74,10 @@ class RecordMaker:
         for entry in entries:
             control = entry.integer(COMPUTED_CONTROL) if was_computed else None
             seen = confined(entry)
-            record = render(seen, protected=state.protect(entry), parent_id=None, computed_control=control or 0)
+            version = (self._visibility.version(seen) if self._has_own_versions else None) or version_of(entry)
+            record = render(
+                seen, protected=state.protect(entry), parent_id=None, computed_control=control or 0, version=version
+            )
             if control is None and (password_set := doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(entry, record, password_set))
             if extend is not None:

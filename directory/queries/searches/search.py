@@ -232,7 +232,7 @@ class _Running:
     """The time limit of an expensive filter; None for what takes as long as any answer."""
     accept: Callable[[Entry], bool] | None
     needs: tuple[str, ...]
-    """The attributes that `accept` looks at."""
+    """The attributes that `accept` and `visibility` look at."""
 
     @classmethod
     def of(cls, call: Call, search: Search, query: SearchQuery) -> "_Running":
@@ -269,7 +269,7 @@ class _Running:
             is_narrow=query.scope == "base" or is_narrow(condition),
             seconds=settings.CONFIGURATION.Searches.ExpensiveSeconds if cost.is_expensive else None,
             accept=(lambda entry: all(accept(entry) for accept in accepts)) if accepts else None,
-            needs=tuple(dict.fromkeys((*(search.needs if search.accept else ()), *scoped.present))),
+            needs=tuple(dict.fromkeys((*(search.needs if search.accept else ()), *scoped.present, *visibility.needs))),
         )
 
     @property
@@ -338,7 +338,7 @@ class _Running:
     def _match(self, entry: Entry) -> Match:
         """The entry's place, which what the caller may not see does not decide."""
         sorted_by = self.order.attribute
-        is_whole = sorted_by is None or not self.visibility.is_confined or not self.visibility.refers(sorted_by.name)
+        is_whole = sorted_by is None or not self.visibility.may_hide(sorted_by.name)
         return self.order.match(entry if is_whole else self.visibility.confined(entry))
 
     def read(self, guids: Sequence[bytes]) -> list[DirectoryObject]:
