@@ -26,6 +26,7 @@ from directory.ldap import (
     quoted_password,
 )
 from directory.lookup.access import Reference, client_of, find_parent
+from directory.outcomes.arrival import require_still_taken
 from directory.outcomes.evidence import evidence_of
 from directory.policies.password_policy import PolicyReader
 from directory.policies.root_keys import explain_missing_key, warnings_of_missing_key
@@ -146,7 +147,8 @@ def propose_create(
     require_attributes_of(schema, classes, steps)
     require_mandatory_attributes(schema, classes, {rdn_attribute.lower(), *map(str.lower, new.values)})
     refuse_primary_group_of_new(steps)
-    if client.find(str(dn), ("objectGUID",)) is not None:
+    if (other := client.find(str(dn), ("objectGUID",))) is not None:
+        require_still_taken(client, other)
         raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
     require_free(client, new.values, new.where)
     planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})

@@ -9,7 +9,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from directory.changes.references import parsed, resolve
-from directory.ldap import Client, DistinguishedName, Schema, with_names
+from directory.ldap import Client, DistinguishedName, Schema, servers_asked, with_names
+from directory.lookup.arrival import require_all_absent
 from gateway.core.shapes import parse_guid
 
 PARENT: Final = "parent"
@@ -40,7 +41,9 @@ def rename_input(client: Client, document: Any, kept: Mapping[str, str | None]) 
     if not names <= kept.keys():
         raise ReferenceChanged
     meant = {name: UUID(guid) for name in names if (guid := kept[name]) is not None}
-    entries = client.read_many(meant.values(), ("objectGUID",))
+    with servers_asked():
+        entries = client.read_many(meant.values(), ("objectGUID",))
+        require_all_absent(client, [guid for guid in meant.values() if guid not in entries])
     unresolved = {found for name in names - meant.keys() if (found := parsed(name)) is not None}
     if not entries.keys() >= set(meant.values()) or resolve(client, unresolved):
         raise ReferenceChanged

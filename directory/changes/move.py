@@ -17,6 +17,7 @@ from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Renam
 from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
 from directory.lookup.children import has_children
 from directory.lookup.visibility import visibility_of
+from directory.outcomes.arrival import require_still_taken
 from directory.outcomes.evidence import evidence_of
 from directory.policies.group_policy import inheritance_warnings
 from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
@@ -165,6 +166,7 @@ def _require_free(client: Client, entry: Entry, new_dn: str) -> None:
     """Refuse early what the directory would refuse; an object may take its own name in another spelling."""
     other = client.find(new_dn, ("objectGUID",))
     if other is not None and other.guid != entry.guid:
+        require_still_taken(client, other)
         name = DistinguishedName.parse(new_dn).rdn_value
         raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
 

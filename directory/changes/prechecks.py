@@ -10,6 +10,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.ldap import Client, Entry, Equals, Schema, Scope
+from directory.outcomes.arrival import require_still_taken
 from directory.shapes.modifications import Delta, Step
 
 _GIVEN_BY_DIRECTORY = frozenset(
@@ -40,7 +41,8 @@ def require_free(
         for value in values.get(attribute, ()):
             same = Equals(attribute, value)
             rows = client.search(client.default_naming_context, Scope.SUBTREE, same, ("objectGUID",), limit=2)
-            if any(row.guid != besides for row in rows):
+            for other in [row for row in rows if row.guid != besides]:
+                require_still_taken(client, other)
                 detail = f"The {attribute} {value.decode()!r} is in use."
                 raise errors.AlreadyExists.naming(detail, pointer=where[attribute.lower()])
 

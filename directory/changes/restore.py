@@ -31,6 +31,7 @@ from directory.ldap import (
     reanimate,
 )
 from directory.lookup.access import Reference, client_of, find_object, find_parent
+from directory.outcomes.arrival import require_still_taken
 from directory.outcomes.evidence import evidence_of
 from directory.protection.governing import places_of
 from directory.protection.rules import is_protected, protects_its_content, require_may_write
@@ -166,7 +167,8 @@ def _image(call: Call, client: Client, entry: Entry) -> Image | None:
 
 def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str, Sequence[str]]) -> None:
     """Refuse early what the directory would refuse, or what it would not notice: names that others have by now."""
-    if client.find(new_dn, ("objectGUID",)) is not None:
+    if (other := client.find(new_dn, ("objectGUID",))) is not None:
+        require_still_taken(client, other)
         taken = DistinguishedName.parse(new_dn).rdn_value
         raise errors.AlreadyExists(
             f"There is an object with the name {taken!r} in this container already: restore it under another name."
@@ -175,8 +177,9 @@ def _require_free(client: Client, entry: Entry, new_dn: str, image: Mapping[str,
         text = entry.text(attribute) or next(iter(image.get(attribute, ())), None)
         if text is None:
             continue
-        rows = client.search(client.default_naming_context, Scope.SUBTREE, Equals(attribute, text), (), limit=1)
-        if any(True for _ in rows):
+        same = Equals(attribute, text)
+        for other in list(client.search(client.default_naming_context, Scope.SUBTREE, same, ("objectGUID",), limit=1)):
+            require_still_taken(client, other)
             raise errors.AlreadyExists(f"The {attribute} {text!r} is in use by another object.")
 
 

@@ -34,10 +34,12 @@ from directory.ldap import (
     UserAccountControl,
     decode,
     names_in,
+    servers_asked_so_far,
     with_names,
 )
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import visibility_of
+from directory.outcomes.arrival import require_judged_by_all
 from directory.protection.rules import is_protected, require_may_write
 from directory.queries.deleted_objects import deleted_at, find_deleted
 from directory.queries.reading import read_changed
@@ -45,7 +47,7 @@ from directory.shapes.account import AccountPart
 from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import RESOURCES, resource_of
-from directory.shapes.proposal import AttributeChange, Proposal
+from directory.shapes.proposal import AttributeChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, ChangedObject
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
@@ -100,6 +102,9 @@ def propose_revert(call: Call, record: OperationRecord) -> Proposal:
     try:
         proposal = _PROPOSALS[inverse.action](call, record, inverse.resource)
     except GatewayError as refusal:
+        if refusal.status < 500:  # by an earlier state it may be refused wrongly
+            reverted = Target(_target(record), record.target_kind or "", record.target_dn or "")
+            require_judged_by_all(client_of(call), servers_asked_so_far(), [reverted])
         if refusal.status not in (400, 404):
             raise
         # It speaks of an input that the caller never gave.

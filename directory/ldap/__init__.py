@@ -31,6 +31,7 @@ from directory.ldap.connections.agreement import ONE_SERVER, Agreement
 from directory.ldap.connections.authentication import BindResult
 from directory.ldap.connections.connection import bind_sub_code_of
 from directory.ldap.connections.reachability import Obstacle, address_of, find_obstacle, read_certificate
+from directory.ldap.connections.servers_asked import note_asked, servers_asked, servers_asked_so_far
 from directory.ldap.connections.settings import ServerSettings
 from directory.ldap.dn import MANGLED, DistinguishedName, escape_rdn_value, guid_reference, make_rdn
 from directory.ldap.entry import NO_IDENTITIES, Entry
@@ -286,6 +287,7 @@ __all__ = [
     "map_generic",
     "may_refer",
     "names_in",
+    "note_asked",
     "parse_descriptor",
     "parse_filter",
     "parse_sddl",
@@ -296,6 +298,8 @@ __all__ = [
     "render_sddl",
     "right_names",
     "says_samba",
+    "servers_asked",
+    "servers_asked_so_far",
     "sid_to_text",
     "swap",
     "text_to_sid",

@@ -72,7 +72,7 @@ class Client:
         self, settings: ServerSettings, opener: Opener = open_connection, agreement: Agreement = ONE_SERVER
     ) -> None:
         self.settings = settings
-        self._agreement = agreement
+        self.agreement = agreement
         self._server: str | None = None
         self._pool = Pool(settings, opener, agreement)
         self._pool_apart = Pool(replace(settings, pool_size=_APART), opener, agreement)
@@ -109,7 +109,7 @@ class Client:
 
         Whether for certain no other server has taken a write lately, which this one may not have.
         """
-        return self._server is None or self._agreement.claim(self._server)
+        return self._server is None or self.agreement.claim(self._server)
 
     @property
     def schema(self) -> Schema:

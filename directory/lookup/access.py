@@ -11,7 +11,7 @@ from django.db.models import Q
 
 from directory import errors
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, begun, fold, pattern_of
-from directory.lookup.arrival import require_absent
+from directory.lookup.arrival import require_absent, require_all_absent
 from directory.lookup.connection import get_client
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.protection_changes import show_nothing_before
@@ -98,11 +98,12 @@ def find_objects(
     found = begun(read, "objects") if len(guids) > _WORTH_A_THREAD else read
 
     def entries() -> dict[UUID, Entry]:
-        base = client.settings.base_dn
+        base, objects = client.settings.base_dn, found()
+        require_all_absent(client, [guid for guid in guids if guid not in objects])
         # Of a thousand objects even a call for each takes a while, and hardly any has the name in another spelling.
         inside = {
             guid: entry
-            for guid, entry in found().items()
+            for guid, entry in objects.items()
             if _ends_with(entry.dn, base) or is_within_any(entry.dn, (base,))
         }
         require_inside_scopes(call, *(entry.dn for entry in inside.values()))

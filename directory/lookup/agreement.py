@@ -34,6 +34,19 @@ end
 return 1
 """)
 
+# The same look without claiming anything.
+_LOOK: Final = Script("""
+local now = tonumber(redis.call('TIME')[1])
+local info = redis.pcall('INFO', 'replication')
+local own = type(info) == 'string' and string.match(info, 'master_replid:(%x+)') or '0'
+local noted, since = string.match(redis.call('GET', KEYS[1]) or '', '^(%x+) (%d+)$')
+if noted ~= own or now - tonumber(since) <= tonumber(ARGV[1]) then return 0 end
+for i = 2, #KEYS do
+    if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end
+end
+return 1
+""")
+
 
 def agreement_of(connection_id: UUID, servers: Sequence[str]) -> Agreement:
     """The agreement on one of a connection's servers; nothing is asked where there is but one."""
@@ -69,8 +82,7 @@ class _Shared:
 
     def claim(self, server: str) -> bool:
         self._heard = server, monotonic() + self._seconds
-        own = self._marks[server]
-        keys = (self._latest, self._since, own, *(mark for mark in self._marks.values() if mark != own))
+        keys = (self._latest, self._since, self._marks[server], *self._marks_of_others(server))
         try:
             is_alone = bool(_redis(settings.REDIS_URL).run(_CLAIM, keys, (server, str(self._seconds))) == 1)
         except RedisAway:
@@ -78,6 +90,20 @@ class _Shared:
             return False
         self._is_untold = False
         return is_alone
+
+    def is_alone(self, server: str) -> bool:
+        keys = (self._since, *self._marks_of_others(server))
+        try:
+            return bool(_redis(settings.REDIS_URL).run(_LOOK, keys, (str(self._seconds),)) == 1)
+        except RedisAway:
+            return False
+
+    @property
+    def heard(self) -> str | None:
+        return None if self._heard is None else self._heard[0]
+
+    def _marks_of_others(self, server: str) -> list[str]:
+        return [mark for other, mark in self._marks.items() if other != server]
 
 
 @lru_cache(maxsize=1)

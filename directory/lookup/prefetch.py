@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TypeVar
 from uuid import UUID
 
-from directory.ldap import Client, Entry, Modify, Write
+from directory.ldap import Client, Entry, Modify, Write, note_asked
 from gateway.core.call import Call
 
 _Result = TypeVar("_Result")
@@ -54,7 +54,10 @@ class Prefetch:
         if unknown or self._entries is None:
             self._attributes |= unknown
             self._entries = client.read_many(self._guids, tuple(self._attributes.values()))
-        return self._entries.get(guid)
+        found = self._entries.get(guid)
+        if found is not None:  # read for another call, perhaps, and judged for this one
+            note_asked(found.server)
+        return found
 
     def keep(self, key: object, read: Callable[[], _Result]) -> _Result:
         """What `read` gave when it was first asked for under this key."""

@@ -228,6 +228,7 @@ def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk:
             for account in accounts
             if account.refusal is not None
         ),
+        also_judged=tuple(account.as_target() for account in accounts),
         identities={account.distinguished_name: account.id for account in accounts if account.distinguished_name},
     )
 

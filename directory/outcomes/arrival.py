@@ -12,22 +12,58 @@ from typing import Any
 from uuid import UUID
 
 from audit.models import OPEN_OUTCOMES, OperationRecord
-from directory.ldap import Client, Entry, fold
-from directory.lookup.arrival import NotArrived, is_from_elsewhere, is_there_after, recent_changes
+from directory.ldap import Client, Entry, fold, servers_asked_so_far
+from directory.lookup.arrival import (
+    NotArrived,
+    is_from_elsewhere,
+    is_there_after,
+    recent_changes,
+    recent_changes_of,
+)
 from directory.outcomes.evidence import ATTID_OF_NAME, EVIDENCE_ATTRIBUTES, key_of_link, names_now
+from directory.shapes.proposal import Target
 
 
 def require_arrived(client: Client, server: str | None, target: UUID | None, dn: str, own: UUID | None = None) -> None:
     """Raise NotArrived while a server lacks a recent change of the object, made or perhaps made at another one.
 
-    To be called before a write, when its intent (`own`) is in the log, and before an answer that there is nothing to
-    change. Without several servers it costs nothing, and little as long as all use the same one. Raises LdapError.
+    To be called before a write, when its intent (`own`) is in the log. Without several servers it costs nothing, and
+    little as long as all use the same one. Raises LdapError.
     """
     here = client.at(server)
     if here.claim():
         return
     changes = [each for each in recent_changes(target=target, dn=dn) if each.id != own]
-    elsewhere = [each for each in changes if is_from_elsewhere(client, each, server)]
+    _require_shown(here, server, target, dn, changes)
+
+
+def require_judged_by_all(client: Client, servers: Collection[str], objects: Collection[Target]) -> None:
+    """Raise NotArrived while a server that objects were judged by lacks a recent change of one of them.
+
+    To be called before anything is made of the judgement, for all servers that were asked for it: a domain controller
+    that is chosen after the look may be another one. Nothing is claimed, for nothing is written. Raises LdapError.
+    """
+    if len(client.settings.urls) == 1:
+        return
+    for server in servers:
+        if server not in client.settings.urls or client.agreement.is_alone(server):
+            continue
+        here = client.at(server)
+        changes = recent_changes_of([each.id for each in objects if each.id is not None])
+        for each in objects:
+            of_object = recent_changes(dn=each.distinguished_name) if each.id is None else changes.get(each.id, [])
+            _require_shown(here, server, each.id, each.distinguished_name, of_object)
+
+
+def require_still_taken(client: Client, other: Entry) -> None:
+    """Raise NotArrived where the object that has a name or identifier here may have given it up elsewhere."""
+    require_judged_by_all(client, servers_asked_so_far(), [Target(other.guid, "", other.dn)])
+
+
+def _require_shown(
+    here: Client, server: str | None, target: UUID | None, dn: str, changes: Sequence[OperationRecord]
+) -> None:
+    elsewhere = [each for each in changes if is_from_elsewhere(here, each, server)]
     if not elsewhere:
         return
     is_open = any(each.outcome in OPEN_OUTCOMES for each in elsewhere)

@@ -17,7 +17,7 @@ from directory.queries.account_filters import CONTROL
 from directory.queries.searches.definitions import SCOPES
 from directory.shapes.kinds import RESOURCES, Kind, kind_of
 from directory.shapes.modifications import Delta
-from directory.shapes.proposal import AttributeChange
+from directory.shapes.proposal import AttributeChange, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from gateway.core.errors import GatewayError
 
@@ -67,6 +67,10 @@ class Account:
     @property
     def distinguished_name(self) -> str | None:
         return self.entry.dn if self.entry else None
+
+    def as_target(self) -> Target:
+        """The account as an object that something is made of."""
+        return Target(self.id, self.kind, self.distinguished_name or "")
 
     @property
     def kind(self) -> str:

@@ -22,12 +22,12 @@ from audit import log
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory import errors
 from directory.changes.reversibility import reversible_as
-from directory.ldap import Client
+from directory.ldap import Client, servers_asked
 from directory.lookup.arrival import NotArrived, server_of
 from directory.lookup.connection import get_client
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from directory.outcomes import writer
-from directory.outcomes.arrival import require_arrived
+from directory.outcomes.arrival import require_judged_by_all
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import evidence_of
 from directory.outcomes.writer import RecordedWrite
@@ -126,11 +126,13 @@ class RunExecution:
         for _ in range(MAX_ROUNDS):
             if not self._left:
                 break
-            accounts = assess_named(self._client, self._run.unit, self._left, self._action, people_above=people_above)
+            client = self._client
+            with servers_asked() as servers:
+                accounts = assess_named(client, self._run.unit, self._left, self._action, people_above=people_above)
+            # The writer makes sure of those that it writes to.
+            unsent = [account for account in accounts if account.effect is not Effect.CHANGE]
+            require_judged_by_all(client, servers, [each.as_target() for each in unsent])
             unchanged = [account for account in accounts if account.effect is Effect.NONE]
-            for account in unchanged:
-                server = account.entry.server if account.entry else None
-                require_arrived(self._client, server, account.id, account.distinguished_name or "")
             self._finish(
                 [self._result(each.id, AccountStatus.UNCHANGED, each.distinguished_name) for each in unchanged]
             )

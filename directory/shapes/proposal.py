@@ -103,6 +103,7 @@ class Proposal:
     looks, when the write is done, for what others did at the same moment and nobody could see before.
     `identities` are the objectGUIDs of the objects that the changes name (members, managers, parents), by distinguished
     name as spelled there: names move, and what was checked, approved or recorded is the object.
+    `also_judged` are objects besides the target whose state the proposal rests on: the accounts of a run.
     `operation` and `reason` are what the log says in place of the call's own: a revert is recorded as the change
     that it is, and tells what it reverts.
     """
@@ -121,9 +122,15 @@ class Proposal:
     warnings: tuple[str, ...] = ()
     evidence: dict[str, Any] = field(default_factory=dict)
     identities: Mapping[str, UUID] = field(default_factory=dict)
+    also_judged: tuple[Target, ...] = ()
     secret: str | None = field(default=None, repr=False)
     explain: Callable[[GatewayError], GatewayError] | None = None
     dependent_changes: tuple[DependentChange, ...] = ()
     post_check: Callable[[], Rollback | None] | None = None
     operation: str | None = None
     reason: str | None = None
+
+    @property
+    def judged(self) -> tuple[Target, ...]:
+        """All objects whose state it rests on."""
+        return (self.target, *self.also_judged, *(each.target for each in self.dependent_changes))

@@ -44,12 +44,14 @@ class PageContext:
     """One request of a signed-in person to a page.
 
     `call` is what the operations get: the permissions are those read at the beginning of this request. `directories`
-    are those the person may choose from; the chosen one is `call.directory`.
+    are those the person may choose from; the chosen one is `call.directory`. What was read for it `may_be_behind` after
+    a fail-over.
     """
 
     request: HttpRequest
     call: Call
     directories: list[DirectoryConnection]
+    may_be_behind: bool = False
 
     @property
     def is_partial(self) -> bool:
@@ -132,6 +134,7 @@ class PageContext:
         operation = find_operation(name)
         self._require_form_sent(operation, query or {})
         answer = pipeline.run(operation, call, inputs)
+        self.may_be_behind |= answer.may_be_behind
         if operation.effect is Effect.ADMINISTER and answer.status == 202:
             raise WaitsForSecondPerson(answer.body["changeRequest"]["id"])
         return answer

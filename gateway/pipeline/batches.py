@@ -18,6 +18,7 @@ import structlog
 from audit import log
 from directory import errors
 from directory.lookup.access import client_of
+from directory.lookup.arrival import NotArrived
 from directory.lookup.prefetch import Prefetch, Prefetches, is_self_contained
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
@@ -144,7 +145,7 @@ class _Batch:
         """The change of an item that is to be written; None when the item has its result."""
         call = replace(self._call, batch_index=item.index, prefetch=prefetch)
         change = self._finish(item, partial(prepare, self._operation, call, item.inputs))
-        if isinstance(item.result, errors.Unavailable):
+        if isinstance(item.result, errors.Unavailable) and not isinstance(item.result, NotArrived):
             self._give_up(item.result)
         return change
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from audit import log
 from directory.ldap import Delete, Write, by_identity
@@ -22,6 +22,10 @@ class ChangeQuery(Query):
     dry_run: Flag = False
 
 
+REPLICATION: Final = "Gateway-Replication"
+"""The header of a read that may lack what was changed at another domain controller (`gateway.pipeline.replication`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a surface renders. `body` is None for an empty answer."""
@@ -29,6 +33,11 @@ class Answer:
     status: int
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def may_be_behind(self) -> bool:
+        """Whether it may lack what was changed at another domain controller."""
+        return REPLICATION in self.headers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

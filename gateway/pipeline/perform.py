@@ -14,7 +14,7 @@ from directory import errors as directory_errors
 from gateway.core.call import Call, Surface
 from gateway.core.operation import Effect, Operation, find_operation
 from gateway.core.versions import lock_record
-from gateway.pipeline import disclosure
+from gateway.pipeline import disclosure, replication
 from gateway.pipeline.inputs import Accepted, Answer
 from keys.sign_in.confirmation import ConfirmedBody, require_confirmation
 
@@ -22,9 +22,9 @@ from keys.sign_in.confirmation import ConfirmedBody, require_confirmation
 def perform(operation: Operation, call: Call, accepted: Accepted) -> Answer:
     """A read, or a change of the gateway's own tables (recorded with its intent, as every change)."""
     if operation.effect is Effect.READ:
-        result = operation.function(call, **accepted.given)
+        result, headers = replication.read(operation, call, accepted)
         disclosure.record_read(operation, call, result, accepted.arguments)
-        return Answer(operation.status, result)
+        return Answer(operation.status, result, headers)
     if operation.effect is Effect.UNDERTAKE:  # its steps are committed one by one, so that a kill loses none
         with transaction.atomic():
             require_version(operation, call, accepted.given.get("id"))

@@ -17,7 +17,6 @@ from directory.changes.identities import described
 from directory.changes.input_references import resolve_input
 from directory.lookup.access import client_of
 from directory.lookup.visibility import visibility_of
-from directory.outcomes.arrival import require_arrived
 from directory.protection.reasons import why_protected
 from directory.queries.reading import version_seen_by
 from directory.shapes.proposal import Proposal
@@ -25,7 +24,7 @@ from gateway.core import tracing
 from gateway.core.call import Call
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
-from gateway.pipeline import agent_brake, disclosure, replay
+from gateway.pipeline import agent_brake, disclosure, replay, replication
 from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
 from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import record_refusal, shown, target_ref
@@ -85,8 +84,6 @@ def _judge(operation: Operation, call: Call, accepted: Accepted) -> Answer | Cha
         disclosure.record_shown(operation, call, proposal)
         return Answer(200, _dry_run(call, proposal, assessment, held=held))
     if proposal.write is None and proposal.run is None:
-        client, target = client_of(call), proposal.target
-        require_arrived(client, client.choose_server(), target.id, target.distinguished_name)
         disclosure.record_shown(operation, call, proposal)
         return Answer(operation.status, proposal.answer())
     agent_brake.count_change(call)
@@ -113,7 +110,7 @@ def require_admitted(operation: Operation, call: Call) -> None:
 
 def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Proposal, Assessment]:
     """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
-    proposal: Proposal = operation.function(call, **accepted.given)
+    proposal = replication.judged_by_all(operation, call, accepted)
     person = protection.why_protected(call, proposal)
     if person is not None:
         proposal = replace(proposal, protected=True)

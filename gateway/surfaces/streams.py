@@ -105,17 +105,19 @@ def require_no_page(query: Mapping[str, str]) -> Mapping[str, str]:
     return query
 
 
-def stream_response(operation: Operation, request: HttpRequest, stream: RecordStream) -> HttpResponseBase:
+def stream_response(
+    operation: Operation, request: HttpRequest, stream: RecordStream, headers: Mapping[str, str] | None = None
+) -> HttpResponseBase:
     """The response that writes a stream as it comes; raises ServiceUnavailable when too many are being written."""
     if request.method == "HEAD":
-        return HttpResponse(content_type=_CONTENT_TYPES[stream.form])
+        return HttpResponse(content_type=_CONTENT_TYPES[stream.form], headers=headers)
     if not _free.acquire(blocking=False):
         raise ServiceUnavailable("Too many lists are being streamed; try again, or ask for pages.")
     writer = _Ndjson() if stream.form is StreamFormat.NDJSON else _Csv(record_shape(operation.output), stream)
     caller: dict[str, str] = {}
     tracing.hand_on(caller)  # the request's own span ends before what is sent is made
     octets = _write(request, stream, writer, tracing.span(f"stream {operation.name}", carrier=caller))
-    return StreamingHttpResponse(_Written(octets), content_type=_CONTENT_TYPES[stream.form])
+    return StreamingHttpResponse(_Written(octets), content_type=_CONTENT_TYPES[stream.form], headers=headers)
 
 
 class _Written:

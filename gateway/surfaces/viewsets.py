@@ -136,7 +136,7 @@ def _handler(operation: Operation) -> Handler:
         if key is None:
             answer = run(call)
             if isinstance(answer.body, RecordStream):
-                return stream_response(operation, request, answer.body)
+                return stream_response(operation, request, answer.body, answer.headers)
             return render(operation, request, answer)
 
         def review(status: int, body: Any) -> HttpResponse:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -12,9 +13,11 @@ from redis import Redis
 
 from audit.models import OperationRecord
 from demo.domain_controller import DomainController
+from directory.ldap import Client
 from directory.lookup import connection as connections
 from directory.lookup.agreement import agreement_of
 from directory.models import DirectoryConnection
+from gateway.pipeline import replication
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
 from tests.support.directory import Directory, random_name
@@ -135,6 +138,7 @@ def test_after_a_fail_over_nothing_is_judged_by_an_earlier_state(
     assert host.post(f"/api/ad/groups/{lagging.group}/members", {"add": [str(bea)]}).status == 200
     created = host.post("/api/ad/users", new)
     assert created.status == 201, created
+    assert not hosts.same.get(user).headers.get("Gateway-Replication")
     unit = host.post("/api/ad/organization-units", {"name": random_name("new"), "parent": lagging.unit})
     assert unit.status == 201, unit
     hosts.behind.restore()
@@ -142,7 +146,18 @@ def test_after_a_fail_over_nothing_is_judged_by_an_earlier_state(
 
     host = hosts.one
     assert title(host, bea) == "Analyst", "reads follow"
+    for path in (user, "/api/ad/users", f"/api/ad/users/{UUID(int=1)}"):
+        assert host.get(path).headers["Gateway-Replication"] == "pending"
+    assert host.get(user, **{"If-None-Match": "*"}).headers["Gateway-Replication"] == "pending"
+    enabling = f"/api/ad/organization-units/{directory.guid(lagging.unit)}/accounts/enable"
     refused = [
+        host.patch(f"{user}?dryRun=true", {"replace": {"title": "Baroness"}}),
+        host.patch(user, {"replace": {"title": "Baroness"}}, **{"If-Match": '"a-later-one"'}),
+        host.post(f"/api/ad/users/{cleo}/disable?dryRun=true"),
+        host.post(enabling, {"accounts": [str(cleo)]}),
+        host.post(enabling, {"kinds": ["user"]}),
+        host.post(f"{enabling}?dryRun=true", {"kinds": ["user"]}),
+        host.post(f"/api/ad/groups/{lagging.group}/members", {"add": [created.body["id"]]}),
         host.patch(user, {"replace": {"title": "Baroness"}}),
         host.post(f"/api/ad/users/{cleo}/enable"),  # there is nothing to change, as far as this one knows
         host.post(f"/api/ad/groups/{lagging.group}/members", {"remove": [str(bea)]}),
@@ -160,6 +175,27 @@ def test_after_a_fail_over_nothing_is_judged_by_an_earlier_state(
     hosts.current.restore()
     assert directory.text(bea, "title") == "Countess"
     assert not directory.is_enabled(cleo)
+
+
+def test_the_server_that_answered_is_the_one_that_has_to_have_it(
+    hosts: Hosts, lagging: Lagging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The current one comes back between the look and the answer, and would be chosen now."""
+    dan = lagging.people[3]
+    assert hosts.write_at_current().post(f"/api/ad/users/{dan}/disable").status == 200
+    hosts.behind.restore()
+    hosts.current.cut()
+    judge = replication.require_judged_by_all
+
+    def back_before_that(client: Client, *judged: Any) -> None:
+        hosts.current.restore()
+        client._pool._penalties.clear()
+        assert client.choose_server() == hosts.current.url
+        judge(client, *judged)
+
+    monkeypatch.setattr(replication, "require_judged_by_all", back_before_that)
+    assert hosts.one.post(f"/api/ad/users/{dan}/enable").status == 503
+    assert hosts.same.post(f"/api/ad/users/{dan}/enable").status == 200
 
 
 def test_what_has_arrived_is_changed_at_once(

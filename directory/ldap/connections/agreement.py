@@ -8,13 +8,20 @@ from typing import Protocol
 
 
 class Agreement(Protocol):
-    """Servers are named by URL. Neither method raises for a service that does not answer."""
+    """Servers are named by URL. No method raises for a service that does not answer."""
 
     def server(self) -> str | None:
         """The one that took the latest write, as long as the others may not have it; None: any may be asked."""
 
     def claim(self, server: str) -> bool:
         """Let all know that this one takes writes now; whether for certain no other one has taken any lately."""
+
+    def is_alone(self, server: str) -> bool:
+        """Whether for certain no other one has taken a write lately; nobody is let know of anything."""
+
+    @property
+    def heard(self) -> str | None:
+        """What `server` last heard, without asking again."""
 
 
 class _OneServer:
@@ -23,6 +30,13 @@ class _OneServer:
 
     def claim(self, server: str) -> bool:
         return True
+
+    def is_alone(self, server: str) -> bool:
+        return True
+
+    @property
+    def heard(self) -> str | None:
+        return None
 
 
 ONE_SERVER: Agreement = _OneServer()

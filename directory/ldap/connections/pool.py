@@ -16,6 +16,7 @@ from directory.ldap import measurements
 from directory.ldap.connections.agreement import ONE_SERVER, Agreement
 from directory.ldap.connections.attempts import BROKEN, Attempts
 from directory.ldap.connections.connection import Connection, open_connection
+from directory.ldap.connections.servers_asked import note_asked
 from directory.ldap.connections.settings import ServerSettings
 from directory.ldap.errors import BadCredentials, LdapError, TlsError, Unavailable, error_from
 from directory.ldap.measurements import connecting
@@ -267,6 +268,7 @@ class Borrowed:
         # A refusal leaves a connection in order, and a search given up has told the server to stop.
         elif error is None or isinstance(error, (ldap.LDAPError, GeneratorExit, LdapError)):
             listener.used(connection.url, self._kind, perf_counter() - self._began)
+            note_asked(connection.url)
             self._pool.release(connection)
             if isinstance(error, ldap.LDAPError):
                 raise error_from(error) from error

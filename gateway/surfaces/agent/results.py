@@ -25,12 +25,17 @@ def done(plan: Plan, answer: pipeline.Answer, included: Mapping[str, Any], given
     structured = {"done": True} if answer.body is None else {**answer.body, **included}
     left_out = _cut(plan, structured, given)
     sentence = _sentence(plan, answer, structured)
+    if answer.may_be_behind:
+        sentence += _BEHIND
     if left_out is not None:
         structured["leftOut"] = left_out
         sentence += _LEFT_OUT["attributes" if "attributes" in left_out else "values"]
     return _result(sentence, structured, is_error=False)
 
 
+_BEHIND: Final = (
+    " Changes of the last moments may be missing: another domain controller has them, and they are on their way."
+)
 _LEFT_OUT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "attributes": " Those are the usual ones of this kind; name others in attribute, or `*` for all.",

@@ -46,6 +46,7 @@ class OperationSchema(Described):
             *(["ETag"] if answers_with_version(operation) else []),
             *(["Location"] if success == "201" else []),
             *(["Idempotency-Replayed"] if operation.method != "GET" else []),
+            *(["Gateway-Replication"] if may_be_behind(operation) else []),
         ]
         if operation.output is None:
             responses: dict[str, Any] = {success: self.empty_response("Done.", *headers)}
@@ -64,7 +65,8 @@ class OperationSchema(Described):
         if operation.on_directory:
             responses |= self.problems("502")
         if has_version(operation):
-            responses["304"] = self.empty_response("The version is one of those in If-None-Match.", "ETag")
+            known = ["ETag", *(["Gateway-Replication"] if may_be_behind(operation) else [])]
+            responses["304"] = self.empty_response("The version is one of those in If-None-Match.", *known)
         if operation.effect is not Effect.READ:
             responses |= self.problems("412")
         if operation.effect is Effect.CHANGE:
@@ -103,6 +105,11 @@ def _answer_of(operation: Operation) -> Any:
     """The shape of an answer: of a record those get less who may make a change and not read objects."""
     changes_record = operation.effect is Effect.CHANGE and operation.output is DirectoryObject
     return ChangedObject if changes_record else operation.output
+
+
+def may_be_behind(operation: Operation) -> bool:
+    """Whether an answer may lack what another domain controller has."""
+    return operation.effect is Effect.READ and operation.on_directory
 
 
 def _description(operation: Operation) -> str:

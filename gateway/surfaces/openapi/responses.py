@@ -31,6 +31,12 @@ HEADERS: dict[str, dict[str, Any]] = {
         "description": "`true` when this is the kept answer to an earlier request with the same Idempotency-Key.",
         "schema": {"type": "string", "const": "true"},
     },
+    "Gateway-Replication": {
+        "description": (
+            "`pending` after a fail-over: changes that were made at another domain controller may be missing."
+        ),
+        "schema": {"type": "string", "const": "pending"},
+    },
     "WWW-Authenticate": {
         "description": "The credentials that are accepted.",
         "schema": {"type": "string"},
@@ -44,7 +50,7 @@ PROBLEMS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "400": ("BadRequest", "The request is not understood; `code` and `errors` say why.", ()),
     "401": ("Unauthorized", "There is no valid credential.", ("WWW-Authenticate",)),
     "403": ("Forbidden", "The credential does not allow it.", ()),
-    "404": ("NotFound", "There is no such thing.", ()),
+    "404": ("NotFound", "There is no such thing.", ("Gateway-Replication",)),
     "406": ("NotAcceptable", "No representation of the answer is acceptable.", ()),
     "408": ("RequestTimeout", "The body did not arrive in time.", ()),
     "409": ("Conflict", "The present state does not allow it.", ()),

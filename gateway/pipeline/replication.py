@@ -1,0 +1,62 @@
+"""After a fail-over the domain controller in use may lack what was changed at another one; no answer hides that.
+
+What is proposed by an earlier state is refused until the object's own changes have arrived: that there is nothing to
+do, that it is as a dry run says, that the version is another one, that it is not there. What is only shown is shown,
+with a header that says that it may be behind.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from directory.ldap import servers_asked
+from directory.lookup.access import client_of
+from directory.lookup.arrival import may_lack_changes
+from directory.outcomes.arrival import require_judged_by_all
+from directory.shapes.proposal import Proposal, Target
+from gateway.core.call import Call
+from gateway.core.errors import GatewayError
+from gateway.core.operation import Operation
+from gateway.core.streams import RecordStream
+from gateway.pipeline.inputs import REPLICATION, Accepted
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_PENDING: Final[Mapping[str, str]] = MappingProxyType({REPLICATION: "pending"})
+_ABOUT_STATE: Final = frozenset({404, 409, 412})
+"""The statuses of refusals that say how things are in the directory."""
+
+
+def judged_by_all(operation: Operation, call: Call, accepted: Accepted) -> Proposal:
+    """The proposal of a change, made from all that the log has of the objects that it rests on; raises NotArrived.
+
+    A refusal by the object's state is no more than an opinion as long as changes of it are on their way.
+    """
+    with servers_asked() as servers:
+        try:
+            proposal: Proposal = operation.function(call, **accepted.given)
+        except GatewayError as refusal:
+            if operation.names_object and "id" in accepted.given and refusal.status in _ABOUT_STATE:
+                named = Target(accepted.given["id"], operation.resource, "")
+                require_judged_by_all(client_of(call), servers, [named])
+            raise
+    require_judged_by_all(client_of(call), servers, proposal.judged)
+    return proposal
+
+
+def read(operation: Operation, call: Call, accepted: Accepted) -> tuple[Any, Mapping[str, str]]:
+    """What a read answers, and the header that it may be behind; a refusal gets that, too."""
+    with servers_asked() as servers:
+        try:
+            result = operation.function(call, **accepted.given)
+        except GatewayError as refusal:
+            refusal.headers |= _headers(call, servers)
+            raise
+    if operation.on_directory and isinstance(result, RecordStream) and len(client_of(call).settings.urls) > 1:
+        servers.add(client_of(call).choose_server())  # its parts are read while it is written
+    return result, _headers(call, servers)
+
+
+def _headers(call: Call, servers: set[str]) -> Mapping[str, str]:
+    if not servers or call.directory is None or not may_lack_changes(client_of(call), servers):
+        return _NOTHING
+    return _PENDING
