@@ -14,10 +14,11 @@ from redis import Redis
 from audit.models import OperationRecord
 from demo.domain_controller import DomainController
 from directory.ldap import Client
+from directory.lookup import agreement
 from directory.lookup import connection as connections
 from directory.lookup.agreement import agreement_of
 from directory.models import DirectoryConnection
-from gateway.pipeline import replication
+from directory.outcomes.arrival import require_judged_by_all
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
 from tests.support.directory import Directory, random_name
@@ -70,6 +71,7 @@ class Hosts:
         for known in connections._clients.values():
             known.client.close()
         connections._clients.clear()
+        agreement._redis.cache_clear()
         return self._integration
 
     @property
@@ -185,15 +187,14 @@ def test_the_server_that_answered_is_the_one_that_has_to_have_it(
     assert hosts.write_at_current().post(f"/api/ad/users/{dan}/disable").status == 200
     hosts.behind.restore()
     hosts.current.cut()
-    judge = replication.require_judged_by_all
 
     def back_before_that(client: Client, *judged: Any) -> None:
         hosts.current.restore()
         client._pool._penalties.clear()
         assert client.choose_server() == hosts.current.url
-        judge(client, *judged)
+        require_judged_by_all(client, *judged)
 
-    monkeypatch.setattr(replication, "require_judged_by_all", back_before_that)
+    monkeypatch.setattr("gateway.pipeline.replication.require_judged_by_all", back_before_that)
     assert hosts.one.post(f"/api/ad/users/{dan}/enable").status == 503
     assert hosts.same.post(f"/api/ad/users/{dan}/enable").status == 200
 
