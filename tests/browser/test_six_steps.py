@@ -91,7 +91,7 @@ def test_a_change_that_waits_for_another_person(
 ) -> None:
     user = directory.add_user(parent=organizational_unit)
     integration = make_integration(connection, level=SupervisionLevel.ASK_DESTRUCTIVE_SECURITY, owner=administrator)
-    approver = make_person(may=["approvals.decide_change", "audit.read_log"])
+    approver = make_person(may=["approvals.decide_change", "audit.read_log", "directory.read_object"])
     Person.objects.filter(pk=approver.pk).update(is_staff=True)
     headers = {"X-API-Key": integration.value, "X-Change-Reason": "Left the company"}
     status, _, _ = live_gateway.request("POST", f"/api/ad/users/{user}/disable", headers=headers)
