@@ -249,6 +249,27 @@ def untold_changes(story: Story) -> Iterator[str]:
             yield f"{request.id} {request.operation}: nothing tells of {' '.join(effect.key)} = {effect.value!r}"
 
 
+def untrue_unchanged(story: Story) -> Iterator[str]:
+    """Accounts of which a run said that they were as wanted, although the client knew them to be otherwise.
+
+    Such an account is the client's own: what it was last told is so, unless a request whose end it does not know has
+    made it as wanted since. That may be an earlier attempt of the same one, by its record.
+    """
+    for diary in story.diaries:
+        known, possible = dict(diary.initial), defaultdict[Key, set[str]](set)
+        for request in diary.requests:
+            made = {each.target for each in story.by_request[request.id] if each.outcome in ("succeeded", *OPEN)}
+            for effect in request.effects:
+                is_explained = effect.value in possible[effect.key] or effect.objects[-1] in made
+                if effect.was_so and known.get(effect.key) != effect.value and not is_explained:
+                    yield f"{request.id} {request.operation}: {' '.join(effect.key)} was said to be {effect.value!r}"
+                if effect.outcome is Outcome.DONE:
+                    known[effect.key] = effect.value
+                    possible[effect.key].clear()
+                elif effect.outcome is not Outcome.REFUSED:
+                    possible[effect.key].add(effect.value)
+
+
 def refused_changes_made(story: Story) -> Iterator[str]:
     """Changes that the client was told were refused, and that were made all the same."""
     for request in story.requests:
@@ -290,6 +311,7 @@ def unexpected_answers(story: Story) -> Iterator[str]:
 CHECKS = {
     "acknowledged changes missing from the directory": missing_changes,
     "acknowledged changes without a log record": untold_changes,
+    "accounts said to be as wanted that were not": untrue_unchanged,
     "directory changes without a log record": unrecorded_changes,
     "changes applied twice": changes_applied_twice,
     "refused changes that were made": refused_changes_made,

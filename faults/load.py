@@ -40,7 +40,7 @@ class LoadedClient(threading.Thread):
         self._created: list[str] = []
         self._deeds: dict[Callable[[], Request | None], int] = {
             self._update: 34, self._create: 12, self._delete: 4, self._switch: 12, self._join_or_leave: 12,
-            self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 4, self._update_many: 6,
+            self._reset_password: 6, self._rename: 6, self._move: 6, self._run_accounts: 8, self._update_many: 6,
             self._create_many: 2, self._update_supervised: 8, self._switch_supervised: 3, self._update_shared: 6,
         }  # fmt: skip
         self._undone: list[Callable[[], Request | None]] = []

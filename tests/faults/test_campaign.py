@@ -108,6 +108,19 @@ def test_what_is_said_to_have_been_so_needs_no_record_of_its_own_but_one(story: 
     assert findings("directory changes without a log record", without(story, record)), "somebody did change it"
 
 
+def test_an_account_that_was_not_as_wanted_is_noticed(story: Story) -> None:
+    name = "accounts said to be as wanted that were not"
+    request = next(
+        each for each in story.requests if each.operation.endswith("-accounts") and each.outcomes == {Outcome.DONE}
+    )
+    request.effects[0].was_so = True
+    assert not findings(name, story), "an earlier attempt of the same request may have changed it"
+    changed = request.effects[0].objects[0]
+    untold = [each for each in story.records if (each.request, each.target) != (request.id, changed)]
+    (finding,) = findings(name, replace(story, records=untold))
+    assert changed in finding
+
+
 @pytest.mark.parametrize("action", [".create", ".delete", ".change-members", ".reset-password", ".rename", ".move"])
 def test_missing_records_of_other_changes_are_noticed(story: Story, action: str) -> None:
     made = [each for each in story.records if each.operation.endswith(action) and each.outcome == "succeeded"]
