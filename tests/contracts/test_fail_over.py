@@ -4,8 +4,10 @@ Every operation there is, asked at a domain controller that lacks, by the log, a
 comes here by the registry, a new change by `tests.audit.every_change`.
 """
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -14,6 +16,7 @@ import pytest
 
 from approvals.models import ChangeRequest
 from audit import log
+from directory import changes
 from directory.models import DirectoryConnection
 from directory.models.runs import Run
 from gateway import pipeline
@@ -25,7 +28,7 @@ from tests.contracts.test_confinement import QUERIES
 from tests.support.agent_tools import call_tool
 from tests.support.agents import make_agent
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory, random_name
+from tests.support.directory import Directory, random_name, split_dn
 from tests.support.domain import Domain
 from tests.support.proxy import FaultyProxy
 from tests.support.redis import RedisServer
@@ -155,6 +158,43 @@ def test_a_member_that_has_not_arrived_is_not_missing(servers: TwoServers, world
     assert asking.post(path, body).status == 404
     servers.note_change(absent, f"CN={random_name('new')},{world.unit}")
     require_not_arrived(asking.post(path, body))
+
+
+@pytest.mark.parametrize("action", ["create", "rename", "restore"])
+def test_a_name_that_may_be_given_up_elsewhere_is_not_taken(action: str, servers: TwoServers, world: World) -> None:
+    asking, other, deleted = world.integration, world.add("users"), world.add("users")
+    dn, name = world.directory.dn(other), split_dn(world.directory.dn(other))[0].removeprefix("CN=")
+    if action == "restore":
+        world.directory.delete(deleted)
+    path, body = {
+        "create": ("users", {"name": name, "parent": world.unit}),
+        "rename": (f"users/{deleted}/rename", {"name": name}),
+        "restore": (f"deleted-objects/{deleted}/restore", {"name": name}),
+    }[action]
+    assert asking.post(f"/api/ad/{path}", body).status == 409
+    servers.note_change(other, dn)
+    require_not_arrived(asking.post(f"/api/ad/{path}", body))
+
+
+def test_an_identifier_that_may_be_given_up_elsewhere_is_not_taken(servers: TwoServers, world: World) -> None:
+    taken = random_name("taken")
+    other = world.directory.add_user(parent=world.unit, sAMAccountName=taken)
+    body = {"name": random_name("new"), "parent": world.unit, "replace": {"sAMAccountName": taken}}
+    assert world.integration.post("/api/ad/users", body).status == 409
+    servers.note_change(other, world.directory.dn(other))
+    require_not_arrived(world.integration.post("/api/ad/users", body))
+
+
+def test_every_refusal_of_a_taken_name_asks_whether_it_is_taken_still() -> None:
+    """Whatever in `directory.changes` finds a name or identifier in use."""
+    silent = []
+    for file in sorted(Path(changes.__file__).parent.glob("*.py")):
+        for function in ast.walk(ast.parse(file.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                text = ast.unparse(ast.Module(function.body[ast.get_docstring(function) is not None :], []))
+                if "raise errors.AlreadyExists" in text and "require_still_taken(" not in text:
+                    silent.append(f"{file.name}: {function.name}")
+    assert silent == []
 
 
 def test_an_approved_change_waits_for_what_has_not_arrived(servers: TwoServers, world: World) -> None:
