@@ -298,6 +298,12 @@ def complete(
     return complete_many([done]) == 1
 
 
+def keep_open(record_ids: Sequence[UUID]) -> int:
+    """Leave open records to their writer for another while; how many are still open. Raises DatabaseError."""
+    still_open = OperationRecord.objects.filter(id__in=record_ids, outcome__in=OPEN_OUTCOMES)
+    return still_open.update(settle_at=shared_clock.now() + SETTLER_LEASE)
+
+
 @tracing.traced("record outcomes")
 def complete_many(completions: Iterable[Completion], *, beside: Callable[[], None] | None = None) -> int:
     """Close open records in one transaction, which does `beside` too; how many were closed.

@@ -143,6 +143,7 @@ from directory.ldap.security.sddl import MalformedSddl, NotExpressible, parse_sd
 from directory.ldap.security.well_known_sids import WELL_KNOWN_SIDS
 from directory.ldap.streaming import Scope
 from directory.ldap.writes.changes import Add, Delete, Modification, Modify, Rename, Write, quoted_password, swap
+from directory.ldap.writes.late import LateAnswers, StillUnderWay
 from directory.ldap.writes.pipeline import Written
 from directory.ldap.writes.reanimation import reanimate
 
@@ -213,6 +214,7 @@ __all__ = [
     "InstanceType",
     "InvalidReference",
     "InvalidValue",
+    "LateAnswers",
     "LdapError",
     "LessOrEqual",
     "LimitExceeded",
@@ -244,6 +246,7 @@ __all__ = [
     "ServerCheck",
     "ServerSettings",
     "StartsWith",
+    "StillUnderWay",
     "Subject",
     "Substrings",
     "SupportedEncryptionTypes",

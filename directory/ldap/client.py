@@ -52,7 +52,9 @@ from directory.ldap.streaming import (
     time_limit,
 )
 from directory.ldap.writes.changes import Add, Modify, Write, names_by_dn
+from directory.ldap.writes.late import LateAnswers, StillUnderWay
 from directory.ldap.writes.pipeline import Pipeline, Written
+from directory.ldap.writes.probe import has_finished_writing
 from directory.ldap.writes.reanimation import READ_TO_REWORD, is_refused_for_recycle_bin, reworded
 from directory.ldap.writes.sending import send
 
@@ -311,7 +313,8 @@ class Client:
     def write(self, write: Write) -> str:
         """Carry out one write and return the server that took it.
 
-        It is sent once: ``Unavailable`` means that nothing was sent, ``OutcomeUnknown`` that no answer came.
+        It is sent once: ``Unavailable`` means that nothing was sent, ``OutcomeUnknown`` that the connection was lost
+        before the answer, and ``StillUnderWay`` that the answer can still be waited for.
         """
         try:
             return self._write(write)
@@ -327,6 +330,10 @@ class Client:
         try:
             message = send(connection.ldap, write)
             connection.ldap.result3(message, timeout=self.settings.operation_seconds)
+        except ldap.TIMEOUT:
+            measurements.listener.failed(connection.url, "write", "TIMEOUT")
+            self._pool.part_with(connection)
+            raise StillUnderWay(LateAnswers(connection, [message])) from None
         except BaseException as error:
             raise self._after_failed_write(connection, error, write) from error
         measurements.listener.used(connection.url, "write", perf_counter() - began)
@@ -338,7 +345,8 @@ class Client:
 
         Yields what came of each, in their order. A write is taken from ``writes`` only when it can be sent, so that the
         next ones may be made ready while the directory is at work; what is sent is answered, or given up, within the
-        time for one answer. After a lost connection those on their way get ``OutcomeUnknown`` and those never sent
+        time for one answer. Those that are not answered in time get ``StillUnderWay``, all on one connection, which
+        sends nothing more. After a lost connection those on their way get ``OutcomeUnknown`` and those never sent
         ``Unavailable``. Which of them a server carries out first is its own affair. Raises ``Unavailable`` before any
         is taken.
         """
@@ -354,10 +362,12 @@ class Client:
             healthy = False
             try:
                 yield from pipeline.run()
-                healthy = not pipeline.is_lost
+                healthy = not pipeline.is_lost and not pipeline.is_late
             finally:
                 if healthy:
                     self._pool.release(connection)
+                elif pipeline.is_late:
+                    self._pool.part_with(connection)
                 else:
                     self._pool.discard(connection, server_failed=pipeline.is_lost)
         finally:
@@ -423,6 +433,10 @@ class Client:
             return InvalidValue("A name in the write has characters the directory cannot take")
         self._pool.discard(connection)
         return error
+
+    def has_finished_writing(self, at: UUID | str) -> bool:
+        """Whether the server has finished what it had begun to write at an object; see `writes.probe`."""
+        return has_finished_writing(self._pool, deadline_of(self.settings), self._server, at)
 
     def _load_schema(self) -> Schema:
         entries = self.search(self.schema_naming_context, Scope.ONE_LEVEL, SCHEMA_FILTER, SCHEMA_ATTRIBUTES)

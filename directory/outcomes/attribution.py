@@ -20,7 +20,7 @@ from django.db.models import QuerySet
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
 from directory.ldap import Client, LdapError, Schema, decode, fold, is_samba
 from directory.lookup.arrival import server_of
-from directory.outcomes.evidence import await_all, find_outcome, growth
+from directory.outcomes.evidence import await_all, find_outcome, growth, has_finished_writing
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import is_single_valued
 from directory.shapes.proposal import SECRET
@@ -49,6 +49,11 @@ def find_recorded_outcome(client: Client, record: OperationRecord) -> bool | Non
     """
     client = client.at(server_of(record.evidence))
     shown = find_outcome(client, record.evidence or {})
+    if shown is False:
+        # A domain controller that is still at a write shows the state from before it.
+        if not has_finished_writing(client, record.evidence or {}):
+            return None
+        shown = find_outcome(client, record.evidence or {})
     if not shown:  # without a trace it was not applied, whoever else was at it
         return shown
     try:

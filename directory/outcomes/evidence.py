@@ -91,6 +91,22 @@ def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
         return None
 
 
+def has_finished_writing(client: Client, evidence: dict[str, Any]) -> bool:
+    """Whether the domain controller has finished all that it had begun with the object of this evidence.
+
+    Only then does an absent change mean that it was not made. See `Client.has_finished_writing`.
+    """
+    named: UUID | str | None = None
+    if "id" in evidence:
+        named = UUID(evidence["id"])
+    elif "dn" in evidence:
+        named = str(DistinguishedName.parse(evidence["dn"]).parent)
+    try:
+        return named is not None and client.at(server_of(evidence)).has_finished_writing(named)
+    except LdapError:
+        return False
+
+
 def find_created(client: Client, evidence: dict[str, Any]) -> UUID | None:
     """The objectGUID of what an Add has made; None for any other write, and when it cannot be read (now)."""
     if evidence.get("write") != "add":

@@ -3,8 +3,9 @@
 The intent is in the operations log before anything is sent (a `RecordedWrite` holds the record). The write is sent
 once, alone (`write`) or with others on one connection (`write_many`), and never when it was held up for so long that
 a settler may have closed its record. A lost answer is no failure: whether the write was applied is found out by
-reading the directory. `close` puts the outcomes into the log. A process that is killed between any two of these
-steps leaves open records, which the log's settler closes in the same way.
+reading the directory. One that is late is waited for, with its record open (`late_writes`). `close` puts the outcomes
+into the log. A process that is killed between any two of these steps leaves open records, which the log's settler
+closes in the same way.
 
 What the intents are, and what an outcome means for those who wait, is the callers' business: a single change, a batch,
 a run, the dependent changes of another one.
@@ -12,17 +13,20 @@ a run, the dependent changes of another one.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
 from audit import log
 from audit.models import OperationRecord, Outcome
 from directory import errors
-from directory.ldap import Add, Client, Modify, Write
+from directory.ldap import Add, Client, Delete, LateAnswers, LdapError, Modify, Rename, StillUnderWay, Write
 from directory.lookup.arrival import NotArrived, server_of
 from directory.outcomes.arrival import require_arrived
 from directory.outcomes.attribution import await_recorded_outcomes
+from directory.outcomes.evidence import find_created
+from directory.outcomes.late_writes import LateWrites
 from gateway.core.errors import GatewayError, ServiceUnavailable
 
 
@@ -76,11 +80,44 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
     try:
         with errors.translated():
             server = here.write(recorded.write)
-    except errors.OutcomeUnknown:
+    except errors.OutcomeUnknown as unknown:
+        late = unknown.__cause__
+        if isinstance(late, StillUnderWay):
+            late_writes.follow(here, [(recorded.record, recorded.write)], late.answers)
+            if (result := _await_long_write(recorded)) is not None:
+                return result
         return await_results(client, [recorded])[0]
     except GatewayError as refusal:
         return Result(record=recorded.record, refusal=refusal)
     return Result(record=recorded.record, server=server)
+
+
+def _await_long_write(recorded: RecordedWrite) -> Result | None:
+    """What came of a write that moves or removes a whole subtree, which may take a domain controller a minute."""
+    is_of_subtree = isinstance(recorded.write, Rename) or (isinstance(recorded.write, Delete) and recorded.write.tree)
+    if not is_of_subtree:
+        return None
+    answered = late_writes.wait(recorded.record.id, settings.CONFIGURATION.Directory.SubtreeSeconds)
+    if answered is None:
+        return None
+    error, server = answered
+    refusal = None if error is None else errors.from_ldap(error)
+    if isinstance(refusal, errors.OutcomeUnknown):
+        return None
+    return Result(record=recorded.record, refusal=refusal, server=None if refusal else server)
+
+
+def _close_late(client: Client, record: OperationRecord, error: LdapError | None, server: str) -> None:
+    """Put the answer to a write into the log for which nobody waits any more."""
+    refusal = None if error is None else errors.from_ldap(error)
+    created = None
+    if refusal is None and record.target_id is None and (guid := find_created(client, record.evidence or {})):
+        created = log.TargetRef(guid, record.target_kind or "", record.target_dn or "")
+    close([Result(record=record, refusal=refusal, server=None if refusal else server, created=created)])
+
+
+late_writes: Final = LateWrites(_close_late)
+"""Those that this process waits for."""
 
 
 def _why_not(client: Client, record: OperationRecord) -> GatewayError | None:
@@ -130,12 +167,21 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
             position += 1
             yield each.write
 
-    with errors.translated():
-        for position, error, server in here.write_many(in_time()):
-            refusal = None if error is None else errors.from_ldap(error)
-            is_lost = is_lost or isinstance(refusal, errors.OutcomeUnknown)
-            each = under_way.pop(position)
-            yield each, Result(record=each.record, refusal=refusal, server=None if refusal else server)
+    late: list[tuple[OperationRecord, Write]] = []
+    owed: LateAnswers | None = None
+    try:
+        with errors.translated():
+            for position, error, server in here.write_many(in_time()):
+                refusal = None if error is None else errors.from_ldap(error)
+                is_lost = is_lost or isinstance(refusal, errors.OutcomeUnknown)
+                each = under_way.pop(position)
+                if isinstance(error, StillUnderWay):
+                    owed = error.answers
+                    late.append((each.record, each.write))
+                yield each, Result(record=each.record, refusal=refusal, server=None if refusal else server)
+    finally:
+        if owed is not None:
+            late_writes.follow(here, late, owed)
     for each, refusal in refused:
         yield each, Result(record=each.record, refusal=refusal, was_sent=False)
 
@@ -144,7 +190,12 @@ def await_results(client: Client, lost: Sequence[RecordedWrite]) -> list[Result]
     """What came of writes whose answers were lost together, after some seconds: unknown is what cannot be found out."""
     records = [each.record for each in lost]
     applied = await_recorded_outcomes(client, records)
-    return [Result(record=record, refusal=_refusal_of(found)) for record, found in zip(records, applied, strict=True)]
+    # As long as its answer may come, a write that the directory does not show may still be made.
+    known = [
+        None if not found and late_writes.is_awaited(record.id) else found
+        for record, found in zip(records, applied, strict=True)
+    ]
+    return [Result(record=record, refusal=_refusal_of(found)) for record, found in zip(records, known, strict=True)]
 
 
 def _refusal_of(applied: bool | None) -> GatewayError | None:

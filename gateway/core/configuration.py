@@ -114,6 +114,11 @@ class ForwardedHeadersSection(Section):
 
 
 class DirectorySection(Section):
+    SubtreeSeconds: PositiveSeconds = Field(
+        60,
+        description="Seconds for which the answer to a rename, a move or the deletion of a tree is waited for, beyond "
+        "OperationSeconds, before the caller is told that it is still under way (504).",
+    )
     ConnectSeconds: PositiveSeconds = Field(
         5, description="Seconds for connecting to a domain controller, TLS included."
     )

@@ -6,7 +6,8 @@ Moments past, trusts and their accounts, who may see deleted objects.
 import base64
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from demo.domain_controller import SYSTEM_PYTHON
 from tests.support.directory import Directory, Target, filetime
@@ -40,7 +41,45 @@ for dn, values in request.items():
     controls = {"pwdLastSet": "20", "userAccountControl": "23"}
     samdb.modify(message, controls=[f"local_oid:1.3.6.1.4.1.7165.4.3.{controls[name]}:0" for name in values])
 """
+_HOLD = """
+import sys
+from samba.auth import system_session
+from samba.param import LoadParm
+from samba.samdb import SamDB
+
+parameters = LoadParm()
+parameters.load(sys.argv[1] + "/etc/smb.conf")
+samdb = SamDB(url=sys.argv[1] + "/private/sam.ldb", session_info=system_session(), lp=parameters)
+samdb.transaction_start()
+print("held", flush=True)
+sys.stdin.readline()
+samdb.transaction_cancel()
+"""
 _DAY = 86_400.0
+
+
+@contextmanager
+def busy_with_a_write(domain: Domain) -> Iterator[Callable[[], None]]:
+    """The domain controller is in the middle of a long write, until the end of the block or until this is called.
+
+    It takes other writes and does not answer them before it has finished; to readers it shows the state from before.
+    """
+    command = [SYSTEM_PYTHON, "-c", _HOLD, str(domain.controller.directory)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        stdin = process.stdin
+
+        def finish() -> None:
+            if process.poll() is None and not stdin.closed:
+                stdin.close()
+                process.wait(60)
+
+        try:
+            yield finish
+        finally:
+            finish()
 
 
 def overwrite(domain: Domain, directory: Directory, values: Mapping[Target, Mapping[str, str]]) -> None:

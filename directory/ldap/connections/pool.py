@@ -145,6 +145,21 @@ class Pool:
         for broken in (connection, *stale):
             broken.abort()
 
+    def part_with(self, connection: Connection) -> None:
+        """Let a connection go that somebody else waits on: its place is free, and its server is slow.
+
+        The idle ones to that server are closed: they would be as slow.
+        """
+        with self._lock:
+            self._penalties[connection.url] = time.monotonic() + PENALTY_SECONDS
+            stale = [idle for idle in self._idle if idle.url == connection.url]
+            for idle in stale:
+                self._idle.remove(idle)
+            self._open -= len(stale) + 1
+            self._changed.notify_all()
+        for idle in stale:
+            idle.abort()
+
     def order(self, wanted: str | None = None) -> list[str]:
         """The servers: the one wanted or agreed on, those in good standing as configured, and those that failed."""
         first, now = wanted or self._agreed_server(), time.monotonic()

@@ -11,6 +11,7 @@ import ldap
 from directory.ldap.connections.connection import Connection
 from directory.ldap.errors import InvalidValue, LdapError, OutcomeUnknown, Unavailable, error_from
 from directory.ldap.writes.changes import Add, Modify
+from directory.ldap.writes.late import LateAnswers, StillUnderWay
 from directory.ldap.writes.sending import send
 
 _DEPTH = 32
@@ -35,14 +36,20 @@ class _UnderWay(NamedTuple):
 
 
 class Pipeline:
-    """The writes of one `write_many`. Once the connection `is_lost` nothing more is sent."""
+    """The writes of one `write_many`. Once the connection `is_lost`, or an answer `is_late`, nothing more is sent."""
 
     def __init__(self, connection: Connection, writes: Iterator[Add | Modify], seconds: float) -> None:
         self.is_lost = False
+        self._late: LateAnswers | None = None
         self._connection = connection
         self._writes = writes
         self._seconds = seconds
         self._under_way: deque[_UnderWay] = deque()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the connection still owes answers, which somebody waits for."""
+        return self._late is not None
 
     def run(self) -> Iterator[Written]:
         """Send all and yield what came of each, in order."""
@@ -55,7 +62,7 @@ class Pipeline:
 
     def _fill(self) -> bool:
         """Send until enough are on their way or none is left; whether any is on its way."""
-        while not self.is_lost and len(self._under_way) < _DEPTH:
+        while not self.is_lost and not self.is_late and len(self._under_way) < _DEPTH:
             write = next(self._writes, None)
             if write is None:
                 break
@@ -79,9 +86,15 @@ class Pipeline:
             return sent.error
         if self.is_lost:
             return OutcomeUnknown("The connection was lost before the directory answered")
+        if self._late is not None:
+            return StillUnderWay(self._late)
         try:
             # Zero would mean not to wait at all, but an answer may be there already.
             self._connection.ldap.result3(sent.message, timeout=max(0.001, sent.give_up_at - time.monotonic()))
+        except ldap.TIMEOUT:
+            owed = (sent, *(each for each in self._under_way if each.error is None))
+            self._late = LateAnswers(self._connection, [each.message for each in owed])
+            return StillUnderWay(self._late)
         except ldap.LDAPError as failure:
             error = error_from(failure, guarded=sent.guarded, writing=True)
             self.is_lost = isinstance(error, OutcomeUnknown)
