@@ -29,5 +29,11 @@ class NotApplied(GatewayError):
         self.code = code or type(self).code
 
 
+class PartlyFailed(GatewayError):
+    """A run that was approved, and in which accounts failed. The run tells which, and why each of them did."""
+
+    status, code, title = 422, "Approvals.PartlyFailed", "A part of the change failed"
+
+
 class NotAppliedInTime(GatewayError):
     status, code, title = 409, "Approvals.NotAppliedInTime", "The approved change could not be applied in time"

@@ -41,6 +41,7 @@ _OUTCOMES = {
     Status.APPLYING: "approved",
     Status.UNKNOWN: "approved, its outcome not known yet",
     Status.APPLIED: "applied",
+    Status.PARTLY_FAILED: "partly failed",
     Status.REJECTED: "rejected",
     Status.FAILED: "failed",
     Status.STALE: "stale: the values have changed since, so nothing was done",

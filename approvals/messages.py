@@ -12,6 +12,7 @@ from directory.shapes.change_words import say
 _TOLD = {
     Status.PENDING: "Waits for a decision",
     Status.APPLIED: "Done",
+    Status.PARTLY_FAILED: "Approved, but a part of it failed",
     Status.FAILED: "Approved, but it failed",
     Status.STALE: "Approved, but the values had changed: nothing was done",
     Status.REJECTED: "Rejected",

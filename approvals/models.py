@@ -23,6 +23,7 @@ class Status(models.TextChoices):
     APPROVED = "approved"
     APPLYING = "applying"
     APPLIED = "applied"
+    PARTLY_FAILED = "partly-failed"
     FAILED = "failed"
     UNKNOWN = "unknown"
     STALE = "stale"

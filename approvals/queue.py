@@ -17,7 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from typing_extensions import TypedDict
 
-from approvals.errors import Changed, NotApplied, NotAppliedInTime
+from approvals.errors import Changed, NotApplied, NotAppliedInTime, PartlyFailed
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import ChangeTargetJson, changes_to_keep, target_as_json
 from approvals.states import move, publish
@@ -28,7 +28,7 @@ from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, ReferenceJson, redacted
 from directory.errors import Unavailable
 from directory.ldap import DistinguishedName, fold
-from directory.models.runs import Run, RunState
+from directory.models.runs import AccountStatus, Run, RunState
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from gateway.core import shared_clock
 from gateway.core.broker import BrokerUnavailable, send_task
@@ -364,11 +364,15 @@ def follow_run(change_request: ChangeRequest, run_id: UUID) -> None:
 def end_with_run(run: Run) -> bool:
     """End the change that a run is, if it is one, now that the run is completed; whether that was still to be done.
 
-    The change was to try each account once: it is applied whatever became of them, which the run tells.
+    The change was to try each account once. If some of them failed it is said to be partly failed; the run tells which.
     """
     if run.change_request_id is None:
         return False
-    return move(run.change_request_id, Status.APPLYING, Status.APPLIED, run_id=run.id)
+    failed, total = run.results.filter(status=AccountStatus.FAILED).count(), run.results.count()
+    if not failed:
+        return move(run.change_request_id, Status.APPLYING, Status.APPLIED, run_id=run.id)
+    problem = PartlyFailed(f"Of {total} accounts {failed} failed.").as_problem()
+    return move(run.change_request_id, Status.APPLYING, Status.PARTLY_FAILED, run_id=run.id, problem=problem)
 
 
 def settle_applying() -> int:

@@ -161,6 +161,7 @@ class EndedJson(TypedDict):
     approved: int
     applying: int
     applied: int
+    partlyFailed: int
     failed: int
     unknown: int
     stale: int

@@ -16,10 +16,13 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     # Failed: no worker took it up in time.
     Status.APPROVED: frozenset({Status.APPLYING, Status.FAILED}),
     # Back to approved: nothing was written, since the directory was away or the worker was lost before it wrote.
-    Status.APPLYING: frozenset({Status.APPLIED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED}),
+    Status.APPLYING: frozenset(
+        {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.APPROVED}
+    ),
     # Settled with the record of the write; what turns out not to have been written is approved as before.
     Status.UNKNOWN: frozenset({Status.APPLIED, Status.FAILED, Status.APPROVED}),
     Status.APPLIED: frozenset(),
+    Status.PARTLY_FAILED: frozenset(),
     Status.FAILED: frozenset(),
     Status.STALE: frozenset(),
     Status.REJECTED: frozenset(),
@@ -30,7 +33,12 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 NEEDS_INPUT = frozenset({Status.PENDING, Status.APPROVED, Status.APPLYING, Status.UNKNOWN})
 """While the change may still be made. In every other state its input, secrets included, is gone."""
 
-ANNOUNCED = frozenset({Status.APPROVED, Status.REJECTED, Status.APPLIED, Status.FAILED, Status.STALE, Status.EXPIRED})
+ANNOUNCED = frozenset(
+    {
+        *(Status.APPROVED, Status.REJECTED, Status.EXPIRED),
+        *(Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE),
+    }
+)
 """What the requester is told of (`approvals.notifications`)."""
 
 NO_NEWS = frozenset({(Status.APPLYING, Status.APPROVED), (Status.UNKNOWN, Status.APPROVED)})

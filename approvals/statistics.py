@@ -12,8 +12,8 @@ from gateway.core.operation import Risk
 PERIOD = timedelta(days=30)
 
 _DECIDED = (
-    *(Status.APPROVED, Status.APPLYING, Status.APPLIED, Status.FAILED, Status.UNKNOWN, Status.STALE),
-    Status.REJECTED,
+    *(Status.APPROVED, Status.APPLYING, Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED),
+    *(Status.UNKNOWN, Status.STALE, Status.REJECTED),
 )
 """The states that a person's decision leads to."""
 

@@ -174,6 +174,8 @@ class Client:
         status = answer.body["status"]
         if status == "applied":
             request.end(Outcome.DONE)
+        elif status == "partly-failed":
+            request.end(Outcome.OPEN)
         elif status in ENDED_WITHOUT_CHANGE:
             request.end(Outcome.REFUSED)
         return LATER

@@ -158,6 +158,7 @@ def read_statistics(call: Call) -> StatisticsJson:
             "approved": ended[Status.APPROVED],
             "applying": ended[Status.APPLYING],
             "applied": ended[Status.APPLIED],
+            "partlyFailed": ended[Status.PARTLY_FAILED],
             "failed": ended[Status.FAILED],
             "unknown": ended[Status.UNKNOWN],
             "stale": ended[Status.STALE],

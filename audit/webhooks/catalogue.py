@@ -38,6 +38,11 @@ OF_STATUSES: Final = {
     "approved": Event("change-request.approved", _REQUEST, "It was approved and is about to be applied."),
     "applying": Event("change-request.applying", _REQUEST, "A worker has begun to apply it."),
     "applied": Event("change-request.applied", _REQUEST, "It was applied."),
+    "partly-failed": Event(
+        "change-request.partly-failed",
+        _REQUEST,
+        "It was applied, and a part of it failed; `problem` and the run say what.",
+    ),
     "failed": Event("change-request.failed", _REQUEST, "It was approved but could not be applied; `problem` says why."),
     "unknown": Event(
         "change-request.unknown",

@@ -142,6 +142,7 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "applying": pgettext_lazy("word", "applying"),
     "applied": pgettext_lazy("word", "applied"),
     "failed": pgettext_lazy("word", "failed"),
+    "partly-failed": pgettext_lazy("word", "partly failed"),
     "unknown": pgettext_lazy("word", "unknown"),
     "stale": pgettext_lazy("word", "stale"),
     "rejected": pgettext_lazy("word", "rejected"),

@@ -146,7 +146,7 @@ def each_once(references: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 _LOOKS = {
     **dict.fromkeys(("applied", "succeeded", "completed", "active"), "good"),
     **dict.fromkeys(("pending", "queued", "unknown", "stale"), "warn"),
-    **dict.fromkeys(("failed", "rejected", "revoked"), "bad"),
+    **dict.fromkeys(("failed", "partly-failed", "rejected", "revoked"), "bad"),
     **dict.fromkeys(("approved", "applying", "running"), "accent"),
 }
 

@@ -8,6 +8,7 @@ from typing import Final
 from django.utils.translation import gettext_noop
 
 TITLES: Final = (
+    gettext_noop("A part of the change failed"),
     gettext_noop("The gateway failed"),
     gettext_noop("The request body is not valid JSON"),
     gettext_noop("The body has a member that this operation does not know"),
@@ -81,6 +82,7 @@ TITLES: Final = (
 
 DETAILS: Final = (
     gettext_noop("is needed"),
+    gettext_noop("Of {count} accounts {failed} failed."),
     gettext_noop("must not be empty"),
     gettext_noop("must be a distinguished name"),
     gettext_noop("is no kind that can be searched for"),

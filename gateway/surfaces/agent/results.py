@@ -119,6 +119,7 @@ _ABOUT_REQUEST: Final[Mapping[str, str]] = MappingProxyType(
         "approved": "It was approved and is about to be done.",
         "applying": "It was approved and is being done.",
         "applied": "It was approved and is done.",
+        "partly-failed": "It was approved, and a part of it failed: see problem and the run that it names.",
         "failed": "It was approved, but could not be done: see problem.",
         "unknown": "It was approved; whether it was done is being found out. Do not ask for it again yet.",
         "stale": "It was not done, for the object has changed since: look at it, and ask anew if it is still wanted.",

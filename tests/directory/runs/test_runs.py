@@ -162,3 +162,24 @@ def test_an_approved_run(unit: Unit, worker: LiveGateway, connection: DirectoryC
     run = careful.get(f"/api/ad/runs/{body['runId']}").body
     assert (run["state"], run["succeeded"]) == ("completed", 3)
     assert unit.count_enabled(users) == 0
+
+
+def test_an_approved_run_in_which_an_account_failed(
+    unit: Unit, worker: LiveGateway, connection: DirectoryConnection
+) -> None:
+    """It is never called applied or done."""
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    users = unit.add_users(2)
+    accounts = [*map(str, users), str(uuid4())]
+    request = approve_only(unit.run(careful, {"accounts": accounts}))
+    deadline = time.monotonic() + 300
+    while (body := careful.get(f"/api/change-requests/{request.id}").body)["status"] in ("approved", "applying"):
+        assert time.monotonic() < deadline, body
+        time.sleep(0.05)
+    assert body["status"] == "partly-failed", body
+    assert body["problem"]["code"] == "Approvals.PartlyFailed"
+    assert body["problem"]["detail"] == "Of 3 accounts 1 failed."
+    run = careful.get(f"/api/ad/runs/{body['runId']}").body
+    assert (run["succeeded"], run["failed"]) == (2, 1)
+    assert unit.count_enabled(users) == 0
+    assert len(careful.get("/api/change-requests?status=partly-failed").body["items"]) == 1

@@ -1,0 +1,38 @@
+"""Every state of a change request has its words wherever people, programs and agents are told of it."""
+
+import re
+
+import pytest
+
+from approvals import mail, messages
+from approvals.models import Status
+from approvals.states import ANNOUNCED, TRANSITIONS
+from approvals.statistics import _DECIDED
+from audit.webhooks.catalogue import OF_STATUSES
+from gateway.core.vocabulary import said
+from gateway.surfaces.agent.results import _ABOUT_REQUEST
+from gateway.templatetags.console import status_look
+
+ENDS_OF_DECIDED = {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.REJECTED}
+
+
+@pytest.mark.parametrize("status", Status)
+def test_each_has_its_words_in_every_channel(status: Status) -> None:
+    assert status in TRANSITIONS
+    assert status.value in OF_STATUSES
+    assert status.value in _ABOUT_REQUEST
+    assert str(said(status.value)), "in the console"
+    if status in ANNOUNCED:
+        assert status in mail._OUTCOMES
+        assert status in messages._TOLD or status is Status.APPROVED
+    if status in ENDS_OF_DECIDED:
+        assert status in _DECIDED, "statistics count it"
+
+
+def test_what_failed_in_part_is_never_said_to_be_done() -> None:
+    status = Status.PARTLY_FAILED
+    told = (mail._OUTCOMES[status], messages._TOLD[status], _ABOUT_REQUEST[status.value], str(said(status.value)))
+    for text in told:
+        assert "fail" in text
+        assert not re.search(r"\b(done|applied)\b", text, re.IGNORECASE), text
+    assert status_look(status.value) == "bad"
