@@ -1,5 +1,7 @@
 """What people are told of a change request outside the console: a sentence and a link, and no values."""
 
+import re
+
 from django.conf import settings
 from django.urls import reverse
 from django.utils.translation import override
@@ -8,6 +10,9 @@ from approvals.models import ChangeRequest, Status
 from approvals.shapes import facts_of
 from audit.webhooks.chat import ChatMessage
 from directory.shapes.change_words import say
+from gateway.core.unseen import with_unseen_marked
+
+_SPACES = re.compile(r"[ \t\r\n]+")
 
 _TOLD = {
     Status.PENDING: "Waits for a decision",
@@ -22,9 +27,8 @@ _TOLD = {
 
 
 def in_one_line(text: str | None) -> str:
-    """What people wrote, on one line that cannot be taken for one of ours."""
-    printable = "".join(character if character.isprintable() else " " for character in text or "")
-    shown = " ".join(printable.split())
+    """What people wrote, on one line that cannot be taken for one of ours, with what nobody sees marked."""
+    shown = with_unseen_marked(_SPACES.sub(" ", text or "").strip(" "))
     return shown if len(shown) <= 500 else f"{shown[:499]}…"
 
 

@@ -10,6 +10,7 @@ from approvals.security_attributes import meaning_of
 from directory.shapes.proposal import Proposal
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Operation, Risk
+from gateway.core.unseen import unseen_in
 
 HELD: dict[SupervisionLevel, frozenset[Risk]] = {
     SupervisionLevel.ASK_EVERY_CHANGE: frozenset({Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY}),
@@ -19,6 +20,12 @@ HELD: dict[SupervisionLevel, frozenset[Risk]] = {
 
 _ORDER = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 """Of several risks of one change the last one counts."""
+
+_NAMES = frozenset(
+    {"distinguishedname", "samaccountname", "userprincipalname", "displayname", "displaynameprintable", "givenname"}
+    | {"sn", "initials", "mail", "mailnickname", "proxyaddresses", "serviceprincipalname", "dnshostname"}
+)
+"""What people tell objects apart by. Objects are named, and moved, by their distinguished name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +70,24 @@ def _grounds(
         yield Risk.SECURITY, "the target is a protected object" + (f" ({detail})" if detail else "")
     for effect in proposal.sign_in_effects:
         yield effect.risk, effect.reason
+    yield from _deceiving_names(proposal)
     for name in sorted(proposal.attributes):
         if meaning := meaning_of(name):
             yield Risk.SECURITY, f"it writes {name}, {meaning}"
         elif is_confidential(name):
             yield Risk.SECURITY, f"it writes {name}, which the schema marks confidential"
+
+
+def _deceiving_names(proposal: Proposal) -> Iterator[tuple[Risk, str]]:
+    """Names that are not what people see: those given, and those of objects newly referred to."""
+    for change in proposal.changes:
+        is_name = change.attribute.lower() in _NAMES
+        new = [value for value in change.after if value not in change.before]
+        named = [value for value in new if is_name or value in proposal.identities]
+        if unseen := unseen_in("".join(named)):
+            what = "gives a name" if is_name else "refers to a name"
+            listed = ", ".join(unseen)
+            yield Risk.SECURITY, f"it {what} with characters that nobody sees, in {change.attribute}: {listed}"
 
 
 def _in_a_sentence(summary: str) -> str:

@@ -38,11 +38,12 @@ def _escaped(text: str) -> str:
 
 
 def _teams(message: ChatMessage) -> dict[str, Any]:
-    """An adaptive card, as the workflow "When a Teams webhook request is received" takes it (schema version 1.4)."""
-    body: list[dict[str, Any]] = [{"type": "TextBlock", "text": message.title, "weight": "Bolder", "wrap": True}]
-    if message.facts:
-        facts = [{"title": name, "value": value} for name, value in message.facts]
-        body.append({"type": "FactSet", "facts": facts})
+    """An adaptive card, as the workflow "When a Teams webhook request is received" takes it (schema version 1.4).
+
+    Text runs alone: text blocks and facts would render Markdown, and names and reasons are foreign.
+    """
+    body = [_text_runs({"text": message.title, "weight": "Bolder"})]
+    body += [_text_runs({"text": f"{name}: ", "weight": "Bolder"}, {"text": value}) for name, value in message.facts]
     card: dict[str, Any] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
         "type": "AdaptiveCard",
@@ -53,3 +54,7 @@ def _teams(message: ChatMessage) -> dict[str, Any]:
         card["actions"] = [{"type": "Action.OpenUrl", "title": "Open", "url": message.link}]
     attachment = {"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": None, "content": card}
     return {"type": "message", "attachments": [attachment]}
+
+
+def _text_runs(*runs: dict[str, str]) -> dict[str, Any]:
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", **run} for run in runs]}

@@ -34,6 +34,8 @@ def _accounts_update(plain: str, protected: str, *, control: int) -> list[Row]:
     return [
         _row(ORDINARY, plain, {"replace": {"description": "x", "info": "y"}}),
         _row(ORDINARY, plain, {"replace": {"msDS-cloudExtensionAttribute1": "x", "msDS-PhoneticDisplayName": "y"}}),
+        _row(ORDINARY, plain, {"replace": {"displayName": "Ада Ловлейс"}}),
+        _row(SECURITY, plain, {"replace": {"displayName": "Ada\u202e"}}),
         _row(DESTRUCTIVE, plain, {"account": {"expiresAt": "2031-01-31T00:00:00Z"}}),
         _row(DESTRUCTIVE, plain, {"replace": {"accountExpires": "2031-01-31T00:00:00Z"}}),
         _row(SECURITY, plain, {"account": {"mustChangePassword": False}}),
@@ -54,7 +56,11 @@ def _moves(plain: str, protected: str) -> list[Row]:
 
 
 def _renames(plain: str, protected: str) -> list[Row]:
-    return [_row(ORDINARY, plain, {"name": "Other"}), _row(SECURITY, protected, {"name": "Other"})]
+    return [
+        _row(ORDINARY, plain, {"name": "Other"}),
+        _row(SECURITY, plain, {"name": "Oth\u200ber"}),
+        _row(SECURITY, protected, {"name": "Other"}),
+    ]
 
 
 def _always(risk: Risk, plain: str, protected: str) -> list[Row]:

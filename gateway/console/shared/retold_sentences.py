@@ -16,6 +16,8 @@ SENTENCES: Final = (
     gettext_noop("the target is a protected object ({protection})"),
     gettext_noop("the target is a protected object"),
     gettext_noop("it writes {attribute}, which the schema marks confidential"),
+    gettext_noop("it gives a name with characters that nobody sees, in {attribute}: {characters}"),
+    gettext_noop("it refers to a name with characters that nobody sees, in {attribute}: {characters}"),
     gettext_noop("it writes {attribute}, {meaning}"),
     gettext_noop("it creates an enabled account"),
     gettext_noop("it creates an account whose password never expires"),

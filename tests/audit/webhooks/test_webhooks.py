@@ -338,8 +338,10 @@ def test_messages_for_people(channels: None, receiver: Receiver) -> None:
     (attachment,) = teams["attachments"]
     card = attachment["content"]
     assert (teams["type"], attachment["contentType"]) == ("message", "application/vnd.microsoft.card.adaptive")
-    assert card["body"][0]["text"] == "Waits for a decision: Change e-mail of Ada <3 & co"
-    assert {"title": "Risk", "value": "security"} in card["body"][1]["facts"]
+    blocks = [[run["text"] for run in block["inlines"]] for block in card["body"]]
+    assert blocks[0] == ["Waits for a decision: Change e-mail of Ada <3 & co"]
+    assert ["Risk: ", "security"] in blocks
+    assert {block["type"] for block in card["body"]} == {"RichTextBlock"}, "other blocks would render Markdown"
     assert card["actions"] == [{"type": "Action.OpenUrl", "title": "Open", "url": link}]
     assert not any(b"new@example.test" in body for _, body in receiver.received), "no values"
 

@@ -1,0 +1,61 @@
+"""Names with characters that nobody sees: they are security changes, and messages mark them."""
+
+import unicodedata
+from uuid import uuid4
+
+import pytest
+
+from approvals.messages import in_one_line
+from approvals.supervision import risk_of
+from directory.shapes.proposal import AttributeChange
+from gateway.core.operation import Risk, find_operation
+from gateway.core.unseen import is_unseen
+from tests.approvals.proposals import make_proposal
+
+DECEIVING = (
+    *"\u00a0\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200d\u200e\u200f\u2028\u202a\u202e\u2060\u2066\u2069\u2800",
+    *"\u3000\u3164\ufe0f\ufeff\uffa0\U000e0041\U000e0100",
+)
+ORDINARY_NAMES = ("Ada Lovelace", "Ада", "עדה", "عائشة", "阿達", "Zoë O’Hara", "ကျော်")
+NAMES = ("distinguishedName", "sAMAccountName", "userPrincipalName", "displayName", "mail")
+
+
+def risk_and_reasons(change: AttributeChange, **fields: object) -> tuple[Risk, tuple[str, ...]]:
+    found = risk_of(
+        find_operation("users.update"),
+        make_proposal(change, **fields),
+        is_confidential=lambda _: False,
+        why_protected=lambda: None,
+    )
+    return found.risk, found.reasons
+
+
+@pytest.mark.parametrize("attribute", NAMES)
+@pytest.mark.parametrize("character", DECEIVING, ids=lambda character: f"U+{ord(character):04X}")
+def test_a_name_with_an_unseen_character_is_a_security_change_in_words(attribute: str, character: str) -> None:
+    code_point = f"U+{ord(character):04X}"
+    risk, reasons = risk_and_reasons(AttributeChange(attribute, ("Ada",), (f"A{character}da",)))
+    assert risk is Risk.SECURITY
+    assert any(code_point in reason and attribute in reason for reason in reasons)
+    assert not any(is_unseen(each) for reason in reasons for each in reason)
+    assert in_one_line(f"A{character}da") == f"A⟨{code_point}⟩da"
+
+
+def test_every_format_character_is_unseen() -> None:
+    assert all(is_unseen(chr(code)) for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf")
+
+
+@pytest.mark.parametrize("name", ORDINARY_NAMES)
+def test_names_in_any_script_are_ordinary(name: str) -> None:
+    assert risk_and_reasons(AttributeChange("displayName", (), (name,))) == (Risk.ORDINARY, ())
+    assert in_one_line(name) == name
+
+
+def test_a_new_reference_to_such_a_name_is_told_and_leaving_one_is_not() -> None:
+    twin = "CN=A\u200bda,DC=corp"
+    identities = {twin: uuid4()}
+    risk, (reason,) = risk_and_reasons(AttributeChange("manager", (), (twin,)), identities=identities)
+    assert risk is Risk.SECURITY
+    assert "refers to a name with characters that nobody sees, in manager: U+200B" in reason
+    assert risk_and_reasons(AttributeChange("manager", (twin,), ()), identities=identities)[0] is Risk.ORDINARY
+    assert risk_and_reasons(AttributeChange("description", (), ("a\u200b",)))[0] is Risk.ORDINARY
