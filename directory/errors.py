@@ -60,6 +60,16 @@ class CurrentPasswordWrong(GatewayError):
     status, code, title = 422, "AD.Password.CurrentWrong", "The current password is not right"
 
 
+class TooManyWrongPasswords(GatewayError):
+    """One more wrong password might lock the account: the directory is not asked."""
+
+    status, code, title = 429, "AD.Password.TooManyWrong", "There were too many wrong passwords for this account"
+
+    def __init__(self, *, retry_after: int) -> None:
+        detail = f"{self.title}; try again in {retry_after} s."
+        super().__init__(detail, headers={"Retry-After": str(retry_after)})
+
+
 class PasswordRequired(GatewayError):
     status, code, title = 422, "AD.Password.Required", "An enabled account needs a password"
 

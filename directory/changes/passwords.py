@@ -24,6 +24,7 @@ from directory.ldap import (
 )
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
+from directory.policies import password_attempts
 from directory.policies.known_policies import is_locked_out, policies_lately_known
 from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import (
@@ -50,6 +51,7 @@ _ATTRIBUTES = (*TARGET_ATTRIBUTES, "displayName", "pwdLastSet", "lockoutTime")
 PASSWORD_ATTRIBUTES = (*_ATTRIBUTES, RESULTANT_POLICY)
 """What an account must have been read with to have its password set or changed."""
 _NEW_PASSWORD = AttributeChange("unicodePwd", (SECRET,), (SECRET,))
+_LOCKED_OUT = "The account is locked out: its password cannot be changed before it is unlocked, only reset."
 _ACCOUNT_LOCKED_OUT = "00000775"  # [MS-ERREF] 2.2, ERROR_ACCOUNT_LOCKED_OUT
 
 
@@ -118,16 +120,22 @@ def propose_password_change(call: Call, *, resource: str, id: UUID, current: str
     """Delete the present password and add the new one in one modify, as Active Directory has it for a change.
 
     History and minimum age hold. A wrong present password counts towards the account's lock-out (badPwdCount grows by
-    one for each, measured on Samba 4.17), and this must be no way to guess either: so each try is counted for the
+    one for each, measured on Samba 4.17), and this must be no way to lock it or to guess: so the writer begins
+    a counted attempt (`directory.policies.password_attempts`), and each try is counted for the
     account, however it was named, and over the limit (three in five minutes by default) the directory does not hear
     of it.
     A disabled or expired account may change its password, one that is locked out may not.
-    Raises RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
+    Raises TooManyWrongPasswords, RateLimited, and PasswordPolicyViolation for what the policy certainly refuses.
     """
     client = client_of(call)
     kinds = RESOURCES[resource].kinds
     entry = find_object(call, id, kinds=kinds, attributes=PASSWORD_ATTRIBUTES, computed=PROTECTION_COMPUTED)
     protected = require_may_write(call, protected=is_protected(client, entry))
+    locked_out = is_locked_out(client, entry)
+    if not locked_out:
+        password_attempts.require_left(client, entry.guid)
+    elif not call.dry_run:
+        raise errors.DirectoryRejected(_LOCKED_OUT)
     # A dry run tries nothing, and an approved change was counted when it was asked for.
     if call.directory is not None and call.change_request_id is None and not call.dry_run:
         count_password_change(entry.guid)
@@ -148,7 +156,7 @@ def propose_password_change(call: Call, *, resource: str, id: UUID, current: str
         answer=lambda: None,
         protected=protected,
         warnings=(
-            *_warnings(entry, new, is_policy_known=policy is not None, locked_out=is_locked_out(client, entry)),
+            *_warnings(entry, new, is_policy_known=policy is not None, locked_out=locked_out),
             *([too_early] if too_early else []),
         ),
         evidence=evidence_of(write, entry=entry, schema=client.schema),
@@ -216,8 +224,5 @@ def explain_refusal(policy: PasswordPolicy | None, refusal: GatewayError, *, hin
         return errors.PasswordPolicyViolation(detail, policy=policy.as_json() if policy else None)
     cause = refusal.__cause__
     if isinstance(cause, LdapError) and cause.hex_code == _ACCOUNT_LOCKED_OUT:
-        return errors.DirectoryRejected(
-            "The account is locked out: its password cannot be changed before it is unlocked, only reset.",
-            directoryMessage=cause.message,
-        )
+        return errors.DirectoryRejected(_LOCKED_OUT, directoryMessage=cause.message)
     return refusal

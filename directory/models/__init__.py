@@ -2,6 +2,7 @@
 
 from directory.models.change_templates import ChangeTemplate
 from directory.models.connections import DirectoryConnection, DirectoryPermission
+from directory.models.password_attempts import PasswordAttempt
 from directory.models.runs import AccountResult, Plan, Run, RunLease
 from directory.models.saved_filters import SavedFilter
 
@@ -10,6 +11,7 @@ __all__ = [
     "ChangeTemplate",
     "DirectoryConnection",
     "DirectoryPermission",
+    "PasswordAttempt",
     "Plan",
     "Run",
     "RunLease",

@@ -23,10 +23,12 @@ from audit.models import OperationRecord, Outcome
 from directory import errors
 from directory.ldap import Add, Client, Delete, LateAnswers, LdapError, Modify, Rename, StillUnderWay, Write
 from directory.lookup.arrival import NotArrived, server_of
+from directory.models import PasswordAttempt
 from directory.outcomes.arrival import require_arrived
 from directory.outcomes.attribution import await_recorded_outcomes
 from directory.outcomes.evidence import find_created
 from directory.outcomes.late_writes import LateWrites
+from directory.policies import password_attempts
 from gateway.core.errors import GatewayError, ServiceUnavailable
 
 
@@ -78,18 +80,57 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
     if refusal is not None:
         return Result(record=recorded.record, refusal=refusal, was_sent=False)
     try:
+        attempt = _begin_attempt(here, recorded)
+    except GatewayError as refusal:
+        return Result(record=recorded.record, refusal=refusal, was_sent=False)
+    try:
         with errors.translated():
             server = here.write(recorded.write)
     except errors.OutcomeUnknown as unknown:
-        late = unknown.__cause__
-        if isinstance(late, StillUnderWay):
-            late_writes.follow(here, [(recorded.record, recorded.write)], late.answers)
-            if (result := _await_long_write(recorded)) is not None:
-                return result
-        return await_results(client, [recorded])[0]
+        result = _result_of_late(client, here, recorded, unknown)
     except GatewayError as refusal:
-        return Result(record=recorded.record, refusal=refusal)
-    return Result(record=recorded.record, server=server)
+        result = Result(record=recorded.record, refusal=refusal)
+    else:
+        result = Result(record=recorded.record, server=server)
+    _end_attempt(attempt, result.refusal)
+    return result
+
+
+def _begin_attempt(client: Client, recorded: RecordedWrite) -> PasswordAttempt | None:
+    """Count a write that tries an account's password; raises GatewayError where it must not be sent."""
+    if not password_attempts.tries_password(recorded.write):
+        return None
+    try:
+        with errors.translated():
+            return password_attempts.begin(client, recorded.record.target_id)
+    except (DatabaseError, InterfaceError):
+        connection.close_if_unusable_or_obsolete()
+        raise NotSentInTime from None
+
+
+def _end_attempt(attempt: PasswordAttempt | None, refusal: GatewayError | None) -> None:
+    """Note how it ended; where that is not known, or cannot be noted, it stays counted."""
+    if attempt is None or isinstance(refusal, errors.OutcomeUnknown | errors.Unavailable):
+        return
+    try:
+        if refusal is None:
+            password_attempts.succeed(attempt)
+        elif isinstance(refusal, errors.CurrentPasswordWrong):
+            password_attempts.fail(attempt)
+        else:
+            password_attempts.take_back(attempt)
+    except (DatabaseError, InterfaceError):
+        connection.close_if_unusable_or_obsolete()
+
+
+def _result_of_late(client: Client, here: Client, recorded: RecordedWrite, unknown: errors.OutcomeUnknown) -> Result:
+    """What came of a write that was not answered in time, or whose connection was lost."""
+    late = unknown.__cause__
+    if isinstance(late, StillUnderWay):
+        late_writes.follow(here, [(recorded.record, recorded.write)], late.answers)
+        if (result := _await_long_write(recorded)) is not None:
+            return result
+    return await_results(client, [recorded])[0]
 
 
 def _await_long_write(recorded: RecordedWrite) -> Result | None:
@@ -150,6 +191,7 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
     here = client.at(chosen)
     under_way: dict[int, _RecordedWrite] = {}
     refused: list[tuple[_RecordedWrite, GatewayError]] = []
+    attempts: dict[int, PasswordAttempt | None] = {}
     is_lost = False
 
     def in_time() -> Iterator[Add | Modify]:
@@ -159,6 +201,11 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
             judged_at = server_of(each.record.evidence)
             is_elsewhere = judged_at in client.settings.urls and judged_at != chosen
             refusal = NotArrived() if is_elsewhere else _why_not(here, each.record)
+            if refusal is None:
+                try:
+                    attempts[position] = _begin_attempt(here, each)
+                except GatewayError as spent:
+                    refusal = spent
             if refusal is not None:
                 refused.append((each, refusal))
                 continue
@@ -174,6 +221,7 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
             for position, error, server in here.write_many(in_time()):
                 refusal = None if error is None else errors.from_ldap(error)
                 is_lost = is_lost or isinstance(refusal, errors.OutcomeUnknown)
+                _end_attempt(attempts.pop(position), refusal)
                 each = under_way.pop(position)
                 if isinstance(error, StillUnderWay):
                     owed = error.answers

@@ -10,6 +10,7 @@ from django.contrib.auth.hashers import make_password
 from django.http import HttpRequest
 
 from audit import security
+from directory.errors import TooManyWrongPasswords
 from directory.ldap import BindResult
 from directory.models import DirectoryConnection
 from gateway.core.call import Call
@@ -129,16 +130,15 @@ def _verify_in_directory(directory: str, username: str, password: str, address: 
         facts["object_guid"] = str(account.entry.guid)
     attempt = _begin(account.subject, address, facts)
     try:
-        is_spent = directory_people.is_spent(account, attempt)
-        result = directory_people.try_password(account, password, is_spent=is_spent)
+        result = directory_people.try_password(account, password)
+    except TooManyWrongPasswords:
+        limits.take_back(attempt)
+        raise SignInRefused(Reason.SPENT, **facts) from None
     except GatewayError:
         limits.take_back(attempt)
         raise
-    if is_spent:
-        limits.take_back(attempt)
-        raise SignInRefused(Reason.SPENT, **facts)
     if result is BindResult.OK:
-        limits.succeed(attempt)
+        limits.take_back(attempt)
         return directory_people.person_of(account)
     if result in _AFTER_A_RIGHT_PASSWORD:
         limits.take_back(attempt)

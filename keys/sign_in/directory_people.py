@@ -5,26 +5,21 @@ these functions as GatewayError.
 """
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
 from directory import errors as directory_errors
-from directory.ldap import And, BindResult, Client, Entry, Equals, Not, Scope, filetime_to_datetime
+from directory.ldap import And, BindResult, Client, Entry, Equals, Not, Scope
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
-from keys.models import FailedSignIn, Person
+from directory.policies import password_attempts
+from keys.models import Person
 from keys.people import presence
 from keys.people.names import name_key, shown
-from keys.sign_in import limits
 
-SPARED_ATTEMPTS = 2
-"""How many of the failures that the domain allows are left for the person's other devices."""
-
-_ATTRIBUTES = (*presence.ATTRIBUTES, "sAMAccountName", "displayName", "name", RESULTANT_POLICY)
+_ATTRIBUTES = (*presence.ATTRIBUTES, "sAMAccountName", "displayName", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +30,6 @@ class Account:
     client: Client
     name: str
     entry: Entry | None
-
-    @property
-    def guid(self) -> UUID:
-        """The account's objectGUID, or one that no object has."""
-        return self.entry.guid if self.entry else uuid4()
 
     @property
     def subject(self) -> str:
@@ -59,56 +49,29 @@ def find_account(connection: DirectoryConnection, name: str) -> Account:
     return Account(connection, client, name, found[0] if len(found) == 1 else None)
 
 
-def is_spent(account: Account, attempt: FailedSignIn) -> bool:
-    """Whether another wrong password would come too near to the domain's lock-out threshold.
-
-    What this gateway has seen and what the domain controller has counted are compared: the latter hears of other
-    devices too, but not of everything that other domain controllers hear. A name that is nobody's is treated by the
-    domain's policy, like one that is somebody's, and the directory is asked the same of both.
-    """
-    with directory_errors.translated():
-        policy = _policy_of(account)
-        window = (policy and policy.lockout_window) or timedelta.max  # failures are never forgotten
-        wrong, under_way = limits.known_failures(attempt, window)
-        # Read after what was seen here: what ended in between is counted twice then, never not at all.
-        counters = account.client.find(account.guid, ("badPwdCount", "badPasswordTime"))
-    if policy is None or not policy.lockout_threshold:
-        return False
-    counted = _counted_by_directory(counters, window) if counters else 0
-    return max(wrong, counted) + under_way >= max(1, policy.lockout_threshold - SPARED_ATTEMPTS)
-
-
-def _policy_of(account: Account) -> PasswordPolicy | None:
-    """The policy in force: the account's own where it has one that can be read, else the domain's.
-
-    Both are asked for of every name, and an object that is nobody's stands in for what there is not: the time must not
-    tell which names exist, nor which of them have a policy of their own.
-    """
-    policies = PolicyReader(account.client)
-    of_domain, entry = policies.of_domain(), account.entry
-    if entry is None or RESULTANT_POLICY not in entry:
-        account.client.find(uuid4(), ("objectGUID",))
-        return of_domain
-    return policies.of(entry) or of_domain
-
-
-def _counted_by_directory(counters: Entry, window: timedelta) -> int:
-    """The wrong passwords in a row that the domain controller knows of; the count stands until the next one is over."""
-    last = filetime_to_datetime(counters.integer("badPasswordTime") or 0)
-    is_over = last is None or datetime.now(UTC) - last >= window
-    return 0 if is_over else counters.integer("badPwdCount") or 0
-
-
-def try_password(account: Account, password: str, *, is_spent: bool = False) -> BindResult:
-    """What the directory says to the password; with `is_spent` it is asked as long, and not for this account."""
+def try_password(account: Account, password: str) -> BindResult:
+    """What the directory says to the password; raises TooManyWrongPasswords after having been asked as long."""
     # A name that is nobody's is tried as well, the time must not tell which names exist. But not as it was given: AD
     # takes display names and others in a bind ([MS-ADTS] 5.1.1.1.1), and would count it for an account that is not
     # counted here.
-    entry = None if is_spent else account.entry
-    name = entry.dn if entry else f"CN={uuid4()},{account.connection.base_dn}"
+    entry = account.entry
+    nobody = f"CN={uuid4()},{account.connection.base_dn}"
     with directory_errors.translated():
-        result = account.client.authenticate(name, password)
-    return result if entry else BindResult.WRONG
+        try:
+            attempt = password_attempts.begin(account.client, entry.guid if entry else None, name=account.subject)
+        except directory_errors.TooManyWrongPasswords:
+            account.client.authenticate(nobody, password)
+            raise
+        # Where no answer comes nobody knows whether it was looked at: it stays counted.
+        result = account.client.authenticate(entry.dn if entry else nobody, password)
+    result = result if entry else BindResult.WRONG
+    if result is BindResult.OK:
+        password_attempts.succeed(attempt)
+    elif result in (BindResult.WRONG, BindResult.LOCKED):
+        password_attempts.fail(attempt)
+    else:
+        password_attempts.take_back(attempt)
+    return result
 
 
 def person_of(account: Account) -> Person:

@@ -51,29 +51,6 @@ def fail(attempt: FailedSignIn) -> None:
     FailedSignIn.objects.filter(pk=attempt.pk).update(state=State.WRONG)
 
 
-def succeed(attempt: FailedSignIn) -> None:
-    """The directory accepted the password, and so counts the wrong ones anew from here."""
-    attempt.delete()
-    FailedSignIn.objects.filter(subject_digest=attempt.subject_digest, state=State.WRONG).update(state=State.PAST)
-
-
-def known_failures(attempt: FailedSignIn, window: timedelta) -> tuple[int, int]:
-    """What else was tried on the attempt's subject: wrong passwords as AD counts them, and attempts without an outcome.
-
-    AD begins to count anew with a failure that comes `window` after the last ([MS-SAMR] 3.1.5.14.6). Of the others
-    nobody knows how they will end, or their process died.
-    """
-    now = last = timezone.now()
-    wrong = under_way = 0
-    others = FailedSignIn.objects.filter(subject_digest=attempt.subject_digest).exclude(pk=attempt.pk)
-    for at, state in others.order_by("-at").values_list("at", "state"):
-        if state == State.OPEN:
-            under_way += now - at < window
-        elif state == State.WRONG and last - at < window:
-            wrong, last = wrong + 1, at
-    return wrong, under_way
-
-
 def _is_locked(attempt: FailedSignIn, at_most: int) -> bool:
     of_the_subject = {"subject_digest": attempt.subject_digest}
     return _is_full(attempt, of_the_subject, at_most) or _is_full(attempt, {"address": attempt.address}, OF_AN_ADDRESS)

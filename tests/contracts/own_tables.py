@@ -30,6 +30,7 @@ NOT_ADMINISTERED = {
         "PersonSession",
         "AccessToken",
         "FailedSignIn",
+        "PasswordAttempt",
         "IdempotencyRecord",
     ),
     *("Notice", "ContentType", "Session", "LogEntry"),

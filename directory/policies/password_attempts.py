@@ -1,0 +1,143 @@
+"""Trying an account's password without locking the account.
+
+Every route by which a password of an account of the domain is tried begins an attempt here first: sign-in, a change of
+a password with the present one, on every surface and host. An attempt is counted in the database before the directory
+is asked, and what the domain controller has counted elsewhere counts too, so the threshold is never reached.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+from django.db import transaction
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from directory import errors
+from directory.ldap import Client, Entry, Modify, Write, filetime_to_datetime
+from directory.models import PasswordAttempt
+from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
+from gateway.core.versions import lock_record
+
+State = PasswordAttempt.State
+
+_SPARED = 2
+"""How many of the failures that the policy allows are left for the person's other devices."""
+_LONGEST = timedelta(days=30)
+_ATTRIBUTES = (RESULTANT_POLICY, "badPwdCount", "badPasswordTime")
+
+
+@dataclass(frozen=True, slots=True)
+class _Lockout:
+    """After how many wrong passwords, each within `window` of the one before, an account is locked.
+
+    `is_counted_there`: whether those that the domain controller has counted matter.
+    """
+
+    threshold: int
+    window: timedelta
+    is_counted_there: bool = True
+
+    @property
+    def allowed(self) -> int:
+        """How many may be wrong. One below the threshold at most: of a threshold of 1 none may be tried at all."""
+        return max(min(1, self.threshold - 1), self.threshold - _SPARED)
+
+
+_NEVER_LOCKS = _Lockout(22, timedelta(minutes=15), is_counted_there=False)
+_UNREADABLE = _Lockout(3, timedelta(hours=1))
+
+
+def tries_password(write: Write) -> bool:
+    """Whether a write tries an account's present password: a change deletes it, a reset replaces it unseen."""
+    return isinstance(write, Modify) and any(
+        step.op == "delete" and step.attribute.lower() == "unicodepwd" and step.values for step in write.modifications
+    )
+
+
+def require_left(client: Client, account: UUID) -> None:
+    """Raise TooManyWrongPasswords where no attempt may be made now."""
+    take_back(begin(client, account))
+
+
+def begin(client: Client, account: UUID | None, *, name: str = "") -> PasswordAttempt:
+    """Count an attempt on an account until it is known how it ended; raises TooManyWrongPasswords, or LDAP's errors.
+
+    A `name` that no account has is counted by the domain's policy, and the directory is asked the same for it: neither
+    the time nor the answer tells which names exist.
+    """
+    subject = str(account) if account is not None else name
+    digest = salted_hmac("directory.password_attempts", subject.casefold(), algorithm="sha256").hexdigest()
+    rows = PasswordAttempt.objects.filter(account_digest=digest)
+    # Those that end while the directory is asked are counted twice at worst, never not at all.
+    ended = set(rows.filter(state=State.WRONG).values_list("pk", flat=True))
+    entry = client.find(account or uuid4(), _ATTRIBUTES)
+    lockout = _lockout_of(client, entry)
+    counted, counted_at = _counted_there(entry, lockout)
+    with transaction.atomic():
+        lock_record("password-attempts", digest)
+        now = timezone.now()
+        known, since, last = 0, 0, counted_at
+        previous = now
+        for pk, at, state in rows.exclude(state=State.PAST).order_by("-at", "-pk").values_list("pk", "at", "state"):
+            if previous - at >= lockout.window:
+                break
+            previous = at
+            last = max(last, at) if last else at
+            if pk in ended and state == State.WRONG:
+                known += 1
+            else:
+                since += 1
+        if max(known, counted) + since >= lockout.allowed:
+            rest = ((last or now) + lockout.window - now).total_seconds()
+            raise errors.TooManyWrongPasswords(retry_after=max(1, int(min(rest, _LONGEST.total_seconds())) + 1))
+        attempt = PasswordAttempt.objects.create(account_digest=digest, at=now)
+    PasswordAttempt.objects.filter(at__lt=now - _LONGEST).delete()
+    return attempt
+
+
+def take_back(attempt: PasswordAttempt) -> None:
+    """The attempt does not count: the password was not looked at, or right and refused for another reason."""
+    attempt.delete()
+
+
+def fail(attempt: PasswordAttempt) -> None:
+    """The password was wrong."""
+    PasswordAttempt.objects.filter(pk=attempt.pk).update(state=State.WRONG)
+
+
+def succeed(attempt: PasswordAttempt) -> None:
+    """The directory accepted the password, and so counts the wrong ones anew from here."""
+    attempt.delete()
+    same = PasswordAttempt.objects.filter(account_digest=attempt.account_digest, state=State.WRONG)
+    same.update(state=State.PAST)
+
+
+def _lockout_of(client: Client, entry: Entry | None) -> _Lockout:
+    policies = PolicyReader(client)
+    of_domain = _by(policies.of_domain())
+    if entry is None or RESULTANT_POLICY not in entry:
+        client.find(uuid4(), ("objectGUID",))  # as long as for an account with a policy of its own
+        return of_domain
+    own = policies.of(entry)
+    if own is not None:
+        return _by(own)
+    # The domain's is not the one in force: the stricter of it and of what is assumed counts.
+    threshold = min(of_domain.threshold, _UNREADABLE.threshold)
+    return _Lockout(threshold, max(of_domain.window, _UNREADABLE.window))
+
+
+def _by(policy: PasswordPolicy | None) -> _Lockout:
+    if policy is None:
+        return _UNREADABLE
+    if not policy.lockout_threshold:
+        return _NEVER_LOCKS
+    return _Lockout(policy.lockout_threshold, policy.lockout_window or _LONGEST)
+
+
+def _counted_there(entry: Entry | None, lockout: _Lockout) -> tuple[int, datetime | None]:
+    """The wrong passwords in a row that the domain controller knows of, and when the last one was."""
+    last = filetime_to_datetime(entry.integer("badPasswordTime") or 0) if entry else None
+    if entry is None or last is None or not lockout.is_counted_there or datetime.now(UTC) - last >= lockout.window:
+        return 0, None
+    return entry.integer("badPwdCount") or 0, last
