@@ -66,8 +66,7 @@ class TooManyWrongPasswords(GatewayError):
     status, code, title = 429, "AD.Password.TooManyWrong", "There were too many wrong passwords for this account"
 
     def __init__(self, *, retry_after: int) -> None:
-        detail = f"{self.title}; try again in {retry_after} s."
-        super().__init__(detail, headers={"Retry-After": str(retry_after)})
+        super().__init__(headers={"Retry-After": str(retry_after)})
 
 
 class PasswordRequired(GatewayError):

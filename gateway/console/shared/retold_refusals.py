@@ -42,6 +42,7 @@ TITLES: Final = (
     gettext_noop("Membership in a primary group is changed by another primary group only"),
     gettext_noop("The directory's password policy refuses this password"),
     gettext_noop("The current password is not right"),
+    gettext_noop("There were too many wrong passwords for this account"),
     gettext_noop("An enabled account needs a password"),
     gettext_noop("Too many different attributes in one write"),
     gettext_noop("Too many values for one attribute"),
