@@ -88,6 +88,8 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
             server = here.write(recorded.write)
     except errors.OutcomeUnknown as unknown:
         result = _result_of_late(client, here, recorded, unknown)
+        if result.refusal is not None:  # it may have been looked at: the attempt stays counted
+            return result
     except GatewayError as refusal:
         result = Result(record=recorded.record, refusal=refusal)
     else:
@@ -110,7 +112,7 @@ def _begin_attempt(client: Client, recorded: RecordedWrite) -> PasswordAttempt |
 
 def _end_attempt(attempt: PasswordAttempt | None, refusal: GatewayError | None) -> None:
     """Note how it ended; where that is not known, or cannot be noted, it stays counted."""
-    if attempt is None or isinstance(refusal, errors.OutcomeUnknown | errors.Unavailable):
+    if attempt is None or isinstance(refusal, errors.OutcomeUnknown):
         return
     try:
         if refusal is None:
