@@ -91,7 +91,7 @@ def rotate(call: Call, row: DirectoryConnection) -> None:
     except GatewayError:
         _give_up(row.id, new)
         raise
-    result = writer.write(client, RecordedWrite(record=record, write=write))
+    result = writer.write(client, RecordedWrite(record=record, write=write, is_password_known=True))
     if result.refusal is None:
         _take_over(row.id, new)
         writer.close([result])

@@ -41,10 +41,14 @@ class NotSentInTime(ServiceUnavailable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedWrite:
-    """A write whose intent is in the log."""
+    """A write whose intent is in the log.
+
+    `is_password_known`: the present password in it is the one that the client itself signs in with, so it is no guess.
+    """
 
     record: OperationRecord
     write: Write
+    is_password_known: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +104,7 @@ def write(client: Client, recorded: RecordedWrite) -> Result:
 
 def _begin_attempt(client: Client, recorded: RecordedWrite) -> PasswordAttempt | None:
     """Count a write that tries an account's password; raises GatewayError where it must not be sent."""
-    if not password_attempts.tries_password(recorded.write):
+    if recorded.is_password_known or not password_attempts.tries_password(recorded.write):
         return None
     try:
         with errors.translated():
