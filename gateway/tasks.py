@@ -92,7 +92,7 @@ def keep_log_head() -> None:
         return
     if configuration.HeadFile:
         try:
-            heads.write_head(head, Path(configuration.HeadFile))
+            heads.append_head(head, Path(configuration.HeadFile))
         except OSError:
             logger.exception("the head of the operations log cannot be kept", file=configuration.HeadFile)
     if configuration.HeadToSyslog:

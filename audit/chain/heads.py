@@ -34,6 +34,38 @@ def head() -> Head | None:
     }
 
 
+def append_head(found: Head, file: Path) -> None:
+    """Add the head to a file as its last line: on storage where nothing can be changed or removed, this still works."""
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, f"{json.dumps(found)}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def latest_head(text: str) -> Head:
+    """The furthest of the heads in a file, one in a line. Raises ValueError for what is none.
+
+    The last line may have been cut off as it was written.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    heads: list[Head] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found: Head = json.loads(line)
+            if not isinstance(found["seal"], int) or not isinstance(found["mac"], str):
+                raise TypeError
+        except (ValueError, KeyError, TypeError):
+            if number == len(lines) and heads and not text.endswith("\n"):
+                break
+            raise ValueError("no head of the operations log") from None
+        heads.append(found)
+    if not heads:
+        raise ValueError("no head of the operations log")
+    return max(heads, key=lambda head: head["seal"])
+
+
 def write_head(found: Head, file: Path) -> None:
     """Put the head in a file, whole or not at all."""
     with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}.", delete=False) as new:

@@ -232,7 +232,9 @@ class AgentsSection(Section):
 
 
 class OperationsLogSection(Section):
-    HeadFile: str = Field("", description="File to which the head of the log's chain is exported.")
+    HeadFile: str = Field(
+        "", description="File to which the head of the log's chain is added as a line; storage that only grows will do."
+    )
     HeadToSyslog: bool = Field(False, description="Whether the head of the log's chain is exported to syslog.")
     HeadMinutes: PositiveInt = Field(60, description="Minutes between two exports of the head.")
 

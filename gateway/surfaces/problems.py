@@ -3,12 +3,13 @@
 import json
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, UnreadablePostError
+from django.middleware.csrf import REASON_BAD_ORIGIN
 from django.template.loader import render_to_string
 from django.utils.encoding import escape_uri_path
 from django.utils.translation import gettext as _
@@ -140,9 +141,17 @@ def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     if is_machine_path(request.path):
         return problem_response(request, Forbidden())
     logger.info("CSRF token refused", path=request.path, reason=reason)
-    return page_of(
-        request, Forbidden(), _("Your session has changed since this page was opened. Go back and reload it.")
-    )
+    if reason.startswith(_FOREIGN_ORIGIN):
+        hint = _(
+            "The form came from {origin}, which is not the address that the gateway knows. If people open the console "
+            "there, an administrator has to name it in GATEWAY_TRUSTED_ORIGINS."
+        ).format(origin=request.META.get("HTTP_ORIGIN", ""))
+    else:
+        hint = _("Your session has changed since this page was opened. Go back and reload it.")
+    return page_of(request, Forbidden(), hint)
+
+
+_FOREIGN_ORIGIN: Final = REASON_BAD_ORIGIN.partition("%s")[0]
 
 
 def _handler(error: type[GatewayError]) -> Callable[..., HttpResponse]:

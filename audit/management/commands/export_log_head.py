@@ -18,7 +18,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--file", type=Path, help="write it there instead of to the screen")
+        parser.add_argument("--file", type=Path, help="add it there as a line, instead of telling it on the screen")
         parser.add_argument("--syslog", action="store_true", help="also give it to syslog")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -32,6 +32,6 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(head))
             return
         try:
-            heads.write_head(head, options["file"])
+            heads.append_head(head, options["file"])
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from None

@@ -1,6 +1,5 @@
 """`manage.py verify_operations_log`: whether anybody tampered with the operations log."""
 
-import json
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ from django.db import DatabaseError
 
 from audit import security
 from audit.chain import mark
-from audit.chain.heads import Head
+from audit.chain.heads import Head, latest_head
 from audit.chain.verification import Finding, Progress, find_tampering, keep_verification
 
 SHOWN = 20
@@ -82,11 +81,8 @@ def _read_head(file: Path | None) -> Head | None:
     if file is None:
         return None
     try:
-        found: Head = json.loads(file.read_text())
-        if not isinstance(found["seal"], int) or not isinstance(found["mac"], str):
-            raise TypeError
+        return latest_head(file.read_text())
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         raise CommandError(f"{file}: is no head of the operations log") from None
-    return found

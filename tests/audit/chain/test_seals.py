@@ -332,8 +332,22 @@ def test_a_worker_seals_and_keeps_the_head(tmp_path: Path) -> None:
         write_change()
         tasks.seal_log()
         tasks.keep_log_head()
-    assert json.loads(file.read_text()) == heads.head()
+        first = heads.head()
+        write_change()
+        tasks.seal_log()
+        tasks.keep_log_head()
+    assert [json.loads(line) for line in file.read_text().splitlines()] == [first, heads.head()]
     lost = OperationsLogSection(HeadFile=str(tmp_path / "missing" / "head.json"))
     with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"OperationsLog": lost})):
         tasks.keep_log_head()
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_furthest_of_the_heads_in_a_file_counts() -> None:
+    """Whoever may add lines may add an old head, too; and a line may have been cut off."""
+    old, new = {"seal": 1, "mac": "a"}, {"seal": 2, "mac": "b"}
+    text = "".join(f"{json.dumps(head)}\n" for head in (old, new, old))
+    assert heads.latest_head(text)["seal"] == heads.latest_head(text + '{"seal": 3, "m')["seal"] == 2
+    for nothing in ("", "{}", "[]\n", '{"seal": 1}\n', "no\n" + text):
+        with pytest.raises(ValueError, match="no head"):
+            heads.latest_head(nothing)

@@ -69,6 +69,18 @@ def test_csrf_failure(client_with: Callable[..., Client]) -> None:
     assert_problem(client.post("/rest/echo"), 403, "Auth.Forbidden")
 
 
+def test_a_form_from_an_address_that_the_gateway_does_not_know_says_what_to_set() -> None:
+    client = Client(enforce_csrf_checks=True)
+    headers = {"Origin": "https://console.example.test"}
+    refused = client.post("/console/sign-in", {"username": "ada"}, headers=headers)
+    assert refused.status_code == 403
+    assert "https://console.example.test" in refused.content.decode()
+    assert "GATEWAY_TRUSTED_ORIGINS" in refused.content.decode()
+    other = client.post("/console/sign-in", {"username": "ada"}).content.decode()
+    assert "Go back and reload it" in other
+    assert "GATEWAY_TRUSTED_ORIGINS" not in other
+
+
 def test_long_address(client: Client) -> None:
     assert_problem(client.get("/api/" + "a" * 17_000), 414, "Request.UriTooLong")
     assert_problem(client.get("/api/echo?" + "a" * 17_000), 414, "Request.UriTooLong")
