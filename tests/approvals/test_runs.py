@@ -67,7 +67,7 @@ def test_its_plan_is_told_as_it_is_now(
     assert approver.get(path).code == "Approvals.NotPending"
 
 
-def test_it_is_applied_when_the_run_is_completed(
+def test_it_ends_when_the_run_is_completed(
     careful: Integration, held: Answer, users: list[UUID], directory: Directory
 ) -> None:
     assert careful.get(held.headers["Location"]).body["runId"] is None
@@ -85,7 +85,7 @@ def test_it_is_applied_when_the_run_is_completed(
     directory.delete(users[1])
     work(run_id)
 
-    assert shown(careful, request) == ("applied", run_id), "each account has its own result"
+    assert shown(careful, request) == ("partly-failed", run_id), "each account has its own result"
     run = careful.get(f"/api/ad/runs/{run_id}").body
     assert [(item["id"], item["status"]) for item in run["results"]] == [
         (str(users[0]), "succeeded"),
@@ -150,7 +150,7 @@ def test_rights_taken_back_after_the_approval(
     request = approve(held)
     careful.key.role.permissions.remove(careful.key.role.permissions.get(codename="disable_account"))
     work(request.run_id)
-    assert shown(careful, request)[0] == "applied"
+    assert shown(careful, request)[0] == "partly-failed"
     run = careful.get(f"/api/ad/runs/{request.run_id}").body
     assert {item["problem"]["code"] for item in run["results"]} == {"Auth.Forbidden"}
     assert all(directory.is_enabled(user) for user in users)

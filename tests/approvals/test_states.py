@@ -14,7 +14,8 @@ pytestmark = pytest.mark.django_db
 ALLOWED = {
     ("pending", "approved"), ("pending", "rejected"), ("pending", "expired"), ("pending", "cancelled"),
     ("approved", "applying"), ("approved", "failed"),
-    ("applying", "applied"), ("applying", "failed"), ("applying", "unknown"), ("applying", "stale"),
+    ("applying", "applied"), ("applying", "partly-failed"), ("applying", "failed"), ("applying", "unknown"),
+    ("applying", "stale"),
     ("applying", "approved"),
     ("unknown", "applied"), ("unknown", "failed"), ("unknown", "approved"),
 }  # fmt: skip

@@ -15,7 +15,8 @@ from tests.support.cast import Console, make_integration, make_person
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 
 PATH = "/rest/change-requests/statistics"
-NOTHING = dict.fromkeys(["approved", "applying", "applied", "failed", "unknown", "stale", "rejected", "expired"], 0)
+STATES = "approved applying applied partlyFailed failed unknown stale rejected expired"
+NOTHING = dict.fromkeys(STATES.split(), 0)
 
 
 @pytest.fixture
