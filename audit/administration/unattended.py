@@ -4,10 +4,17 @@ from dataclasses import replace
 
 from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
 
+_COMMAND_LINE = "(command line)"
+
 
 def call_of_command(name: str) -> Call:
     """The call of a management command. More access waits for nobody there: whoever runs one holds the database."""
-    return _call("(command line)", f"manage.py {name}")
+    return _call(_COMMAND_LINE, f"manage.py {name}")
+
+
+def is_command(call: Call) -> bool:
+    """Whether a management command calls, which may do what superusers may."""
+    return call.surface is Surface.WORKER and call.person.id == 0 and call.person.username == _COMMAND_LINE
 
 
 def call_of_gateway(reason: str) -> Call:

@@ -19,8 +19,11 @@ from keys.people.presence import require_present
 MAX_GRACE = timedelta(days=30)
 
 
-def issue(key: ApiKey, *, created_by_id: int) -> str:
-    """Save a new key with a new secret; the value, which is not kept. Raises what `require_present` does."""
+def issue(key: ApiKey, *, created_by_id: int | None) -> str:
+    """Save a new key with a new secret; the value, which is not kept. Raises what `require_present` does.
+
+    A command has no person who created it.
+    """
     require_present(key.owner)
     value, secret = secrets.make(secrets.Prefix.API_KEY)
     key.lookup_id, key.digest, key.created_by_id = secret.lookup_id, secret.digest, created_by_id
@@ -49,7 +52,7 @@ def rotate(key: ApiKey, *, grace: timedelta = timedelta(0)) -> str:
     return value
 
 
-def revoke(key: ApiKey, *, revoked_by_id: int) -> bool:
+def revoke(key: ApiKey, *, revoked_by_id: int | None) -> bool:
     """Revoke a key for good; False when it was already."""
     revoked = ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(
         revoked_at=timezone.now(), revoked_by_id=revoked_by_id

@@ -20,11 +20,11 @@ from gateway.core.operation import Effect, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import Body, Guid, Id, Part
 from gateway.core.versions import version_of
-from keys.models import Person
 from keys.operations.granting import (
     ScopeRecord,
     Scopes,
     ScopesRecord,
+    acts_as_superuser,
     find_granted,
     resolve_scopes,
     scope_records,
@@ -211,7 +211,7 @@ def delete_permission_group(call: Call, *, id: UUID) -> None:
 
 
 def _require_superuser(call: Call) -> None:
-    if not Person.objects.filter(pk=call.person.id, is_active=True, is_superuser=True).exists():
+    if not acts_as_superuser(call):
         raise Forbidden
 
 

@@ -22,6 +22,7 @@ from keys.operations.granting import (
     ScopeRecord,
     Scopes,
     ScopesRecord,
+    acts_as_superuser,
     find_granted,
     resolve_scopes,
     scope_records,
@@ -358,17 +359,13 @@ def _find_groups(call: Call, names: Sequence[str]) -> list[Group]:
 
     Whoever joins a group gets what it is given later, too: so it is not enough to hold what it gives now.
     """
-    if not _is_superuser(call):
+    if not acts_as_superuser(call):
         raise Forbidden
     found = {group.name: group for group in Group.objects.filter(name__in=names)}
     for index, name in enumerate(names):
         if name not in found:
             raise invalid_member(f"groups/{index}", gettext_noop("There is no such group of permissions."))
     return list(found.values())
-
-
-def _is_superuser(call: Call) -> bool:
-    return Person.objects.filter(pk=call.person.id, is_superuser=True).exists()
 
 
 def _people() -> QuerySet[Person]:
@@ -390,7 +387,7 @@ def _require_not_above(call: Call, person: Person) -> None:
     if person.pk == call.person.id:
         return
     held = permissions_of_person(person.pk, is_active=True, is_superuser=person.is_superuser)
-    if not held <= call.permissions or (person.is_superuser and not _is_superuser(call)):
+    if not held <= call.permissions or (person.is_superuser and not acts_as_superuser(call)):
         raise Forbidden
 
 

@@ -1,11 +1,15 @@
-"""`gateway keys …`: the gateway's own keys."""
+"""`gateway keys …`: the gateway's own keys, and API keys."""
 
 from gateway.management.group import CommandGroup
 
 
 class Command(CommandGroup):
-    help = "Make keys, say which are needed, and put stored secrets under the first encryption key."
+    help = (
+        "Create an API key (create). Make the gateway's own keys (new), say which are needed, "
+        "and put stored secrets under the first encryption key (rotate)."
+    )
     commands = {
+        "create": "create_key",
         "new": "new_keys",
         "needed": "needed_keys",
         "rotate": "rotate_encryption_keys",
