@@ -7,7 +7,7 @@ deletions it says nothing, so the access control lists are evaluated with the id
 Of a class without any object below the base the entries are evaluated that such an object would inherit.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
@@ -33,23 +33,15 @@ from directory.ldap import (
     parse_descriptor,
     sid_to_text,
 )
-from directory.security.needed_rights import Access, Right
+from directory.security.needed_rights import WRITTEN, Access, Right
 from directory.security.object_types import object_types
 
 _SAMPLES: Final = 5
 """Objects of a class that are asked. Whoever delegates does so on containers, so that they seldom differ."""
 
 _ASKED: Final = ("objectClass", "allowedAttributesEffective", "sDRightsEffective")
-_EVERYDAY: Final = {
-    "user": ("displayName", "givenName", "sn", "mail", "title", "department", "manager", "telephoneNumber", "name"),
-    "group": ("description", "mail", "groupType", "managedBy", "member", "name"),
-    "computer": ("description", "location", "managedBy", "userAccountControl"),
-    "organizationalUnit": ("description", "street", "managedBy", "name"),
-    "contact": ("displayName", "givenName", "sn", "mail", "telephoneNumber", "name"),
-}
-"""What stands for every attribute: an account that may write these may be given single attributes only."""
-
-_NAMING: Final = frozenset({"name", "cn", "ou"})
+_BY_ENTRIES: Final = frozenset({"name", "cn", "ou"})
+"""What renaming writes: not every directory lists them as attributes that may be written."""
 
 # [MS-ADTS] 3.1.1.4.5.4: the bits of sDRightsEffective, as of SECURITY_INFORMATION.
 _OWNER, _DACL = 0x1, 0x4
@@ -92,15 +84,27 @@ class EffectiveRights:
     client: Client
     base: Entry
     account: Account
+    further: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Attributes by class that are written besides the usual ones."""
     _samples: dict[str, list[Entry]] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, client: Client, base_dn: str, account: Account) -> "EffectiveRights":
+    def at(
+        cls, client: Client, base_dn: str, account: Account, *, further: Mapping[str, Collection[str]]
+    ) -> "EffectiveRights":
         """Read the base; raises LdapError, NotFound when there is no such object."""
-        return cls(client, client.read(base_dn, (*_ASKED, "allowedChildClassesEffective"), descriptor=True), account)
+        base = client.read(base_dn, (*_ASKED, "allowedChildClassesEffective"), descriptor=True)
+        return cls(client, base, account, further)
+
+    def attributes_of(self, right: Right) -> tuple[str, ...]:
+        """The attributes that a right to write is about: those of the schema, as it spells them."""
+        object_class = right.object_class or ""
+        usual = (*WRITTEN.get(object_class, ()), *sorted(self.further.get(object_class, ())))
+        known = (self.client.schema.attribute(name) for name in ((right.name,) if right.name else usual))
+        return tuple(dict.fromkeys(attribute.name for attribute in known if attribute is not None))
 
     def holds(self, right: Right) -> bool | None:
-        """Whether the account has the right; one to write every attribute, if it may write all that are usual."""
+        """Whether the account has the right; one to write what is usual, if it may write all of that."""
         if right.access is Access.CREATE:
             return (right.object_class or "").lower() in {name.lower() for name in self.creatable}
         if right.access is Access.DELETE:
@@ -113,7 +117,7 @@ class EffectiveRights:
     def unwritable(self, right: Right) -> tuple[str, ...] | None:
         """Which of the attributes that the right is about the account may not write; None where that is not known."""
         object_class = right.object_class or ""
-        wanted = (right.name,) if right.name else _EVERYDAY[object_class]
+        wanted = self.attributes_of(right)
         samples = self.samples(object_class)
         inherited = None if samples else self._inherited_by(object_class)
         if not samples and inherited is None:
@@ -129,8 +133,7 @@ class EffectiveRights:
         )
 
     def _may_write(self, name: str, entry: Entry) -> bool:
-        """What names an object is changed by renaming it, so that not every directory lists it as an attribute."""
-        if name.lower() not in _NAMING:
+        if name.lower() not in _BY_ENTRIES:
             return name.lower() in {each.lower() for each in entry.texts("allowedAttributesEffective")}
         aces = aces_of(entry)
         return aces is not None and self.has(applying(aces), AccessMask.WRITE_PROPERTY, self.attribute_types(name))

@@ -9,7 +9,7 @@ from shlex import quote
 from typing_extensions import TypedDict
 
 from directory.ldap import ObjectTypes, Subject
-from directory.security.needed_rights import Access, Right, domain_of, dsacls_lines, without_included
+from directory.security.needed_rights import Access, Right, by_attribute, domain_of, dsacls_lines, holds_for_base
 from directory.security.readable import Readable, Reading
 
 _LETTERS = {Access.WRITE: "WP", Access.CREATE: "CC", Access.DELETE: "DC", Access.EXTENDED: "CR"}
@@ -33,7 +33,7 @@ class Grants(TypedDict):
 
 def grants(rights: tuple[Right, ...], *, sid: str, account: str, base_dn: str, types: ObjectTypes) -> Grants:
     """What gives the account these rights below the base; nothing for no rights."""
-    wanted = without_included(rights)
+    wanted = by_attribute(rights)
     places: dict[str, list[Right]] = {}
     for right in wanted:
         places.setdefault(base_dn if right.object_class else domain_of(base_dn), []).append(right)
@@ -44,7 +44,7 @@ def grants(rights: tuple[Right, ...], *, sid: str, account: str, base_dn: str, t
         "dsacls": dsacls_lines(wanted, account=account, base_dn=base_dn),
         "sambaTool": [
             f"samba-tool dsacl set --objectdn={quote(place)} "
-            f"--sddl={quote(''.join(_sddl(right, sid=sid, types=types) for right in some))}"
+            f"--sddl={quote(''.join(_sddl(right, sid=sid, place=place, types=types) for right in some))}"
             for place, some in places.items()
         ],
     }
@@ -95,10 +95,10 @@ def _text(guid: object) -> str | None:
     return None if guid is None else str(guid)
 
 
-def _sddl(right: Right, *, sid: str, types: ObjectTypes) -> str:
+def _sddl(right: Right, *, sid: str, place: str, types: ObjectTypes) -> str:
     """One entry ([MS-DTYP] 2.5.1.1): on the container and those below, or only on the objects below of a class."""
     what, objects = _confined_to(right, types)
-    flags = "CIIO" if objects else "CI" if right.object_class else ""
+    flags = "CIIO" if objects and not holds_for_base(right.object_class, place) else "CI" if right.object_class else ""
     return f"(OA;{flags};{_LETTERS[right.access]};{what or ''};{objects or ''};{sid})"
 
 
@@ -106,7 +106,8 @@ def _powershell(rights: list[Right], *, sid: str, place: str, types: ObjectTypes
     rules = []
     for right in rights:
         what, objects = _confined_to(right, types)
-        inheritance = "Descendents" if objects else "All" if right.object_class else "None"
+        is_below = objects and not holds_for_base(right.object_class, place)
+        inheritance = "Descendents" if is_below else "All" if right.object_class else "None"
         parts = f"$who, '{_DOTNET[right.access]}', 'Allow', [guid]'{what or _EMPTY}', '{inheritance}'"
         rules.append(parts + (f", [guid]'{objects}'" if objects else ""))
     return _changed(place, sid, rules)

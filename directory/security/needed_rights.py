@@ -5,6 +5,7 @@ makes the account an administrator; what the gateway's roles permit is confined 
 account has is found in `effective_rights`, the lines that grant what is missing are made in `grants`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -27,13 +28,37 @@ class Access(StrEnum):
 class Right:
     """One right: on the objects of a class below the managed part of the domain, or, without a class, on the domain.
 
-    `name` is the attribute that is written, empty for every one, or the common name of the extended right. Children of
-    the class are created and deleted in the base and in every container below it.
+    `name` is the attribute that is written, empty for those that are usually (`WRITTEN`), or the common name of the
+    extended right. Children of the class are created and deleted in the base and in every container below it.
     """
 
     access: Access
     object_class: str | None
     name: str = ""
+
+
+_CONTACT_DETAILS: Final = ("mail", "telephoneNumber", "mobile", "proxyAddresses")
+_ADDRESS: Final = ("l", "st", "postalCode")
+_PERSON: Final = (
+    *("name", "cn", "displayName", "description", "givenName", "sn", "title", "department", "company", "manager"),
+    *("info", *_CONTACT_DETAILS),
+)
+
+WRITTEN: Final[dict[str, tuple[str, ...]]] = {
+    "user": (
+        *(*_PERSON, "initials", "userPrincipalName", "sAMAccountName", "employeeID", "employeeNumber"),
+        *("physicalDeliveryOfficeName", "wWWHomePage", "streetAddress", *_ADDRESS),
+    ),
+    "group": ("name", "cn", "displayName", "description", "sAMAccountName", "mail", "managedBy", "info", "groupType"),
+    "computer": (
+        *("name", "cn", "displayName", "description", "location", "managedBy"),
+        *("sAMAccountName", "dNSHostName", "servicePrincipalName"),
+    ),
+    "organizationalUnit": ("name", "ou", "displayName", "description", "managedBy", "street", *_ADDRESS),
+    "contact": _PERSON,
+}
+"""What is written of the objects of a class by whoever may update and rename them: what the console's forms have. All
+others are left out of a delegation until the log shows that they are written."""
 
 
 def _write(object_class: str, *attributes: str) -> tuple[Right, ...]:
@@ -56,7 +81,7 @@ NEEDED: Final[dict[str, tuple[Right, ...]]] = {
     "directory.enable_account": _STATE,
     "directory.disable_account": _STATE,
     "directory.run_accounts": _STATE,
-    "directory.unlock_account": _write("user", "lockoutTime"),
+    "directory.unlock_account": tuple(right for name in _ACCOUNTS for right in _write(name, "lockoutTime")),
     "directory.reset_password": (
         Right(Access.EXTENDED, "user", "User-Force-Change-Password"),
         *_write("user", "pwdLastSet", "lockoutTime"),
@@ -69,7 +94,10 @@ NEEDED: Final[dict[str, tuple[Right, ...]]] = {
     ),
     # [MS-ADTS] 3.1.1.5.3.7.1: reanimating asks for this extended right on the root of the naming context. What is made
     # of the object asks for creating its kind, besides.
-    "directory.restore_deleted": (REANIMATION,),
+    "directory.restore_deleted": (
+        REANIMATION,
+        *(right for name in WRITTEN for right in _write(name, "name", "ou" if name == "organizationalUnit" else "cn")),
+    ),
 }
 """By permission. Those that are not here need no right of their own, or none that could be delegated alone: reading,
 what the gateway keeps to itself, and changing the protected objects, which an administrator's account alone may."""
@@ -133,29 +161,40 @@ NEEDED_RIGHTS: Final = (
 )
 
 
-def without_included(rights: tuple[Right, ...]) -> tuple[Right, ...]:
-    """The rights but for single attributes of a class all attributes of which are among them."""
-    whole = {right.object_class for right in rights if right.access is Access.WRITE and not right.name}
+def by_attribute(rights: Iterable[Right]) -> tuple[Right, ...]:
+    """The same rights, each once, with one for each attribute that is written."""
     return tuple(
-        right
-        for right in dict.fromkeys(rights)
-        if not (right.access is Access.WRITE and right.name and right.object_class in whole)
+        dict.fromkeys(
+            each
+            for right in rights
+            for each in (
+                _write(right.object_class or "", *WRITTEN[right.object_class or ""])
+                if right.access is Access.WRITE and not right.name
+                else (right,)
+            )
+        )
     )
 
 
-def dsacls_lines(rights: tuple[Right, ...], *, account: str, base_dn: str) -> list[str]:
+def holds_for_base(object_class: str | None, base_dn: str) -> bool:
+    """Whether a right on the objects of a class is on the base, too: a unit that is managed is one of its units."""
+    return object_class == "organizationalUnit" and base_dn[:3].upper() == "OU="
+
+
+def dsacls_lines(rights: Iterable[Right], *, account: str, base_dn: str) -> list[str]:
     """Grants as `dsacls` takes them (`RIGHTS;WHAT;ON`): `/I:T` for a container and all below, `/I:S` for the objects
-    below of the class that is named last.
+    below of the class that is named last. What is written of a class is one line.
     """
     lines: list[str] = []
     children: dict[str, str] = {}
-    for right in without_included(rights):
+    written: dict[str, list[str]] = {}
+    for right in by_attribute(rights):
         if right.access in (Access.CREATE, Access.DELETE):
             letters = "CC" if right.access is Access.CREATE else "DC"
             children[right.object_class or ""] = children.get(right.object_class or "", "") + letters
         elif right.access is Access.WRITE:
-            entry = f"RPWP;{right.name};{right.object_class}"
-            lines.append(f'dsacls "{base_dn}" /I:S /G "{account}:{entry}"')
+            entry = f'"{account}:RPWP;{right.name};{right.object_class}"'
+            written.setdefault(right.object_class or "", []).append(entry)
         elif right.object_class is None:
             name = DISPLAY_NAMES[right.name]
             lines.append(f'dsacls "{domain_of(base_dn)}" /G "{account}:CA;{name}"')
@@ -165,7 +204,11 @@ def dsacls_lines(rights: tuple[Right, ...], *, account: str, base_dn: str) -> li
     of_children = [
         f'dsacls "{base_dn}" /I:T /G "{account}:{letters};{object_class}"' for object_class, letters in children.items()
     ]
-    return of_children + lines
+    of_attributes = []
+    for object_class, entries in written.items():
+        places = "T" if holds_for_base(object_class, base_dn) else "S"
+        of_attributes.append(f'dsacls "{base_dn}" /I:{places} /G {" ".join(entries)}')
+    return of_children + of_attributes + lines
 
 
 def account_name(bind_name: str) -> str:

@@ -3,7 +3,8 @@ will do, what of it is missing, and what is too much.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
@@ -14,6 +15,8 @@ from django.utils.translation import gettext_noop
 from pydantic import Field
 from typing_extensions import TypedDict
 
+from audit.written_attributes import attributes_written
+from directory.changes.update import permissions_for_attributes
 from directory.errors import ObjectNotFound, translated
 from directory.ldap import Client, InvalidValue, NotFound, sid_to_text
 from directory.lookup.access import is_within_any, parse_reference
@@ -30,13 +33,16 @@ from directory.security.principals import find_principals
 from directory.security.readable import Readable, Reading, find_readable
 from gateway.core.call import Call, Scopes, Surface
 from gateway.core.errors import NotFound as NoSuchConnection
-from gateway.core.operation import RateCategory, operation
+from gateway.core.operation import RateCategory, operation, operations
 from gateway.core.shapes import Query
 from keys.models import ApiKey, Person
 from keys.permissions.assignable import GRANTABLE
 from keys.permissions.confinement import inside_all, scopes_of, scopes_of_people
 from keys.permissions.effective import permissions_of_people, permissions_of_roles
 from keys.permissions.meanings import MEANINGS
+
+_WRITTEN_FOR: Final = timedelta(days=90)
+"""An attribute that was written in this time is in use."""
 
 _SHOWN: Final = 12
 """Attributes or classes that one line about too much names."""
@@ -73,15 +79,19 @@ _READ_FOR: Final[dict[Reading, tuple[str, ...] | None]] = {
 class RightsQuery(Query):
     base: Annotated[
         str | None,
-        Field(max_length=1000, description="Where to look: an object of the directory; its base DN otherwise."),
+        Field(
+            max_length=1000,
+            description="Where to look: an object of the directory. Without it, wherever what uses a permission may "
+            "work: each of the scopes, or the directory's base DN.",
+        ),
     ] = None
 
 
 class NeededRight(TypedDict):
-    """`name` is the attribute or the extended right, null for every attribute or for objects as a whole.
+    """`name` is the attribute or the extended right, null for all attributes in use or for objects as a whole.
 
     `objectClass` is null for rights on the domain itself. `held` is null where it cannot be known, usually because the
-    account may not read access control. `without` are the usual attributes that are lacking.
+    account may not read access control. `without` are the attributes in use that are lacking.
     """
 
     right: Annotated[str, Field(description="As in access control lists: `write-property`, `create-child` and so on.")]
@@ -125,9 +135,13 @@ class PartRead(TypedDict):
 
 
 class RightsComparison(TypedDict):
-    """`excess` are sentences about what nobody in use needs; `grants` the lines for what is needed and missing."""
+    """`places` are where the permissions in use are needed, and where `grants` grants what is missing of them.
+
+    `excess` are sentences about what nobody in use needs, looked for at `base`.
+    """
 
     base: str
+    places: list[str]
     account: str
     permissions: list[PermissionRights]
     reading: list[PartRead]
@@ -145,10 +159,11 @@ class RightsComparison(TypedDict):
     surfaces=frozenset({Surface.REST}),
 )
 def compare_rights(_: Call, *, id: UUID, query: RightsQuery) -> RightsComparison:
-    """Compare what the gateway's account may do at a base with what it needs there.
+    """Compare what the gateway's account may do at a base, or wherever it is used, with what it needs there.
 
-    Needed is what the permissions of keys linked to the directory and of people, superusers aside, come to. The lines
-    that grant what is missing are for PowerShell, `dsacls` and `samba-tool`.
+    Needed is what the permissions of keys linked to the directory and of people, superusers aside, come to: of
+    attributes those that the console's forms have, and those written in the last 90 days. The lines that grant what is
+    missing are for PowerShell, `dsacls` and `samba-tool`.
     """
     row = DirectoryConnection.objects.filter(pk=id).first()
     if row is None:
@@ -156,29 +171,39 @@ def compare_rights(_: Call, *, id: UUID, query: RightsQuery) -> RightsComparison
     with translated():
         client = get_client(id)
         account = account_of(client)
-        effective = EffectiveRights.at(client, _base(client, query.base), account)
+        further = _find_written(row)
+        effective = EffectiveRights.at(client, _base(client, query.base), account, further=further)
         base = effective.base.dn
-        used = _find_used(row, client, base)
-        permissions = [_compare(name, rights, used.get(name, []), effective) for name, rights in NEEDED.items()]
-        missing = tuple(
-            right
+        used, places = _find_used(row, client, base, everywhere=query.base is None)
+        places = {name: some for name, some in places.items() if name in NEEDED}
+        at = {base: effective} | {
+            place: EffectiveRights.at(client, place, account, further=further)
+            for place in {place for some in places.values() for place in some} - {base}
+        }
+        permissions = [
+            _compare(name, rights, used.get(name, []), [at[place] for place in places.get(name, [base])])
             for name, rights in NEEDED.items()
-            if name in used
-            for right in rights
-            if effective.holds(right) is False
-        )
+        ]
+        missing: dict[str, dict[Right, None]] = defaultdict(dict)
+        for name, rights in NEEDED.items():
+            for place in places.get(name, ()):
+                missing[place].update(dict.fromkeys(each for right in rights for each in _lacking(right, at[place])))
         parts = find_readable(effective)
         reading = [_read(part, used) for part in parts]
         unread = [part for part, told in zip(parts, reading, strict=True) if told["held"] is False and _is_wanted(told)]
         sid, name = account.sid or "SID-OF-THE-ACCOUNT", account_name(row.bind_dn)
         return {
             "base": base,
+            "places": sorted(_outermost({place for some in places.values() for place in some})),
             "account": row.bind_dn,
             "permissions": permissions,
             "reading": reading,
             "excess": list(_find_excess(effective, used)),
             "grants": together(
-                grants(missing, sid=sid, account=name, base_dn=base, types=object_types(client)),
+                *(
+                    grants(some, sid=sid, account=name, base_dn=place, types=object_types(client))
+                    for place, some in _each_once(missing).items()
+                ),
                 reading_grants(unread, sid=sid, account=name),
             ),
         }
@@ -202,27 +227,55 @@ def _absent(given: str) -> ObjectNotFound:
     return ObjectNotFound.naming(f"There is no object {given} in the directory.", parameter="base")
 
 
-def _compare(name: str, rights: tuple[Right, ...], used_by: list[str], effective: EffectiveRights) -> PermissionRights:
-    needs = [_needed(right, effective) for right in rights]
-    held = {need["held"] for need in needs}
+def _compare(
+    name: str, rights: tuple[Right, ...], used_by: list[str], places: Sequence[EffectiveRights]
+) -> PermissionRights:
+    needs = [_needed(right, places) for right in rights]
+    held = _all(need["held"] for need in needs)
     return {
         "permission": name,
         "title": MEANINGS[name].title,
         "usedBy": used_by,
-        "status": "missing" if False in held else "unknown" if None in held else "held",
+        "status": "missing" if held is False else "unknown" if held is None else "held",
         "needs": needs,
     }
 
 
-def _needed(right: Right, effective: EffectiveRights) -> NeededRight:
-    without = effective.unwritable(right) if right.access is Access.WRITE and not right.name else ()
+def _needed(right: Right, places: Sequence[EffectiveRights]) -> NeededRight:
+    """What a right needs at every one of the places."""
+    is_of_many = right.access is Access.WRITE and not right.name
+    without = [name for place in places for name in place.unwritable(right) or ()] if is_of_many else []
     return {
         "right": right.access.value,
         "name": right.name or None,
         "objectClass": right.object_class,
-        "held": effective.holds(right),
-        "without": list(without or ()),
+        "held": _all(place.holds(right) for place in places),
+        "without": list(dict.fromkeys(without)),
     }
+
+
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    """False if one is, else None if one is not known."""
+    known = set(answers)
+    return False if False in known else None if None in known else True
+
+
+def _lacking(right: Right, effective: EffectiveRights) -> tuple[Right, ...]:
+    """What of a right the account lacks: single attributes of those that it should be able to write."""
+    if right.access is Access.WRITE:
+        missing = effective.unwritable(right) or ()
+        return tuple(Right(Access.WRITE, right.object_class, name) for name in missing)
+    return (right,) if effective.holds(right) is False else ()
+
+
+def _each_once(missing: Mapping[str, Iterable[Right]]) -> dict[str, tuple[Right, ...]]:
+    """The same by place, with a right on the domain itself at the first place that needs it alone."""
+    seen: set[Right] = set()
+    result = {}
+    for place, rights in missing.items():
+        result[place] = tuple(right for right in rights if right.object_class is not None or right not in seen)
+        seen.update(rights)
+    return result
 
 
 def _read(part: Readable, used: Mapping[str, list[str]]) -> PartRead:
@@ -242,10 +295,23 @@ def _is_wanted(part: PartRead) -> bool:
     return part["usedBy"] is None or bool(part["usedBy"])
 
 
-def _find_used(row: DirectoryConnection, client: Client, base: str) -> Mapping[str, list[str]]:
-    """By permission: the roles of keys that are good now and may work at the base, and people who hold it.
+def _find_written(row: DirectoryConnection) -> Mapping[str, frozenset[str]]:
+    """By class, the attributes that the log shows as written, but for those that have a permission of their own."""
+    updates = (each.name for each in operations() if each.names_object and each.action == "update")
+    found = attributes_written(row.pk, updates, since=timezone.now() - _WRITTEN_FOR)
+    return {
+        kind: frozenset(name for name in names if not permissions_for_attributes(frozenset({name.lower()})))
+        for kind, names in found.items()
+    }
 
-    Superusers hold everything, which says nothing of what is done through the gateway.
+
+def _find_used(
+    row: DirectoryConnection, client: Client, base: str, *, everywhere: bool
+) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+    """By permission: the roles of keys that are good now and people who hold it, and the places where they need it.
+
+    These are the base, for whoever may work there; everywhere, whatever they are confined to. Superusers hold
+    everything, which says nothing of what is done through the gateway.
     """
     now = timezone.now()
     keys = list(
@@ -261,20 +327,36 @@ def _find_used(row: DirectoryConnection, client: Client, base: str) -> Mapping[s
     of_key = {key.pk: (*scopes_of(key.role.scopes), *of_person[key.owner.pk]) for key in keys}
     names = _names(client, [*of_person.values(), *of_key.values()])
 
-    def works_here(scopes: Scopes) -> bool:
-        places = inside_all(scopes, names)
-        return places is None or any(is_within_any(base, (it,)) or is_within_any(it, (base,)) for it in places)
+    def places_of(scopes: Scopes) -> Iterable[str]:
+        inside = inside_all(scopes, names)
+        if inside is None:
+            return (base,)
+        if everywhere:
+            return [place for place in inside if is_within_any(place, (base,))]
+        return (base,) if any(is_within_any(base, (it,)) or is_within_any(it, (base,)) for it in inside) else ()
 
     used: dict[str, set[str]] = defaultdict(set)
+    places: dict[str, set[str]] = defaultdict(set)
+
+    def note(who: str, permissions: Iterable[str], scopes: Scopes) -> None:
+        where = set(places_of(scopes))
+        for name in permissions if where else ():
+            used[name].add(who)
+            places[name] |= where
+
     for key in keys:
-        if not works_here(of_key[key.pk]):
-            continue
-        for name in of_roles[key.role_id] & of_people[key.owner.pk] & GRANTABLE:
-            used[name].add(key.role.name)
+        note(key.role.name, of_roles[key.role_id] & of_people[key.owner.pk] & GRANTABLE, of_key[key.pk])
     for person in people:
-        for name in of_people[person.pk] if works_here(of_person[person.pk]) else ():
-            used[name].add(person.username)
-    return {name: sorted(some) for name, some in used.items()}
+        note(person.username, of_people[person.pk], of_person[person.pk])
+    return (
+        {name: sorted(some) for name, some in used.items()},
+        {name: sorted(_outermost(some)) for name, some in places.items()},
+    )
+
+
+def _outermost(places: Collection[str]) -> Iterator[str]:
+    """Those that are not below another one: what is granted there holds below."""
+    return (place for place in places if not is_within_any(place, [other for other in places if other != place]))
 
 
 def _names(client: Client, confined: Iterable[Scopes]) -> Mapping[UUID, str]:
@@ -297,10 +379,11 @@ def _find_excess(effective: EffectiveRights, used: Mapping[str, list[str]]) -> I
             yield _("It may create objects that nobody needs to: {classes}.").format(classes=_listed(surplus))
     for object_class in ("user", "group", "computer", "organizationalUnit"):
         written = {
-            right.name for right in needed if right.object_class == object_class and right.access is Access.WRITE
+            name
+            for right in needed
+            if right.object_class == object_class and right.access is Access.WRITE
+            for name in effective.attributes_of(right)
         }
-        if "" in written:
-            continue
         if surplus := sorted(effective.writable(object_class) - written):
             text = _("It may write attributes of {kind} objects that nobody needs to: {attributes}.")
             yield text.format(kind=object_class, attributes=_listed(surplus))

@@ -3,15 +3,31 @@
 import shlex
 import subprocess
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
+from directory.security.needed_rights import (
+    DISPLAY_NAMES,
+    NEEDED,
+    NEEDED_RIGHTS,
+    REANIMATION,
+    WRITTEN,
+    Access,
+    by_attribute,
+)
+from directory.shapes import kinds
+from gateway.console.directory.objects.fields import fields_of
+from keys.models import Person
+from tests.audit.every_change import CHANGES, KINDS, World, attempt
 from tests.support.cast import Answer, Console, make_connection, make_integration, make_person
 from tests.support.delegated import delegated_account
-from tests.support.descriptors import add_entries
+from tests.support.descriptors import add_entries, pack
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
+from tests.support.samba_database import set_descriptor
 
 PASSWORD = "Narrow-Service-1"
 HELP_DESK = ("directory.read_object", "directory.reset_password", "directory.unlock_account", "directory.create_group")
@@ -30,10 +46,20 @@ def narrow(domain: Domain, directory: Directory, organizational_unit: str) -> Di
     return make_connection(domain, bind_dn=f"{name}@corp.example.test", bind_password=PASSWORD)
 
 
-def ask(console: Console, connection: DirectoryConnection, base: str) -> Answer:
-    answer = console.get(f"/rest/directories/{connection.id}/rights?base={base}")
+def ask(console: Console, connection: DirectoryConnection, base: str = "") -> Answer:
+    answer = console.get(f"/rest/directories/{connection.id}/rights{f'?base={base}' if base else ''}")
     assert answer.status == 200, answer
     return answer
+
+
+def run(lines: list[str], domain: Domain) -> None:
+    """Run the lines for samba-tool on the domain controller."""
+    on_the_controller = f"--configfile={domain.controller.directory}/etc/smb.conf"
+    for line in lines:
+        if not line.startswith("#"):
+            command = [*shlex.split(line), on_the_controller]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
 
 
 def of(answer: Answer, permission: str) -> dict[str, Any]:
@@ -67,11 +93,7 @@ def test_what_is_missing_is_what_the_lines_grant(
     }
     assert any("CA;Reset Password;user" in line for line in before["grants"]["dsacls"])
     assert any("AddAccessRule" in line for line in before["grants"]["powershell"])
-    for line in before["grants"]["sambaTool"]:
-        on_the_controller = f"--configfile={domain.controller.directory}/etc/smb.conf"
-        command = [*shlex.split(line), on_the_controller]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    run(before["grants"]["sambaTool"], domain)
     after = ask(console, narrow, managed)
     assert part(after, "fine-grained-policies")["held"] is True
     assert part(after, "deleted-objects")["usedBy"] == [], "so nothing is proposed"
@@ -88,6 +110,105 @@ def test_what_is_missing_is_what_the_lines_grant(
     assert "may reset passwords of users" in told
     assert "create objects that nobody needs to: group" in told
     assert "write attributes of user objects that nobody needs to: lockoutTime, pwdLastSet" in told
+
+
+ATTRIBUTES: dict[str, Any] = {
+    "mail": "ada@corp.example.test",
+    "proxyAddresses": ["smtp:ada@corp.example.test"],
+    "userPrincipalName": "someone.else@corp.example.test",
+    "dNSHostName": "host.corp.example.test",
+    "servicePrincipalName": ["HTTP/host.corp.example.test"],
+    "initials": "AL",
+    "groupType": "-2147483640",  # universal
+}
+"""Values that are not just any text, by attribute."""
+
+
+def test_every_operation_works_with_what_the_lines_grant_and_no_more(
+    console: Console, narrow: DirectoryConnection, domain: Domain, directory: Directory, organizational_unit: str
+) -> None:
+    managed = directory.add_unit("Managed", parent=organizational_unit)
+    key = make_integration(narrow, scopes=[directory.guid(managed)])
+    Person.objects.filter(pk=key.key.owner.pk).update(scopes=key.key.role.scopes)
+    world = World(key, directory, managed)
+    added = {resource: world.add(resource) for resource in KINDS}
+    before = ask(console, narrow).body
+    assert before["places"] == [managed]
+    for line in before["grants"]["dsacls"]:
+        if not any(word in line for word in ("LCRP", "/takeownership", DISPLAY_NAMES[REANIMATION.name])):
+            assert f'"{managed}"' in line, "what is changed is nowhere else"
+        assert "RPWP;;" not in line, "no line grants to write every attribute"
+    run(before["grants"]["sambaTool"], domain)
+    sid = directory.sid(f"CN={narrow.bind_dn.partition('@')[0]},{organizational_unit}")
+    (readable,) = pack(f"O:SYG:SYD:P(A;;CCDCLCSWRPWPSDRCWDWO;;;SY)(A;;LCRP;;;BA)(A;CI;LCRP;;;{sid})")
+    set_descriptor(domain, f"CN=Deleted Objects,{directory.base_dn}", readable)  # which samba-tool does not reach
+    after = ask(console, narrow)
+    assert {item["permission"]: item["status"] for item in after.body["permissions"] if item["status"] != "held"} == {}
+    assert after.body["grants"] == {"powershell": [], "dsacls": [], "sambaTool": []}
+    for change in CHANGES:
+        if change.name == "deleted-objects.restore":
+            continue  # Samba asks for writing the deleted object, besides what Windows asks for
+        attempted = attempt(change, world)
+        answer = attempted.ask(key)
+        assert answer.status < 300, (change.name, answer)
+        assert attempted.is_done(), change.name
+    for resource, guid in [*added.items(), ("organization-units", directory.guid(managed))]:
+        for name in WRITTEN[KINDS[resource]]:
+            if name not in ("name", "cn", "ou"):  # what renaming writes
+                value = managed if name in ("manager", "managedBy") else ATTRIBUTES.get(name, random_name("v"))
+                if (resource, name) == ("computers", "sAMAccountName"):
+                    value = f"{value}$"
+                changed = key.patch(f"/api/ad/{resource}/{guid}", {"replace": {name: value}})
+                assert changed.status == 200, (resource, name, changed)
+    # What nobody writes, and what is elsewhere, the directory itself refuses.
+    user = f"/api/ad/users/{added['users']}"
+    elsewhere = directory.add_user("Elsewhere", parent=organizational_unit)
+    unconfined = make_integration(narrow)
+    assert ask(console, narrow).body["places"] == [domain.base_dn]
+    for refused in (
+        key.patch(user, {"replace": {"scriptPath": "logon.cmd"}}),
+        key.patch(user, {"replace": {"servicePrincipalName": "HTTP/evil"}}),
+        unconfined.patch(f"/api/ad/users/{elsewhere}", {"replace": {"title": "Countess"}}),
+        unconfined.delete(f"/api/ad/users/{elsewhere}"),
+    ):
+        assert refused.status == 502, refused
+
+
+def test_the_lines_name_what_the_forms_write_and_never_every_attribute() -> None:
+    for kind, declared in kinds.KINDS.items():
+        forms = {field.attribute for field in fields_of(kind)} if declared.resource else set()
+        assert forms <= set(WRITTEN[declared.classes[0]] if forms else ()), kind
+    rights = [right for some in NEEDED.values() for right in some]
+    assert all(right.name for right in by_attribute(rights) if right.access is Access.WRITE)
+    for task in NEEDED_RIGHTS:
+        assert not [line for line in task.commands(account="a@b", base_dn="OU=x,DC=y") if "RPWP;;" in line]
+
+
+def test_attributes_are_in_use_once_they_are_written(
+    console: Console, narrow: DirectoryConnection, domain: Domain, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "REVISION_SECONDS", 0)
+    key = make_integration(narrow, may=["directory.update_user"])
+
+    def without() -> list[str]:
+        missing: list[str] = of(ask(console, narrow), "directory.update_user")["needs"][0]["without"]
+        return missing
+
+    assert "title" in without()
+    assert not {"scriptPath", "homeDirectory"} & set(without())
+
+    def sign_in_as(name: str, password: str) -> None:
+        narrow.bind_dn, narrow.bind_password, narrow.bind_password_given = name, password, True
+        narrow.save()
+
+    account = (narrow.bind_dn, narrow.bind_password)
+    path = f"/api/ad/users/{ada}"
+    assert key.patch(path, {"replace": {"homeDirectory": "x"}}).status != 200, "what is refused is not in use"
+    sign_in_as(domain.bind_dn, domain.bind_password)
+    assert key.patch(path, {"replace": {"scriptPath": "logon.cmd"}}).status == 200
+    sign_in_as(*account)
+    assert "scriptPath" in without()
+    assert "homeDirectory" not in without()
 
 
 def test_what_it_may_not_read(
