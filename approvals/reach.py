@@ -35,7 +35,7 @@ def hides_something(call: Call, request: ChangeRequest) -> bool:
         return False
     visibility = visibility_of(call)
     return any(
-        len(visibility.texts(change["attribute"], values)) != len(values)
+        visibility.hides(change["attribute"], values)
         for change in request.changes
         for values in (change["before"], change["after"])
     )

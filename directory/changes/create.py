@@ -12,7 +12,12 @@ from directory.changes.prechecks import (
     require_mandatory_attributes,
     require_possible_parent,
 )
-from directory.changes.references import parent_of, require_new_members_allowed, resolve_references
+from directory.changes.references import (
+    parent_of,
+    require_new_members_allowed,
+    require_references_visible,
+    resolve_references,
+)
 from directory.changes.update import permissions_for_attributes
 from directory.ldap import (
     Add,
@@ -129,6 +134,7 @@ def propose_create(
     if complaint := refuse_name(name):
         raise InvalidRequest.naming(complaint, pointer="#/name")
     steps = read_updates(updates, schema, kind=kind, new=classes)
+    require_references_visible(call, steps)
     require_sense(steps, kind=kind, entry=None)
     new = _Attributes.from_steps(steps, kind)
     named = frozenset(new.values)

@@ -22,13 +22,16 @@ from directory.ldap import (
     Schema,
     Scope,
     Syntax,
+    decode,
     may_refer,
     names_in,
 )
 from directory.lookup.access import client_of, require_inside_scopes
+from directory.lookup.visibility import visibility_of
 from directory.shapes.modifications import Delta, Step, referenced_names
 from directory.shapes.proposal import AttributeChange
 from gateway.core.call import Call
+from gateway.core.errors import Forbidden
 
 _NAMES_IN_ONE_FILTER = 50
 # What the directory makes of a group that is created without a groupType.
@@ -50,6 +53,18 @@ def resolve_references(call: Call, steps: Sequence[Step], changes: Iterable[Attr
             raise errors.InvalidValue.naming(f"{step.attribute.name}: there is no object {name}", pointer=step.where)
     resolved = {text: None if name is None else found.get(name) for text, name in spelled.items()}
     return {text: guid for text, guid in resolved.items() if guid is not None}
+
+
+def require_references_visible(call: Call, steps: Iterable[Step]) -> None:
+    """Refuse values that identify what is outside the caller's scopes, whether they are set, added or removed.
+
+    Whether such an object is there, or such a value, does not matter: the answer would tell. Raises Forbidden.
+    """
+    if not call.scopes:
+        return
+    visibility = visibility_of(call)
+    if any(visibility.hides(step.attribute.name, decode(step.attribute, step.values)) for step in steps):
+        raise Forbidden
 
 
 def references_of(schema: Schema, change: AttributeChange) -> list[str]:

@@ -1,13 +1,12 @@
 """Proposals to change the attributes of an object: by attribute updates, and by the parts of an account or a group."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
 from directory import errors
 from directory.changes.group_cycles import cycle_check
 from directory.changes.prechecks import require_update_possible
-from directory.changes.references import require_members_allowed, resolve_references
+from directory.changes.references import require_members_allowed, require_references_visible, resolve_references
 from directory.groups.nesting import require_type_fits
 from directory.ldap import (
     FILETIME_NEVER,
@@ -15,17 +14,17 @@ from directory.ldap import (
     Client,
     Entry,
     GroupType,
-    Modification,
     Modify,
     Schema,
     UserAccountControl,
     datetime_to_filetime,
+    decode,
     filetime_to_datetime,
     guid_reference,
 )
 from directory.lookup.access import client_of, find_object
 from directory.lookup.prefetch import prefetch_of
-from directory.lookup.visibility import Visibility, hidden_links, visibility_of
+from directory.lookup.visibility import visibility_of
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of
 from directory.policies.password_policy import RESULTANT_POLICY, policy_of
 from directory.protection.rules import holds_protected, is_protected, require_may_write
@@ -35,12 +34,12 @@ from directory.shapes.attribute_updates import AttributeUpdates, attribute_names
 from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.modifications import (
     Delta,
-    Step,
     append_difference,
     combine,
     read_updates,
     require_sense,
 )
+from directory.shapes.object_references import is_list_in_one_value
 from directory.shapes.proposal import Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, version_of
 from directory.shapes.sign_in_effects import sign_in_effects
@@ -110,9 +109,9 @@ def propose_update(
     protected = is_protected(client, entry, prefetch=prefetch_of(call))
     protected = protected or (bool(names & _POLICY_LINKS) and holds_protected(client, entry.dn))
     require_may_write(call, protected=protected)
+    require_references_visible(call, steps)
     require_sense(steps, kind=kind, entry=entry)
     delta = combine(steps, entry, kind=kind)
-    _require_named_visible(call, steps)
     _require_unseen_kept(call, schema, delta)
     identities = resolve_references(call, steps, delta.changes)
     members_added = require_members_allowed(call, entry, delta, identities)
@@ -152,26 +151,10 @@ def propose_update(
     )
 
 
-def _require_named_visible(call: Call, steps: Sequence[Step]) -> None:
-    """Refuse to remove values that name what is outside the caller's scopes, and to add such members.
-
-    Whether they are there does not matter: the answer would tell. Raises Forbidden.
-    """
-    if not call.scopes:
-        return
-    visibility = visibility_of(call)
-    for step in steps:
-        is_guess = step.update == "remove" or (step.update == "add" and step.name == "member")
-        if is_guess and visibility.refers(step.name):
-            texts = [value.decode("utf-8", "replace") for value in step.values]
-            if not all(visibility.sees(step.name, text) for text in texts):
-                raise Forbidden
-
-
 def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:
-    """Refuse to remove, of several values, those that name what is outside the caller's scopes, seen by nobody here.
+    """Refuse to remove, of several values, those that identify what is outside the caller's scopes.
 
-    A single value is replaced as a whole, whatever it was. Raises Forbidden.
+    A single value is replaced as a whole, whatever it was, unless it is a list itself. Raises Forbidden.
     """
     removing = [step for step in delta.modifications if step.op == "delete"]
     if not call.scopes or not removing:
@@ -179,22 +162,10 @@ def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:
     visibility = visibility_of(call)
     for step in removing:
         attribute = schema.attribute(step.attribute)
-        if attribute is None or not visibility.refers(attribute.name):
+        if attribute is None or (attribute.single_valued and not is_list_in_one_value(schema, attribute.name)):
             continue
-        kept = {link for other in delta.modifications if other.op == "add" for link in _links_in(visibility, other)}
-        if attribute.name.lower() == "gplink":
-            if _links_in(visibility, step) - kept:
-                raise Forbidden
-        elif not attribute.single_valued and not all(
-            visibility.sees(attribute.name, value.decode("utf-8", "replace")) for value in step.values
-        ):
+        if visibility.hides(attribute.name, decode(attribute, step.values)):
             raise Forbidden
-
-
-def _links_in(visibility: Visibility, step: Modification) -> set[str]:
-    if step.attribute.lower() != "gplink":
-        return set()
-    return {link for value in step.values for link in hidden_links(visibility, value)}
 
 
 def _require_part(fits: bool, member: str) -> None:

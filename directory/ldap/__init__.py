@@ -114,7 +114,7 @@ from directory.ldap.inspection import (
     says_samba,
 )
 from directory.ldap.measurements import Listener, listen
-from directory.ldap.references import by_identity, may_refer, names_in, with_names
+from directory.ldap.references import by_identity, may_refer, names_in, tagged_name, with_names
 from directory.ldap.schema import AttributeType, ClassCategory, ObjectClass, Schema, Syntax
 from directory.ldap.security.descriptor import (
     AccessMask,
@@ -305,6 +305,7 @@ __all__ = [
     "servers_asked_so_far",
     "sid_to_text",
     "swap",
+    "tagged_name",
     "text_to_sid",
     "value_type",
     "with_names",

@@ -55,6 +55,12 @@ def with_names(attribute: AttributeType | None, text: str, renamed: Callable[[st
     return text
 
 
+def tagged_name(text: str) -> str | None:
+    """The distinguished name behind the octets or the text of a value; None when there is none."""
+    at = _start_of_tagged(text)
+    return text[at:] if at else None
+
+
 def _start_of_tagged(text: str) -> int:
     """Where the name begins in ``B:<digits>:<hex>:<dn>`` and ``S:<characters>:<text>:<dn>``; 0 for anything else."""
     _, _, rest = text.partition(":")

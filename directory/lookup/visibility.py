@@ -13,33 +13,31 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from audit.redact import SECRET, ChangeJson
-from directory.ldap import DistinguishedName, Entry, InvalidValue, LdapError, Schema, Syntax
+from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, LdapError, Schema, decoder
 from directory.lookup.access import client_of, is_within_any, scope_bases
 from directory.lookup.connection import get_client
+from directory.lookup.referenced_objects import ReferencedObjects
 from directory.models import DirectoryConnection
+from directory.shapes.object_references import (
+    FORMS_WITH_NAMES,
+    Form,
+    Identifier,
+    decoded_forms,
+    forms_of,
+    identifiers_in,
+    links_in,
+)
 from gateway.core.call import Call
 
 READ_OBJECT: Final = "directory.read_object"
 READ_CONFIDENTIAL: Final = "directory.read_confidential"
 
-_NAMES = frozenset({Syntax.DN, Syntax.DN_BINARY, Syntax.DN_STRING})
-_GROUP_POLICY_LINKS = "gplink"
-_PARENT = "parentguid"
-# An object's own name, and a name in the schema, which is nobody's and open to every caller.
-_OF_ITSELF = frozenset({"distinguishedname", "objectcategory", "defaultobjectcategory"})
-# Computed, and telling of other objects by SID or inside a text ([MS-ADTS] 3.1.1.4.5).
-_OF_OTHERS = frozenset(
-    {"tokengroups", "tokengroupsglobalanduniversal", "tokengroupsnogcacceptable"}
-    | {"msds-replvaluemetadata", "msds-replvaluemetadataext", "msds-replattributemetadata"}
-    | {"msds-ncreplcursors", "msds-ncreplinboundneighbors", "msds-ncreploutboundneighbors", "msds-topquotausage"}
-)
-# [MS-GPOL] 2.2.2: [LDAP://<name>;<options>], one after another.
-_LINK = re.compile(r"\[LDAP://([^;\]]*);[^\]]*\]", re.IGNORECASE)
 # What every change of a group's members moves, those of members outside too.
 _MOVED_BY_MEMBERS = frozenset({"whenchanged", "modifytimestamp", "usnchanged"})
 # What says nothing of an object itself, or does not come with each read of it.
 _NOT_OF_A_VERSION = frozenset({"dscorepropagationdata", "replpropertymetadata", "ntsecuritydescriptor"})
 _FIRST_RDN = re.compile(r"(?:\\.|[^\\,])*,?", re.DOTALL)
+_OWN_NAME = "distinguishedname"
 
 _Text = TypeVar("_Text", bytes, str)
 
@@ -95,6 +93,14 @@ class Visibility:
     confidential: bool
     bases: tuple[str, ...] | None
     values: bool = True
+    objects: ReferencedObjects | None = None
+    """What finds the objects that are not identified by name. Without it nothing that identifies them is seen."""
+
+    @classmethod
+    def of(
+        cls, client: Client, *, confidential: bool, bases: tuple[str, ...] | None, values: bool = True
+    ) -> "Visibility":
+        return cls(client.schema, confidential, bases, values, ReferencedObjects(client))
 
     @cached_property
     def _confines(self) -> _Confines:
@@ -119,19 +125,80 @@ class Visibility:
 
     def refers(self, attribute: str) -> bool:
         """Whether values of the attribute tell of other objects, so that a confined caller may not see them all."""
-        return attribute.lower() in _references(self.schema)
+        return attribute.lower() in forms_of(self.schema)
 
     def sees(self, attribute: str, value: str) -> bool:
-        """Whether a value of an attribute that refers to others names nothing that the caller may not know of."""
-        name = attribute.lower()
-        if name in _OF_OTHERS or name == _PARENT:
+        """Whether a value of an attribute identifies no object that the caller may not know of."""
+        if attribute.lower() == _OWN_NAME:
+            return self.holds(value)
+        found = self._identifiers(attribute, value)
+        return found is not None and all(map(self._is_inside, found))
+
+    def matches(self, attribute: str, value: str | bytes) -> bool:
+        """The same of a value that a filter compares with, which may be octets."""
+        form, known = forms_of(self.schema).get(attribute.lower()), self.schema.attribute(attribute)
+        # A link to a policy is a part of a text, which names others besides those compared with.
+        if known is None or form in (None, Form.LINKS):
             return False
-        if name == _GROUP_POLICY_LINKS:
-            return all(self.holds(link[1]) for link in _LINK.finditer(value))
-        known = self.schema.attribute(name)
-        if known is not None and known.syntax is not Syntax.DN:  # B:<length>:<octets>:<name>, or S: with a text
-            value = value.split(":", 3)[-1]
-        return self.holds(value)
+        return any(self.sees(attribute, text) for text in decoded_forms(known, value))
+
+    def hides(self, attribute: str, values: Iterable[str]) -> bool:
+        """Whether one of these values identifies an object that the caller may not know of."""
+        if self.bases is None or not (self.refers(attribute) or attribute.lower() == _OWN_NAME):
+            return False
+        return not all(self.sees(attribute, value) for value in values)
+
+    def _identifiers(self, attribute: str, value: str) -> list[Identifier] | None:
+        """What identifies others in a value; None when it cannot be read."""
+        form = forms_of(self.schema).get(attribute.lower())
+        if form is None:
+            return []
+        if self.objects is None and form not in FORMS_WITH_NAMES:
+            return None
+        try:
+            return identifiers_in(form, value, domain=self._domain)
+        except ValueError:
+            return None
+
+    def _domain(self) -> str:
+        assert self.objects is not None
+        return self.objects.domain()
+
+    def _is_inside(self, identifier: Identifier) -> bool:
+        if isinstance(identifier, str):
+            return self.holds(identifier)
+        names = [] if self.objects is None else self.objects.names_of(identifier)
+        return bool(names) and all(map(self.holds, names))
+
+    def prepared(self, entries: Iterable[Entry], attributes: Iterable[str]) -> Iterable[Entry]:
+        """The same entries, with what these of their attributes identify looked up at once.
+
+        Before they are `confined` one by one: looking up needs a connection, and so do entries that still arrive.
+        """
+        if self.bases is None or self.objects is None:
+            return entries
+        names = {name.lower() for name in attributes}
+        looked_up = {
+            name
+            for name, form in forms_of(self.schema).items()
+            if form not in FORMS_WITH_NAMES and (name in names or "*" in names)
+        }
+        if not looked_up:
+            return entries
+        found = list(entries)
+        identifiers = [
+            identifier
+            for entry in found
+            for name in entry.attributes
+            if name.lower() in looked_up
+            for text in self._decoded(name, entry.attributes[name])
+            for identifier in self._identifiers(name, text) or ()
+        ]
+        self.objects.look_up(each for each in identifiers if not isinstance(each, str))
+        return found
+
+    def _decoded(self, name: str, values: Iterable[bytes]) -> Iterable[str]:
+        return map(decoder(self.schema.attribute(name)), values)
 
     def tells_of_members(self, attribute: str) -> bool:
         """Whether an attribute of a group moves with members that the caller may not see."""
@@ -165,22 +232,22 @@ class Visibility:
             return False
         return not (attribute.constructed or attribute.back_link or (attribute.confidential and not self.confidential))
 
-    def confined(self, entry: Entry) -> Entry:
-        """The entry with those values that the caller may see."""
+    def confined(self, entry: Entry, attribute: str | None = None) -> Entry:
+        """The entry with those values that the caller may see, of one attribute or of all."""
         if self.bases is None:
             return entry
-        references = _references(self.schema)
+        references = forms_of(self.schema)
         is_group = _is_group(entry)
         seen: dict[str, list[bytes]] = {}
         for name, values in entry.attributes.items():
-            if is_group and name.lower() in _MOVED_BY_MEMBERS:
+            if attribute is not None and name.lower() != attribute.lower():
+                seen[name] = values
+            elif is_group and name.lower() in _MOVED_BY_MEMBERS:
                 seen[name] = []
             elif name.lower() not in references:
                 seen[name] = values
-            elif name.lower() == _PARENT:
-                seen[name] = values if self.holds(parent_of(entry.dn)) else []
             else:
-                seen[name] = self._seen(name, values, lambda value: value.decode("utf-8", "replace"), str.encode)
+                seen[name] = self._seen(name, values, decoder(self.schema.attribute(name)), str.encode)
         return entry.with_attributes(seen)
 
     def changes(self, changes: Sequence[ChangeJson]) -> list[ChangeJson]:
@@ -203,42 +270,35 @@ class Visibility:
         if not self.values or (known is not None and known.confidential and not self.confidential):
             return [SECRET for _ in values]
         # Of a move both places are told, and only one of them needs to be the caller's.
-        if self.bases is None or not (self.refers(attribute) or attribute.lower() == "distinguishedname"):
+        if self.bases is None or not (self.refers(attribute) or attribute.lower() == _OWN_NAME):
             return list(values)
         return self._seen(attribute, values, str, str)
 
     def _seen(
         self, name: str, values: Iterable[_Text], read: Callable[[_Text], str], write: Callable[[str], _Text]
     ) -> list[_Text]:
-        if name.lower() != _GROUP_POLICY_LINKS:
+        form = forms_of(self.schema).get(name.lower())
+        if form is Form.NAME:
+            return [value for value in values if self.holds(read(value))]
+        if form is not Form.LINKS:
             return [value for value in values if self.sees(name, read(value))]
-        texts = (_LINK.sub(lambda link: link[0] if self.holds(link[1]) else "", read(value)) for value in values)
-        return [write(text) for text in texts if text.strip()]
+        texts = (read(value) for value in values)
+        visible = ("".join(link for link, target in links_in(text) if self.holds(target)) for text in texts)
+        return [write(text) for text in visible if text]
 
 
 def visibility_of(call: Call) -> Visibility:
     """What a caller may see of their directory."""
-    return Visibility(client_of(call).schema, may_see_confidential(call), scope_bases(call), may_see_values(call))
+    return Visibility.of(
+        client_of(call),
+        confidential=may_see_confidential(call),
+        bases=scope_bases(call),
+        values=may_see_values(call),
+    )
 
 
 def _is_group(entry: Entry) -> bool:
     return b"group" in entry.values("objectClass")
-
-
-def hidden_links(visibility: Visibility, before: bytes) -> set[str]:
-    """The links to group policies in a value that the caller may not see."""
-    return {link[0] for link in _LINK.finditer(before.decode("utf-8", "replace")) if not visibility.holds(link[1])}
-
-
-def _references(schema: Schema) -> frozenset[str]:
-    """The attributes, in lower case, whose values tell of other objects."""
-    found: frozenset[str] | None = schema.derived.get(_references)
-    if found is None:
-        named = {name for name, attribute in schema.attributes.items() if attribute.syntax in _NAMES}
-        found = schema.derived[_references] = frozenset(
-            (named - _OF_ITSELF) | _OF_OTHERS | {_GROUP_POLICY_LINKS, _PARENT}
-        )
-    return found
 
 
 Changes = Callable[[UUID | None, list[ChangeJson]], list[ChangeJson]]
@@ -317,8 +377,8 @@ def _visibility_in(call: Call, directory: UUID) -> Visibility | None:
     if call.scopes and not own:
         return _NOTHING
     try:
-        schema = get_client(directory).schema
-        return Visibility(schema, may_see_confidential(call), scope_bases(call) if own else None)
+        bases = scope_bases(call) if own else None
+        return Visibility.of(get_client(directory), confidential=may_see_confidential(call), bases=bases)
     except DirectoryConnection.DoesNotExist:
         return None
     except LdapError:

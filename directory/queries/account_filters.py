@@ -18,7 +18,7 @@ from directory.ldap import (
     UserAccountControl,
     text_to_sid,
 )
-from directory.security.principals import domain_sid
+from directory.lookup.domain_sid import domain_sid
 from directory.shapes.kinds import RESOURCES, Kind
 
 CONTROL = "userAccountControl"

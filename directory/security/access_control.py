@@ -21,8 +21,9 @@ from directory.ldap import (
     right_names,
 )
 from directory.lookup.access import client_of, find_object
+from directory.lookup.domain_sid import domain_sid
 from directory.security.object_types import object_types
-from directory.security.principals import domain_sid, find_principals
+from directory.security.principals import find_principals
 from directory.shapes.access_control import (
     AccessControl,
     AccessControlEntry,

@@ -28,10 +28,10 @@ from directory.ldap import (
     parse_sddl,
 )
 from directory.lookup.access import client_of, find_object
+from directory.lookup.domain_sid import domain_sid
 from directory.lookup.visibility import Visibility, visibility_of
 from directory.security.access_control import Names, descriptor_of
 from directory.security.delegation_tasks import Grant, name_tasks
-from directory.security.principals import domain_sid
 from directory.shapes.access_control import DelegatedTask, Delegation, Delegations, Source
 from directory.shapes.kinds import RESOURCES
 from gateway.core.call import Call

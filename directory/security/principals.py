@@ -1,18 +1,13 @@
 """Who a security identifier stands for: names and objects, looked up many at a time."""
 
-import threading
 from collections.abc import Iterable, Mapping
-from weakref import WeakKeyDictionary
 
-from directory.ldap import WELL_KNOWN_SIDS, Client, Entry, Equals, Or, ProtocolError, Scope, sid_to_text, text_to_sid
+from directory.ldap import WELL_KNOWN_SIDS, Client, Entry, Equals, Or, Scope, sid_to_text, text_to_sid
 from directory.lookup.visibility import Visibility
 from directory.shapes.access_control import Principal
 
 _SIDS_IN_ONE_FILTER = 50
 _FOREIGN = "foreignSecurityPrincipal"
-
-_domain_sids: WeakKeyDictionary[Client, str] = WeakKeyDictionary()
-_lock = threading.Lock()
 
 
 def find_principals(
@@ -41,20 +36,6 @@ def find_principals(
             sid = sid_to_text(entry.values("objectSid")[0])
             found[sid] = {"sid": sid, "name": _name(entry), "id": str(entry.guid)}
     return found
-
-
-def domain_sid(client: Client) -> str:
-    """The SID of the client's domain; it never changes."""
-    with _lock:
-        known = _domain_sids.get(client)
-    if known is None:
-        values = client.read(client.default_naming_context, ("objectSid",)).values("objectSid")
-        if not values:
-            raise ProtocolError("The domain's own SID cannot be read", attribute="objectSid")
-        known = sid_to_text(values[0])
-        with _lock:
-            _domain_sids[client] = known
-    return known
 
 
 def _name(entry: Entry) -> str | None:

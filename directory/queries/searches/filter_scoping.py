@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from directory import errors
-from directory.ldap import ANYTHING, And, Entry, Equals, Extensible, Filter, Not, Or, Present
+from directory.ldap import ANYTHING, IN_CHAIN, And, Entry, Equals, Extensible, Filter, Not, Or, Present
 from directory.lookup.visibility import Visibility
 
 _NOTHING = Not(ANYTHING)
@@ -29,7 +29,7 @@ class ScopedFilter:
         if not self.present:
             return None
         wanted = self.present.items()
-        return lambda entry: all((name in visibility.confined(entry)) is is_wanted for name, is_wanted in wanted)
+        return lambda entry: all((name in visibility.confined(entry, name)) is is_wanted for name, is_wanted in wanted)
 
 
 def scope_filter(condition: Filter, visibility: Visibility) -> ScopedFilter:
@@ -99,6 +99,8 @@ def _rewritten(condition: Filter, visibility: Visibility, *, is_negated: bool) -
 
 
 def _is_seen(condition: Equals | Extensible, visibility: Visibility) -> bool:
-    name, value = condition.attribute or "", condition.value
-    # Group policies are linked in one text, which names others besides those compared with.
-    return isinstance(value, str) and name.lower() != "gplink" and visibility.sees(name, value)
+    """Whether it compares as a whole with a value that the caller may see."""
+    value = condition.value
+    if isinstance(value, int) or (isinstance(condition, Extensible) and condition.rule != IN_CHAIN):
+        return False
+    return visibility.matches(condition.attribute or "", value)

@@ -71,7 +71,7 @@ class RecordMaker:
         records: list[DirectoryObject] = []
         doubts: list[_Doubt] = []
         # Each is rendered as it comes, while its values are still in the processor's cache.
-        for entry in entries:
+        for entry in self._visibility.prepared(entries, self.to_read):
             control = entry.integer(COMPUTED_CONTROL) if was_computed else None
             seen = confined(entry)
             version = (self._visibility.version(seen) if self._has_own_versions else None) or version_of(entry)

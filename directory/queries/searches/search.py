@@ -250,7 +250,7 @@ class _Running:
         order = Order.of(query.sort, schema, confidential=confidential)
         _require_of_many([order.attribute.name] if order.attribute else [], parameter="sort")
         area = area_of(call, query.base, SCOPES[query.scope], fixed_base=search.base, show_deleted=search.show_deleted)
-        visibility = Visibility(schema, confidential, area.confined_to)
+        visibility = Visibility.of(client, confidential=confidential, bases=area.confined_to)
         scoped = scope_filter(asked, visibility)
         accepts = [accept for accept in (search.accept, scoped.acceptor(visibility)) if accept is not None]
         condition = And(*conditions, scoped.condition) if query.filter is not None else And(*conditions)
@@ -338,8 +338,9 @@ class _Running:
     def _match(self, entry: Entry) -> Match:
         """The entry's place, which what the caller may not see does not decide."""
         sorted_by = self.order.attribute
-        is_whole = sorted_by is None or not self.visibility.may_hide(sorted_by.name)
-        return self.order.match(entry if is_whole else self.visibility.confined(entry))
+        if sorted_by is not None and self.visibility.may_hide(sorted_by.name):
+            entry = self.visibility.confined(entry, sorted_by.name)
+        return self.order.match(entry)
 
     def read(self, guids: Sequence[bytes]) -> list[DirectoryObject]:
         """The records of matches, in their order, without those deleted or moved out of sight meanwhile."""
@@ -400,7 +401,7 @@ class _Running:
         if self.area.refines:
             limit = None
         for base in self.area.bases:
-            for entry in self.client.search(
+            found = self.client.search(
                 base,
                 self.area.scope,
                 self.condition,
@@ -411,7 +412,8 @@ class _Running:
                 patient=True,
                 apart=self.is_expensive,
                 whole=whole,
-            ):
+            )
+            for entry in self.visibility.prepared(found, (*self.order.needs, *self.needs)):
                 if "objectGUID" not in entry.attributes:
                     if limit is not None:  # it counted, and may have kept a match away
                         raise _TooMany

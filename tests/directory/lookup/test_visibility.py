@@ -11,7 +11,7 @@ import pytest
 
 from audit.models import OperationRecord
 from gateway.core.call import SupervisionLevel
-from tests.support.cast import Answer, Integration, make_integration
+from tests.support.cast import Answer, Integration, as_scopes, make_integration
 from tests.support.directory import Directory, random_name
 
 IN_CHAIN = "1.2.840.113556.1.4.1941"
@@ -253,7 +253,7 @@ def test_writes_tell_nothing_and_remove_nothing_unseen(
     assert len(directory.read(company.led_from_outside, "seeAlso")["seeAlso"]) == 2
     unit = f"/api/ad/organization-units/{company.unit_id}"
     assert confined.patch(unit, {"clear": ["gPLink"]}).status == 403
-    assert confined.patch(unit, {"replace": {"gPLink": f"[LDAP://{POLICY};0] "}}).status == 200
+    assert confined.patch(unit, {"replace": {"gPLink": f"[LDAP://{POLICY};0] "}}).status == 403
     # Values inside are one's own, and so is a single value as a whole.
     assert confined.patch(path, {"remove": {"seeAlso": [company.lead]}}).status == 200
     answer = confined.patch(path, {"replace": {"manager": company.lead}})
@@ -278,10 +278,12 @@ def test_log_history_and_requests_show_values_inside(
     whole = OperationRecord.objects.get(target_id=company.led_from_outside, operation="users.update")
     assert whole.changes[0]["before"] == [company.boss]  # kept for those who may see it
 
-    asking = make_integration(connection, scopes=[company.unit_id], level=SupervisionLevel.ASK_EVERY_CHANGE)
+    asking = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
     held = asking.patch(f"/api/ad/users/{company.led_from_inside}", {"replace": {"seeAlso": [company.boss]}})
     assert held.status == 202
     id = held.body["changeRequest"]["id"]
+    asking.key.role.scopes = as_scopes([company.unit_id], connection)  # since then
+    asking.key.role.save()
     (change,) = asking.get(f"/api/change-requests/{id}").body["changes"]
     assert change == {"attribute": "seeAlso", "current": [], "proposed": []}
     assert company.marker not in json.dumps(asking.get("/api/change-requests").body)

@@ -1,0 +1,292 @@
+"""Whatever identifies an object outside, in whichever form: a confined caller neither sees, finds, sets nor removes it,
+and confined approvers do not decide it. Every attribute of the domain's schema is asked about.
+"""
+
+import base64
+import json
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import ldap
+import pytest
+
+from approvals.models import ChangeRequest
+from directory.ldap import AttributeType, Schema, Syntax
+from directory.lookup.connection import get_client
+from directory.lookup.visibility import Visibility
+from directory.models import DirectoryConnection
+from directory.shapes.object_references import Form, forms_of
+from gateway.core.call import SupervisionLevel
+from tests.directory.lookup.test_guesses import alike
+from tests.directory.lookup.test_visibility import found, search
+from tests.support.cast import Integration, make_confined, make_integration
+from tests.support.descriptors import pack
+from tests.support.directory import Directory, random_name
+
+# What a person of this name part refers to, or what it is itself: only these may stand outside of the table.
+_SOUNDS_LIKE_A_REFERENCE = ("sid", "guid", "dn", "rid", "owner", "reference", "objectid")
+
+
+class Estate:
+    """A unit to be confined to, with a group and an account in it, and the same outside."""
+
+    def __init__(self, directory: Directory, unit: str) -> None:
+        self.directory = directory
+        self.inside, self.outside = (directory.add_unit(random_name(name), parent=unit) for name in ("in", "out"))
+        self.unit_id = directory.guid(self.inside)
+        self.user_id = directory.add_user(parent=self.inside)
+        self.group_id = directory.add_group(parent=self.inside, members=[self.user_id])
+        self.domain_sid = directory.sid(self.user_id).rpartition("-")[0]
+        self.right, self.wrong, self.seen = (self._add(parent) for parent in (self.outside, self.outside, self.inside))
+
+    def _add(self, parent: str) -> dict[str, str]:
+        """The identities of a group with an account in it, and of a computer."""
+        directory, host = self.directory, random_name("pc")[:12]
+        group = directory.add_group(parent=parent, members=[self.user_id])
+        directory.add_computer(host, parent=parent, dNSHostName=f"{host}.example.test")
+        return {
+            "dn": directory.dn(group), "sid": directory.sid(group), "guid": str(group), "host": host,
+        }  # fmt: skip
+
+    @property
+    def absent(self) -> dict[str, str]:
+        sid, host = f"{self.domain_sid}-987654321", random_name("gone")[:12]
+        return {"dn": f"CN={host},{self.outside}", "sid": sid, "guid": str(uuid4()), "host": host}
+
+    def value(self, attribute: AttributeType, form: Form, of: dict[str, str]) -> str:
+        """A value of an attribute that identifies one of these."""
+        match form:
+            case Form.NAME:
+                return of["dn"]
+            case Form.TAGGED_NAME:
+                return f"{'B:2:AB' if attribute.syntax is Syntax.DN_BINARY else 'S:3:a:b'}:{of['dn']}"
+            case Form.LINKS:
+                return f"[LDAP://{of['dn']};0]"
+            case Form.SID:
+                return of["sid"]
+            case Form.RELATIVE_ID:
+                return of["sid"].rpartition("-")[2]
+            case Form.DESCRIPTOR:
+                return base64.b64encode(descriptor_for(of["sid"])).decode()
+            case Form.GUID:
+                return of["guid"]
+            case Form.SERVICE:
+                return f"cifs/{of['host']}.example.test:445"
+            case Form.COMPUTERS:
+                return f"{of['host']},{self.seen['host']}"
+            case _:
+                return text_or_octets(attribute, of["guid"])
+
+
+def descriptor_for(sid: str) -> bytes:
+    (packed,) = pack(f"O:BAD:(A;;GA;;;{sid})(A;;RC;;;SY)")
+    return packed
+
+
+def text_or_octets(attribute: AttributeType, text: str) -> str:
+    return base64.b64encode(text.encode()).decode() if attribute.syntax is Syntax.OCTET_STRING else text
+
+
+def octets(attribute: AttributeType, form: Form, value: str) -> bytes:
+    """The value as the directory keeps it."""
+    if form is Form.GUID:
+        return UUID(value).bytes_le
+    return base64.b64decode(value) if form is Form.DESCRIPTOR else value.encode()
+
+
+@pytest.fixture
+def estate(directory: Directory, organizational_unit: str) -> Estate:
+    return Estate(directory, organizational_unit)
+
+
+@pytest.fixture
+def schema(connection: DirectoryConnection) -> Schema:
+    return get_client(connection.pk).schema
+
+
+@pytest.fixture
+def confined(connection: DirectoryConnection, estate: Estate) -> Integration:
+    return make_integration(connection, scopes=[estate.unit_id])
+
+
+def references(schema: Schema) -> dict[str, tuple[AttributeType, Form]]:
+    """The attributes of the schema that identify others, by name."""
+    known = ((schema.attribute(name), form) for name, form in forms_of(schema).items())
+    return {attribute.name: (attribute, form) for attribute, form in known if attribute is not None}
+
+
+def test_the_table_knows_every_form(schema: Schema) -> None:
+    """What has the syntax of a reference is one, and so is what sounds like one, unless it is looked at and none."""
+    listed = references(schema)
+    assert {form for _, form in listed.values()} == set(Form)
+    others = [attribute for attribute in schema.attributes.values() if attribute.name not in listed]
+    referring = {Syntax.DN, Syntax.DN_BINARY, Syntax.DN_STRING, Syntax.SID, Syntax.SECURITY_DESCRIPTOR}
+    assert {each.name for each in others if each.syntax in referring} == {
+        *("distinguishedName", "objectCategory", "defaultObjectCategory"),
+        *("objectSid", "securityIdentifier", "nTSecurityDescriptor"),
+    }
+    sounding = {each.name for each in others if each.name.lower().endswith(_SOUNDS_LIKE_A_REFERENCE)}
+    print(sorted(sounding))
+
+
+def test_no_value_that_identifies_what_is_outside_is_seen(
+    connection: DirectoryConnection, schema: Schema, estate: Estate
+) -> None:
+    client = get_client(connection.pk)
+    visibility = Visibility.of(client, confidential=True, bases=(estate.inside,))
+    for name, (attribute, form) in references(schema).items():
+        right, absent, seen = (
+            estate.value(attribute, form, each) for each in (estate.right, estate.absent, estate.seen)
+        )
+        for value in (right, absent):
+            assert visibility.texts(name, [value]) == [], name
+            assert visibility.hides(name, [value]), name
+            assert not visibility.matches(name, value), name
+            assert not visibility.matches(name, octets(attribute, form, value)), name
+        if form is not Form.OPAQUE:
+            assert visibility.texts(name, [seen, right]) == [seen], name
+            assert not visibility.hides(name, [seen]), name
+
+
+def test_no_answer_shows_what_is_outside(
+    confined: Integration, schema: Schema, estate: Estate, directory: Directory
+) -> None:
+    """Of every attribute that the objects take."""
+    taken: set[str] = set()
+    objects = {
+        "users": estate.user_id,
+        "groups": estate.group_id,
+        "organization-units": estate.unit_id,
+        "computers": directory.add_computer(parent=estate.inside),
+    }
+    for resource, id in objects.items():
+        held: dict[str, str] = {}
+        for name, (attribute, form) in references(schema).items():
+            value = estate.value(attribute, form, estate.right)
+            if not attribute.back_link and takes(directory, id, name, octets(attribute, form, value)):
+                held[name] = value
+        taken |= held.keys()
+        names = quote(",".join(held))
+        for path in (
+            f"{resource}/{id}?attributes={names}",
+            f"{resource}?base={quote(estate.inside)}&attributes={names}",
+            f"{resource}?base={quote(estate.inside)}&attributes={names}&sort=-{next(iter(held))}",
+        ):
+            answer = confined.get(f"/api/ad/{path}")
+            assert answer.status == 200, answer
+            shown = next(item for item in answer.body.get("items", [answer.body]) if item["id"] == str(id))
+            assert {name: shown["attributes"][name] for name in held} == dict.fromkeys(held, []), path
+        preview = json.dumps(confined.delete(f"/api/ad/{resource}/{id}?dryRun=true").body)
+        assert not [name for name, value in held.items() if json.dumps(value)[1:-1] in preview], resource
+        for name in held:
+            if name != "primaryGroupID":
+                directory.modify(id, **{name: None})
+    directory.modify(estate.user_id, primaryGroupID="513")
+    forms = {form for name, (_, form) in references(schema).items() if name in taken}
+    assert forms >= {Form.NAME, Form.RELATIVE_ID, Form.DESCRIPTOR, Form.SERVICE, Form.COMPUTERS, Form.LINKS}
+    assert len(taken) > 20
+
+
+def takes(directory: Directory, id: UUID, name: str, value: bytes) -> bool:
+    try:
+        directory.modify(id, **{name: value})
+    except ldap.LDAPError:
+        return False
+    return True
+
+
+def test_nothing_is_found_or_ordered_by_what_is_outside(
+    confined: Integration, integration: Integration, schema: Schema, estate: Estate, directory: Directory
+) -> None:
+    relative_id = {name: of["sid"].rpartition("-")[2] for name, of in vars(estate).items() if isinstance(of, dict)}
+    other = directory.add_user(parent=estate.inside)
+    directory.modify(estate.user_id, primaryGroupID=relative_id["right"], userWorkstations=estate.right["host"])
+    for text, seen_by_all in (
+        ("(primaryGroupID={right})", {estate.user_id}),
+        ("(primaryGroupID=0{right})", set()),
+        ("(primaryGroupID>={right})", {estate.user_id}),
+        ("(!(primaryGroupID={right}))", {other}),
+        ("(primaryGroupID:1.2.840.113556.1.4.803:={right})", {estate.user_id}),
+        ("(primaryGroupID=*)", {estate.user_id, other}),
+        ("(userWorkstations={host})", {estate.user_id}),
+        ("(userWorkstations=*{host}*)", {estate.user_id}),
+        ("(userWorkstations=*)", {estate.user_id}),
+    ):
+        filter = text.format(**relative_id, host=estate.right["host"])
+        assert found(search(integration, base=estate.inside, filter=filter)) >= seen_by_all, text
+        assert found(search(confined, filter=filter)) == set(), text
+    assert found(search(confined, filter="(!(primaryGroupID=*))")) == {estate.user_id, other}
+    by_number = [
+        [item["id"] for item in search(confined, sort=sort).body["items"]]
+        for sort in ("primaryGroupID", "-primaryGroupID", "objectGUID")
+    ]
+    assert by_number[0] == by_number[1]
+
+    # What is inside, they find.
+    directory.modify(estate.user_id, primaryGroupID=relative_id["seen"])
+    for text in ("(primaryGroupID={seen})", "(primaryGroupID=*)"):
+        assert found(search(confined, filter=text.format(**relative_id))) == {estate.user_id}
+    shown = confined.get(f"/api/ad/users/{estate.user_id}?attributes=primaryGroupID").body["attributes"]
+    assert shown == {"primaryGroupID": [relative_id["seen"]]}
+    directory.modify(estate.user_id, primaryGroupID="513")
+
+    # And by no attribute of the schema are a right guess and a wrong one told apart.
+    for name, (attribute, form) in references(schema).items():
+        guesses = [estate.value(attribute, form, of) for of in (estate.right, estate.wrong, estate.absent)]
+        answers = [search(confined, "objects", filter=f"({name}={escaped(guess)})") for guess in guesses]
+        if answers[0].status == 200:
+            assert not any(map(found, answers)), name
+        else:
+            assert {answer.code for answer in answers} == {answers[0].code}, name
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\{byte:02x}" if byte in b"\\*()\0" else chr(byte) for byte in text.encode())
+
+
+@pytest.mark.parametrize("update", ["replace", "add", "remove"])
+def test_no_reference_outside_is_written(
+    update: str, confined: Integration, integration: Integration, schema: Schema, estate: Estate
+) -> None:
+    """Nor tried: whether it is there, and whether it was set before, makes no difference."""
+    estate.directory.modify(estate.user_id, primaryGroupID=estate.right["sid"].rpartition("-")[2])
+    refused = 0
+    for name, (attribute, form) in references(schema).items():
+        guesses = [estate.value(attribute, form, of) for of in (estate.right, estate.wrong, estate.absent)]
+        path = f"/api/ad/users/{estate.user_id}"
+        answers = [confined.patch(f"{path}?dryRun=true", {update: {name: guess}}) for guess in guesses]
+        if answers[0].code in ("AD.Attributes.NotWritable", "AD.Attributes.InvalidValue"):
+            assert {answer.code for answer in answers} == {answers[0].code}
+            continue
+        assert (answers[0].status, answers[0].code) == (403, "Auth.Forbidden"), name
+        alike(integration, *answers)
+        refused += 1
+    estate.directory.modify(estate.user_id, primaryGroupID="513")
+    assert refused > 60
+
+
+def test_confined_approvers_neither_see_nor_decide(
+    connection: DirectoryConnection, schema: Schema, estate: Estate
+) -> None:
+    asking = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    approver = make_confined("token", connection, estate.unit_id)
+    held: set[Form] = set()
+    paths = {"users": estate.user_id, "organization-units": estate.unit_id}
+    for name, (attribute, form) in references(schema).items():
+        if form in held and form is not Form.NAME:
+            continue
+        value = estate.value(attribute, form, estate.right)
+        answers = (asking.patch(f"/api/ad/{kind}/{id}", {"replace": {name: value}}) for kind, id in paths.items())
+        answer = next((answer for answer in answers if answer.status == 202), None)
+        if answer is None:
+            continue
+        held.add(form)
+        path = f"/rest/change-requests/{answer.body['changeRequest']['id']}"
+        shown = approver.get(path)
+        assert shown.status == 200, shown
+        assert json.dumps(value)[1:-1] not in json.dumps(shown.body), name
+        request = ChangeRequest.objects.get(id=answer.body["changeRequest"]["id"])
+        for decision in ("approve", "reject"):
+            body = {"digest": request.digest, "comment": "No."}
+            assert approver.post(f"{path}/{decision}", body).status == 403, name
+    assert held >= {Form.NAME, Form.RELATIVE_ID, Form.DESCRIPTOR, Form.SERVICE, Form.COMPUTERS, Form.LINKS}
