@@ -6,11 +6,13 @@ own, and under a role with scopes values that name objects outside of them. Both
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeVar
 from uuid import UUID
+
+from django.conf import settings
 
 from audit.redact import SECRET, ChangeJson
 from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, LdapError, Schema, decoder
@@ -106,6 +108,13 @@ class Visibility:
     def _confines(self) -> _Confines:
         return _Confines(self.bases or ())
 
+    @cached_property
+    def _forms(self) -> Mapping[str, Form]:
+        """How values identify objects that may have to be inside, by attribute in lower case."""
+        forms = forms_of(self.schema)
+        allowed = {name.lower() for name in settings.CONFIGURATION.Scopes.OutsideReferences}
+        return {name: form for name, form in forms.items() if name not in allowed} if allowed else forms
+
     @property
     def is_confined(self) -> bool:
         return self.bases is not None
@@ -125,7 +134,7 @@ class Visibility:
 
     def refers(self, attribute: str) -> bool:
         """Whether values of the attribute tell of other objects, so that a confined caller may not see them all."""
-        return attribute.lower() in forms_of(self.schema)
+        return attribute.lower() in self._forms
 
     def sees(self, attribute: str, value: str) -> bool:
         """Whether a value of an attribute identifies no object that the caller may not know of."""
@@ -136,7 +145,7 @@ class Visibility:
 
     def matches(self, attribute: str, value: str | bytes) -> bool:
         """The same of a value that a filter compares with, which may be octets."""
-        form, known = forms_of(self.schema).get(attribute.lower()), self.schema.attribute(attribute)
+        form, known = self._forms.get(attribute.lower()), self.schema.attribute(attribute)
         # A link to a policy is a part of a text, which names others besides those compared with.
         if known is None or form in (None, Form.LINKS):
             return False
@@ -150,7 +159,7 @@ class Visibility:
 
     def _identifiers(self, attribute: str, value: str) -> list[Identifier] | None:
         """What identifies others in a value; None when it cannot be read."""
-        form = forms_of(self.schema).get(attribute.lower())
+        form = self._forms.get(attribute.lower())
         if form is None:
             return []
         if self.objects is None and form not in FORMS_WITH_NAMES:
@@ -180,7 +189,7 @@ class Visibility:
         names = {name.lower() for name in attributes}
         looked_up = {
             name
-            for name, form in forms_of(self.schema).items()
+            for name, form in self._forms.items()
             if form not in FORMS_WITH_NAMES and (name in names or "*" in names)
         }
         if not looked_up:
@@ -236,7 +245,7 @@ class Visibility:
         """The entry with those values that the caller may see, of one attribute or of all."""
         if self.bases is None:
             return entry
-        references = forms_of(self.schema)
+        references = self._forms
         is_group = _is_group(entry)
         seen: dict[str, list[bytes]] = {}
         for name, values in entry.attributes.items():
@@ -277,7 +286,7 @@ class Visibility:
     def _seen(
         self, name: str, values: Iterable[_Text], read: Callable[[_Text], str], write: Callable[[str], _Text]
     ) -> list[_Text]:
-        form = forms_of(self.schema).get(name.lower())
+        form = self._forms.get(name.lower())
         if form is Form.NAME:
             return [value for value in values if self.holds(read(value))]
         if form is not Form.LINKS:

@@ -56,19 +56,32 @@ _BY_SYNTAX: Final = {
     Syntax.SID: Form.SID,
     Syntax.SECURITY_DESCRIPTOR: Form.DESCRIPTOR,
 }
+
+
+def _named(text: str, form: Form) -> dict[str, Form]:
+    return dict.fromkeys(text.lower().split(), form)
+
+
 _LISTED: Final[Mapping[str, Form]] = {
-    "gplink": Form.LINKS,
-    "primarygroupid": Form.RELATIVE_ID,
-    "msds-sourceobjectdn": Form.NAME,
-    "msds-allowedtodelegateto": Form.SERVICE,
-    "userworkstations": Form.COMPUTERS,
-    **dict.fromkeys(("parentguid", "siteguid", "msdfsr-contentsetguid", "msdfsr-replicationgroupguid"), Form.GUID),
-    # Computed, or the directory's own, and telling of other objects by SID, in octets or inside a text.
-    **dict.fromkeys(("tokengroups", "tokengroupsglobalanduniversal", "tokengroupsnogcacceptable"), Form.OPAQUE),
-    **dict.fromkeys(("msds-replvaluemetadata", "msds-replvaluemetadataext", "msds-replattributemetadata"), Form.OPAQUE),
-    **dict.fromkeys(("msds-ncreplcursors", "msds-ncreplinboundneighbors"), Form.OPAQUE),
-    **dict.fromkeys(("msds-ncreploutboundneighbors", "msds-topquotausage", "repsfrom", "repsto"), Form.OPAQUE),
-    "gpcwqlfilter": Form.OPAQUE,
+    **_named("gPLink", Form.LINKS),
+    **_named("primaryGroupID", Form.RELATIVE_ID),
+    **_named("msDS-SourceObjectDN", Form.NAME),
+    **_named("msDS-AllowedToDelegateTo", Form.SERVICE),
+    **_named("userWorkstations", Form.COMPUTERS),
+    **_named("parentGUID siteGUID msDFSR-ContentSetGuid msDFSR-ReplicationGroupGuid", Form.GUID),
+    # Telling of other objects by SID, in octets or inside a text.
+    **_named(
+        """
+        tokenGroups tokenGroupsGlobalAndUniversal tokenGroupsNoGCAcceptable msDS-TopQuotaUsage msDS-Cached-Membership
+        msDS-ReplValueMetaData msDS-ReplValueMetaDataExt msDS-ReplAttributeMetaData repsFrom repsTo gPCWQLFilter
+        msDS-NCReplCursors msDS-NCReplInboundNeighbors msDS-NCReplOutboundNeighbors
+        msDS-RegisteredOwner msDS-RegisteredUsers mSMQUserSid mSMQOwnerID nTGroupMembers groupMembershipSAM
+        msDS-UserAllowedToAuthenticateTo msDS-UserAllowedToAuthenticateFrom msDS-ServiceAllowedToAuthenticateTo
+        msDS-ServiceAllowedToAuthenticateFrom msDS-ComputerAllowedToAuthenticateTo
+        msDS-ComputerAllowedToAuthenticateFrom
+        """,
+        Form.OPAQUE,
+    ),
 }
 # An object's own name and SID, the domain that a trust is about, a name in the schema, which is open to everybody, and
 # what is read by operations of its own alone.

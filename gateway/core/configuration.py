@@ -202,6 +202,14 @@ class SupervisionSection(Section):
     )
 
 
+class ScopesSection(Section):
+    OutsideReferences: tuple[AttributeName, ...] = Field(
+        (),
+        description="Attributes in which callers with [scopes](api.md#scopes) see, find and set references to objects "
+        "outside of these, such as `manager`. Members stay inside in any case.",
+    )
+
+
 class SignInSection(Section):
     RequireSecondFactor: bool = Field(
         False, description="Whether a person without a second factor can do nothing except set one up."
@@ -271,6 +279,7 @@ class Configuration(BaseModel):
     Runs: RunsSection = RunsSection()
     Approvals: ApprovalsSection = ApprovalsSection()
     Supervision: SupervisionSection = SupervisionSection()
+    Scopes: ScopesSection = ScopesSection()
     SignIn: SignInSection = SignInSection()
     Tokens: TokensSection = TokensSection()
     Agents: AgentsSection = AgentsSection()
