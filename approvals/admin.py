@@ -28,6 +28,7 @@ from audit.administration.recording import recorded
 from audit.redact import ChangeJson
 from directory.lookup.visibility import READ_OBJECT, without_values
 from directory.shapes.explained_values import explained
+from gateway import shown_once
 from gateway.core.errors import Forbidden, GatewayError, NotFound
 from gateway.core.operation import find_operation
 from keys.sign_in.confirmation import is_needed, require_confirmation
@@ -128,8 +129,6 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
         request: HttpRequest,
         change_request: ChangeRequest,
         form: DecisionForm,
-        *,
-        generated_password: str | None = None,
     ) -> TemplateResponse:
         is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
         barred = why_barred(request.user.pk, change_request) if is_open else None
@@ -152,7 +151,8 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             "deciders": find_deciders(change_request) if barred else [],
             "code_needed": is_needed(request.user.pk),
             "has_secret": secrets.may_take(request.user.pk, change_request),
-            "generated_password": generated_password,
+            "password_was_shown": shown_once.is_expected(request),
+            "generated_password": shown_once.take(request),
             "form": form,
         }
         return TemplateResponse(request, "admin/approvals/changerequest/detail.html", context)
@@ -167,21 +167,20 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
 
     @method_decorator(require_POST)
     def secret_view(self, request: HttpRequest, request_id: UUID) -> HttpResponse:
-        """Show the generated password in this answer alone, as the operation does, with the same record."""
+        """Show the generated password on the page of the request, this once, with the operation's record."""
         call = call_of(request)
         operation = "change-requests.reveal-secret"
+        page = reverse("admin:approvals_changerequest_change", args=[request_id])
         try:
             if not call.may(DECIDE):
                 raise Forbidden
             with recorded(call, operation=operation) as administration:
                 administration.watch(self.table, request_id)
-                password = secrets.take(call.person, request_id)
+                return HttpResponseRedirect(shown_once.keep(request, page, secrets.take(call.person, request_id)))
         except GatewayError as refusal:
             log.record_refusal(call, operation=operation, code=refusal.code)
             messages.error(request, refusal.detail)
-            return HttpResponseRedirect(reverse("admin:approvals_changerequest_change", args=[request_id]))
-        change_request = decisions.find_request(request_id)
-        return self._page(request, change_request, DecisionForm(), generated_password=password)
+            return HttpResponseRedirect(page)
 
     def _decide(self, request: HttpRequest, request_id: UUID, decision: str) -> HttpResponse:
         """Decide as the operation of the same name does, with the same record in the operations log."""

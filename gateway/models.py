@@ -1,6 +1,8 @@
-"""The tables of the project itself: the idempotency records, and which backups were made."""
+"""The tables of the project itself: idempotency records, values on their way to a page, and which backups were made."""
 
 from django.db import models
+
+from gateway.core.secrets.encryption import EncryptedTextField
 
 
 class IdempotencyRecord(models.Model):
@@ -33,6 +35,22 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of {self.credential_id}"
+
+
+class ShownOnce(models.Model):
+    """A value on its way to the page that shows it (see `gateway.shown_once`); `digest` says which page of whom."""
+
+    digest = models.CharField(max_length=64, primary_key=True)
+    value = EncryptedTextField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "value shown once"
+        indexes = [models.Index(fields=["expires_at"], name="shown_once_expiry")]
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.digest
 
 
 class NotedBackup(models.Model):

@@ -22,7 +22,7 @@ from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import find_created
-from gateway import pipeline
+from gateway import pipeline, shown_once
 from gateway.surfaces.idempotency import forget_old_answers
 from keys.agents import cleanup
 from keys.people import presence
@@ -48,6 +48,7 @@ def sweep() -> None:
     bind_password_rotation.settle_interrupted()
     secrets.wipe_overdue()
     forget_old_answers()
+    shown_once.forget_overdue()
     cleanup.sweep()
     webhooks.forget_delivered()
 

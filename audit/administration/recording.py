@@ -162,6 +162,7 @@ _WRITE = re.compile(r'\s*(?:INSERT(?: OR \w+)? INTO|UPDATE|DELETE FROM)\s+"?(\w+
 _NOT_ADMINISTERED = frozenset(
     {
         *(TABLE, "django_session", "django_admin_log"),
+        "gateway_shownonce",
         # what trying a code writes
         *("keys_failedsignin", "keys_secondfactor", "keys_recoverycode"),
     }

@@ -5,8 +5,9 @@ from typing import Any
 from django import forms
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.utils.html import format_html
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.urls import URLPattern, path, reverse
 
 from audit.administration.recorded_admin import RecordedAdmin
 from audit.webhooks.delivery import send_again
@@ -18,6 +19,7 @@ from audit.webhooks.models import (
     WebhookEndpoint,
     new_secret,
 )
+from gateway import shown_once
 
 
 class EndpointForm(forms.ModelForm):
@@ -57,23 +59,36 @@ class WebhookEndpointAdmin(RecordedAdmin):
     def given_up(self, endpoint: WebhookEndpoint) -> int:
         return endpoint.deliveries.filter(state=DeliveryState.DEAD).count()
 
-    def save_model(self, request: HttpRequest, obj: WebhookEndpoint, form: Any, change: bool) -> None:
-        super().save_model(request, obj, form, change)
-        if not change:
-            self._show_secret(request, obj)
+    def response_add(
+        self, request: HttpRequest, obj: WebhookEndpoint, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return _show_secrets(request, [obj])
 
     @admin.action(description="Make a new secret for the selected endpoints", permissions=["change"])
-    def renew_secret(self, request: HttpRequest, queryset: QuerySet[WebhookEndpoint]) -> None:
-        for endpoint in queryset:
+    def renew_secret(self, request: HttpRequest, queryset: QuerySet[WebhookEndpoint]) -> HttpResponse:
+        endpoints = list(queryset)
+        for endpoint in endpoints:
             endpoint.secret = new_secret()
             endpoint.save(update_fields=["secret"])
-            self._show_secret(request, endpoint)
+        return _show_secrets(request, endpoints)
 
-    def _show_secret(self, request: HttpRequest, endpoint: WebhookEndpoint) -> None:
-        text = format_html(
-            "The signing secret of {} is <code>{}</code>. It is shown this once.", endpoint.name, endpoint.secret
-        )
-        messages.warning(request, text)
+    def get_urls(self) -> list[URLPattern]:
+        secrets = self.admin_site.admin_view(self.secrets_view)
+        return [path("secrets/", secrets, name="audit_webhookendpoint_secrets"), *super().get_urls()]
+
+    def secrets_view(self, request: HttpRequest) -> HttpResponse:
+        """Show new signing secrets, this once."""
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "The signing secret of the endpoint",
+            "endpoints": shown_once.take(request),
+        }
+        return render(request, "admin/audit/webhookendpoint/secrets.html", context)
+
+
+def _show_secrets(request: HttpRequest, endpoints: list[WebhookEndpoint]) -> HttpResponse:
+    rows = [{"name": endpoint.name, "secret": endpoint.secret} for endpoint in endpoints]
+    return HttpResponseRedirect(shown_once.keep(request, reverse("admin:audit_webhookendpoint_secrets"), rows))
 
 
 @admin.register(WebhookDelivery)

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from directory.models import DirectoryConnection
-from gateway import pipeline
+from gateway import pipeline, shown_once
 from gateway.console.menu import MENU, Entry, entries_for
 from gateway.console.shared.own_address import own_path
 from gateway.core.call import Call
@@ -154,6 +154,11 @@ class PageContext:
     def redirect(self, view: str, **arguments: Any) -> HttpResponse:
         """Go on to a page, so that reloading it does not repeat what was done. htmx is told to leave the page, too."""
         return self.redirect_to(reverse(f"console:{view}", kwargs=arguments))
+
+    def redirect_showing(self, value: Any, view: str, **arguments: Any) -> HttpResponse:
+        """Go on to a page that shows a value once, which takes it by `shown_once.take`."""
+        place = reverse(f"console:{view}", kwargs=arguments)
+        return self.redirect_to(shown_once.keep(self.request, place, value))
 
     def redirect_to(self, address: str) -> HttpResponse:
         if self.is_partial:

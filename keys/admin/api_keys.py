@@ -1,6 +1,5 @@
 """API keys in Django admin: made, linked, rotated and revoked here; their value is shown once."""
 
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -15,10 +14,9 @@ from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
-from django.views.decorators.cache import never_cache
 
 from audit.administration.recorded_admin import RecordedAdmin
-from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
+from gateway import shown_once
 from gateway.core.shapes import parse_guid
 from keys.admin.fields import LinesField, full_name, is_superuser, without_delete
 from keys.api_keys import lifecycle
@@ -26,9 +24,6 @@ from keys.api_keys.addresses import normalise_networks
 from keys.models import ApiKey, Level, Link, Person
 from keys.people.presence import require_present
 from keys.permissions.effective import effective_permissions, permissions_of_person
-
-_NEW_VALUES = "keys.new_values"
-"""Where the session keeps, encrypted, the values that are to be shown on the next page, and only there."""
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -244,19 +239,13 @@ class ApiKeyAdmin(RecordedAdmin):
     def save_model(self, request: HttpRequest, obj: ApiKey, form: Any, change: bool) -> None:
         if not change:
             value = lifecycle.issue(obj, created_by_id=_person_id(request))
-            request.issued_key = obj, value  # type: ignore[attr-defined]
+            request.issued_value = value  # type: ignore[attr-defined]
         elif form.changed_data:
             # Only what was changed: a revocation or a rotation at the same moment is not written over.
             obj.save(update_fields=[name for name in form.changed_data if name in ApiKeyForm.Meta.fields])
 
-    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-        response = super().changeform_view(request, *args, **kwargs)
-        if hasattr(request, "issued_key"):  # and now it is in the database to stay
-            _keep_for_next_page(request, [request.issued_key])
-        return response
-
     def response_add(self, request: HttpRequest, obj: ApiKey, post_url_continue: str | None = None) -> HttpResponse:
-        return HttpResponseRedirect(reverse("admin:keys_apikey_values"))
+        return _show_values(request, [(obj, request.issued_value)])  # type: ignore[attr-defined]
 
     @admin.action(description="Revoke the selected API keys", permissions=["change"])
     def revoke_selected(self, request: HttpRequest, queryset: QuerySet[ApiKey]) -> HttpResponse:
@@ -271,7 +260,7 @@ class ApiKeyAdmin(RecordedAdmin):
         return [
             path("revoke/", view(self.revoke_view), name="keys_apikey_revoke"),
             path("rotate/", view(self.rotate_view), name="keys_apikey_rotate"),
-            path("values/", view(never_cache(self.values_view)), name="keys_apikey_values"),
+            path("values/", view(self.values_view), name="keys_apikey_values"),
             *super().get_urls(),
         ]
 
@@ -302,12 +291,11 @@ class ApiKeyAdmin(RecordedAdmin):
             rotated = [(key, lifecycle.rotate(key, grace=grace)) for key in keys]
             for key, _ in rotated:
                 self.log_change(request, key, "Rotated.")
-        _keep_for_next_page(request, rotated)
-        return HttpResponseRedirect(reverse("admin:keys_apikey_values"))
+            return _show_values(request, rotated)
 
     def values_view(self, request: HttpRequest) -> HttpResponse:
         """Show new values, this once."""
-        values = _take_from_session(request)
+        values = shown_once.take(request)
         context = {**self.admin_site.each_context(request), "title": "The value of the key", "values": values}
         return render(request, "admin/keys/apikey/values.html", context)
 
@@ -349,17 +337,6 @@ def _redirect_with_ids(view: str, queryset: QuerySet[ApiKey]) -> HttpResponse:
     return HttpResponseRedirect(f"{reverse(view)}?ids={ids}")
 
 
-def _keep_for_next_page(request: HttpRequest, issued: list[tuple[ApiKey, str]]) -> None:
+def _show_values(request: HttpRequest, issued: list[tuple[ApiKey, str]]) -> HttpResponse:
     rows = [{"id": str(key.pk), "name": key.name, "value": value} for key, value in issued]
-    request.session[_NEW_VALUES] = encrypt(json.dumps(rows))
-
-
-def _take_from_session(request: HttpRequest) -> list[dict[str, str]]:
-    kept = request.session.pop(_NEW_VALUES, None)
-    if kept is None:
-        return []
-    try:
-        rows: list[dict[str, str]] = json.loads(decrypt(kept))
-    except UndecryptableSecret:
-        return []
-    return rows
+    return HttpResponseRedirect(shown_once.keep(request, reverse("admin:keys_apikey_values"), rows))

@@ -32,6 +32,7 @@ NOT_ADMINISTERED = {
         "FailedSignIn",
         "PasswordAttempt",
         "IdempotencyRecord",
+        "ShownOnce",
     ),
     *("Notice", "ContentType", "Session", "LogEntry"),
     # Tokens of agents, and the toolkit's codes; its two tables of kinds of tokens that there are not stay empty.
@@ -421,14 +422,17 @@ IN_ADMIN: dict[tuple[str, str], Change] = {
     ("approvals.changerequest", "approvals_changerequest_reject"): _form(
         _held, "approvals/changerequest/{id}/reject/", "comment", lambda _, row: {"digest": row.digest, "comment": "no"}
     ),
+    ("approvals.changerequest", "approvals_changerequest_secret"): _form(
+        World.applied_with_secret, "approvals/changerequest/{id}/secret/", "secret", {}
+    ),
 }  # fmt: skip
 """By the model and the name of the view or action."""
 
 CHANGES_NOTHING = {
     ("keys.apikey", "keys_apikey_values"),
+    ("audit.webhookendpoint", "audit_webhookendpoint_secrets"),
     ("keys.apikey", "revoke_selected"),  # leads to the view that asks
     ("keys.apikey", "rotate_selected"),
     ("audit.webhookdelivery", "change"),  # shows it: no field of it can be changed
     ("directory.directoryconnection", "directory_directoryconnection_test"),
-    ("approvals.changerequest", "approvals_changerequest_secret"),  # answers 200: see its own test
 }

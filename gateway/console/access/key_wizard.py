@@ -4,22 +4,25 @@ What was said at each step is kept in the session, so that going back loses noth
 step; there each thing is made by its own operation, and one that is refused says what was made before it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpResponseBase
 from django.urls import path
+from django.utils.translation import gettext
 from django.utils.translation import gettext_noop as _
 
 from approvals.deciders import find_deciders_for
 from directory.errors import Unavailable
-from gateway.console.access.keys import all_of, directories, value_shown
+from gateway.console.access.keys import all_of, directories
 from gateway.console.access.permission_choices import by_group, choices, explained, preset_of
 from gateway.console.access.roles import RoleForm
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.fields import lines_of, midnight_of
+from gateway.console.shared.sentences import sentence
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import find_operation
 from gateway.core.shapes import load_body, parse_guid
@@ -262,7 +265,7 @@ def _held_by(page: PageContext, owner: str) -> set[str] | None:
 
 
 def _make(page: PageContext, draft: Draft) -> HttpResponseBase:
-    """Make the role if it is a new one, then the key, then its link. The value is shown in this answer alone."""
+    """Make the role if it is a new one, then the key, then its link, and go on to where its value is shown once."""
     if _DRAFT not in page.request.session:  # made already: the page was sent again
         return page.redirect("keys")
     if page.form.get("digest") != version_of(draft):
@@ -275,13 +278,28 @@ def _make(page: PageContext, draft: Draft) -> HttpResponseBase:
             _keep(page, draft)
         key = page.perform("api-keys.create", body=_key_body(draft, draft["role"]["role"]))
     except GatewayError as refusal:
-        about = _step_of(refusal) if made_role or draft["role"]["choice"] != "new" else _BY_NAME["role"]
-        return _show(page, "check", draft, problem=refusal, made_role=made_role, about=about)
+        if made_role is not None:  # which the page sent again would not make once more
+            return _role_alone(page, made_role, refusal)
+        about = _BY_NAME["role"] if draft["role"]["choice"] == "new" else _step_of(refusal)
+        return _show(page, "check", draft, problem=refusal, about=about)
     page.request.session.pop(_DRAFT)
     problem = _link(page, key["id"], draft["directory"]["directory"])
-    found = page.perform("api-keys.read", id=key["id"])
-    shown = {**value_shown(page, found, key["value"]), "made_role": made_role, "link_problem": problem}
-    return page.render("access/key_made.html", shown)
+    shown = {
+        "template": "key_made",
+        "value": key["value"],
+        "role_made": made_role and made_role["name"],
+        "link_problem": problem and problem.detail,
+    }
+    return page.redirect_showing(shown, "key-value", key_id=key["id"])
+
+
+def _role_alone(page: PageContext, role: Mapping[str, Any], refusal: GatewayError) -> HttpResponseBase:
+    """Go back to the step that the refusal of the key is about, saying that its role is made."""
+    made = gettext("The role {name} is made and chosen now. The key is not made yet.")
+    messages.info(page.request, made.format(name=role["name"]))
+    said = [sentence(error.detail) for error in refusal.errors] or [gettext(refusal.detail)]
+    messages.error(page.request, " ".join(said))
+    return page.redirect("key-new-step", step=(_step_of(refusal) or _BY_NAME["check"]).name)
 
 
 def _link(page: PageContext, key_id: str, directory: str) -> GatewayError | None:

@@ -10,6 +10,7 @@ from django.urls import path
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
+from gateway import shown_once
 from gateway.console.access.permission_choices import explained
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.charts import chart_of_days
@@ -166,7 +167,7 @@ def _edit_page(
 
 @console_page(post="api-keys.rotate")
 def rotate(page: PageContext, key_id: UUID) -> HttpResponseBase:
-    """Show the new value in this answer alone."""
+    """Make a new value, and go on to the page that shows it once."""
     if page.request.method != "POST":
         return page.redirect("key", key_id=key_id)
     grace = page.form.get("grace", "")
@@ -175,21 +176,24 @@ def rotate(page: PageContext, key_id: UUID) -> HttpResponseBase:
         rotated = page.perform("api-keys.rotate", body=body, id=key_id)
     except GatewayError as refusal:
         return _page(page, key_id, problem=refusal)
-    found = page.perform("api-keys.read", id=key_id)
-    return page.render("access/key_rotated.html", {**value_shown(page, found, rotated["value"]), "rotated": rotated})
+    shown = {"template": "key_rotated", "value": rotated["value"], "until": rotated["previousValidUntil"]}
+    return page.redirect_showing(shown, "key-value", key_id=key_id)
 
 
-def value_shown(page: PageContext, key: Mapping[str, Any], value: str) -> dict[str, Any]:
-    """What `access/_key_value.html` shows of a key whose value is new."""
+@console_page(get="api-keys.read")
+def value(page: PageContext, key_id: UUID) -> HttpResponseBase:
+    """The value of a key that was just made or rotated, once."""
+    key = page.perform("api-keys.read", id=key_id)
     client_id = key["links"][0]["clientId"] if key["links"] else None
     place = "/api/ad/users?pageSize=1" if client_id else "/api/me"
-    return {
+    context = {
         "key": key,
-        "value": value,
         "client_id": client_id,
         "example_address": page.request.build_absolute_uri(place),
         "own_address": page.call.client_address,
     }
+    shown = shown_once.take(page.request) or {"template": "key_value_gone"}
+    return page.render(f"access/{shown['template']}.html", {**context, **shown})
 
 
 @console_page("POST")
@@ -236,6 +240,7 @@ urls = [
     path("keys/<uuid:key_id>/use", use, name="key-use"),
     path("keys/<uuid:key_id>/edit", edit, name="key-edit"),
     path("keys/<uuid:key_id>/rotate", rotate, name="key-rotate"),
+    path("keys/<uuid:key_id>/value", value, name="key-value"),
     path("keys/<uuid:key_id>/revoke", revoke, name="key-revoke"),
     path("keys/<uuid:key_id>/delete", delete, name="key-delete"),
     path("keys/<uuid:key_id>/links", link, name="key-link"),

@@ -16,6 +16,7 @@ from django.urls import path
 from django.utils.translation import get_language, gettext_lazy, ngettext
 from django.utils.translation import gettext as _
 
+from gateway import shown_once
 from gateway.console.page_context import PageContext, console_page
 from gateway.console.shared.names import client_name
 from gateway.core.errors import InvalidRequest, invalid_member
@@ -46,7 +47,8 @@ _WRONG_PASSWORD = {
 
 @console_page()
 def account(page: PageContext) -> HttpResponseBase:
-    return _page(page)
+    """The page, and once with a new access token."""
+    return _page(page, token_was_shown=shown_once.is_expected(page.request))
 
 
 def _page(page: PageContext, *, problem: InvalidRequest | None = None, **context: Any) -> HttpResponseBase:
@@ -73,6 +75,7 @@ def _page(page: PageContext, *, problem: InvalidRequest | None = None, **context
                 for session in sorted(living, key=lambda session: session.session_key != own)
             ],
             "problem": problem,
+            "token": shown_once.take(page.request),
             **context,
         },
         status=problem.status if problem else 200,
@@ -156,7 +159,13 @@ def confirm_second_factor(page: PageContext) -> HttpResponseBase:
     except SignInRefused as refusal:
         return _enrolment_page(page, problem=invalid_member("code", str(_WRONG_CODE[refusal.reason])))
     messages.success(page.request, _("The second factor is on. From now on you are asked for a code at every sign-in."))
-    return page.render("account/account_recovery_codes.html", {"codes": codes})
+    return page.redirect_showing(codes, "recovery-codes")
+
+
+@console_page()
+def recovery_codes(page: PageContext) -> HttpResponseBase:
+    """New recovery codes, once."""
+    return page.render("account/account_recovery_codes.html", {"codes": shown_once.take(page.request)})
 
 
 @console_page("POST")
@@ -166,7 +175,7 @@ def change_second_factor(page: PageContext, change: str) -> HttpResponseBase:
     try:
         if change == "replace":
             codes = second_factor.replace_recovery_codes(call, person, code)
-            return page.render("account/account_recovery_codes.html", {"codes": codes})
+            return page.redirect_showing(codes, "recovery-codes")
         second_factor.remove(call, person, code)
     except SignInRefused as refusal:
         return _page(page, problem=invalid_member("code", str(_WRONG_CODE[refusal.reason])))
@@ -206,10 +215,11 @@ def end_other_sessions(page: PageContext) -> HttpResponseBase:
 
 @console_page("POST")
 def access_token(page: PageContext) -> HttpResponseBase:
-    """Show a new platform token in this answer alone."""
+    """Make a new platform token, and show it once on the page of the account."""
     value, expires_at = sessions.issue_access_token(page.request, page.call)
     address = page.request.build_absolute_uri("/api/me")
-    return _page(page, access_token=value, expires_at=expires_at, example_address=address)
+    shown = {"value": value, "until": expires_at.isoformat(), "example_address": address}
+    return page.redirect_showing(shown, "account")
 
 
 urls = [
@@ -217,6 +227,7 @@ urls = [
     path("account/password", password, name="account-password"),
     path("account/second-factor", enrolment, name="second-factor"),
     path("account/second-factor/set-up", set_up_second_factor, name="second-factor-set-up"),
+    path("account/second-factor/recovery-codes", recovery_codes, name="recovery-codes"),
     path("account/second-factor/confirm", confirm_second_factor, name="second-factor-confirm"),
     *(
         path(

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from approvals.errors import NotPending
 from approvals.models import Status
 from directory.shapes.change_words import say
+from gateway import shown_once
 from gateway.console.approvals.inbox import kept_filters
 from gateway.console.approvals.together import address_of, find_next, next_waiting
 from gateway.console.page_context import PageContext, console_page
@@ -50,24 +51,31 @@ def _page(page: PageContext, request_id: UUID, **context: Any) -> HttpResponseBa
             "said": say(facts_of_request(review)),
             "next": next_waiting(page, after=request_id),
             "previous": next_waiting(page, after=request_id, backwards=True),
-            "decided": _outcome(page, decided) if decided is not None and decided != request_id else None,
+            "decided": _find_outcome(page, decided) if decided is not None and decided != request_id else None,
             "is_under_way": review["changeRequest"]["status"] in _UNDER_WAY,
             "is_run": review["changeRequest"]["operation"] in RUNS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
             "kept": kept_filters(page),
             "comment": page.form.get("comment", ""),
+            "password_was_shown": shown_once.is_expected(page.request),
+            "generated_password": shown_once.take(page.request),
             **context,
         },
         status=problem.status if problem else 200,
     )
 
 
-def _outcome(page: PageContext, request_id: UUID) -> dict[str, Any] | None:
-    """How a request stands that was just decided."""
+def _find_outcome(page: PageContext, request_id: UUID) -> dict[str, Any] | None:
+    """The same; None for a request that the person may not see, or that an address has made up."""
     try:
-        review = page.perform("change-requests.read-review", id=request_id)
-    except GatewayError:  # made up
+        return _outcome(page, request_id)
+    except GatewayError:
         return None
+
+
+def _outcome(page: PageContext, request_id: UUID) -> dict[str, Any]:
+    """How a request stands that was just decided."""
+    review = page.perform("change-requests.read-review", id=request_id)
     change = review["changeRequest"]
     return {
         "change": change,
@@ -141,8 +149,7 @@ def ask_anew(page: PageContext, request_id: UUID) -> HttpResponseBase:
 def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBase:
     """Approve, reject or cancel, as the button pressed says; then on to the next one that waits.
 
-    What becomes of this one is told there. Without a next one the request's own page is followed. A browser that can
-    give the next page its own address gets it in this answer (`atOnce`): every request counts against a rate limit.
+    What becomes of this one is told there. Without a next one the request's own page is followed.
     """
     comment = page.form.get("comment", "").strip()
     bodies: Mapping[str, Any] = {
@@ -162,10 +169,7 @@ def decide(page: PageContext, request_id: UUID, decision: str) -> HttpResponseBa
     goes_on = decision != "cancel" and status is not Status.PENDING
     following = find_next(page, after=request_id) if goes_on else None
     if following is not None:
-        address = address_of(page, following, decided=str(request_id))
-        if "atOnce" not in page.form:
-            return page.redirect_to(address)
-        return _page(page, following, decided=_outcome(page, request_id), address=address, comment="")
+        return page.redirect_to(address_of(page, following, decided=str(request_id)))
     messages.success(page.request, str(_DONE[status]))
     return page.redirect("change", request_id=request_id)
 
@@ -199,9 +203,9 @@ def _talk(page: PageContext, request_id: UUID, action: str, body: Mapping[str, A
 
 @console_page("POST")
 def secret(page: PageContext, request_id: UUID) -> HttpResponseBase:
-    """Show the generated password in this answer alone."""
+    """Show the generated password on the page of the request, this once."""
     given = page.perform("change-requests.reveal-secret", id=request_id)
-    return _page(page, request_id, generated_password=given["generatedPassword"])
+    return page.redirect_showing(given["generatedPassword"], "change", request_id=request_id)
 
 
 urls = [

@@ -16,14 +16,6 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
 });
 
-// A decision is answered with the next page at once (`data-at-once`), which then gets its own address (`data-address`):
-// it can be reloaded and shared as if the browser had been sent there.
-for (const form of document.querySelectorAll("[data-at-once]")) {
-  form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "atOnce", value: "true" }));
-}
-const address = document.querySelector("[data-address]")?.dataset.address;
-if (address) history.replaceState(null, "", address);
-
 // `data-counts-ticks` on a form: how many of its lines are ticked is told at `data-ticks`.
 const countTicks = (form) => {
   const boxes = [...form.querySelectorAll("input[name=change]")];

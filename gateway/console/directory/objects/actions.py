@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop, ngettext
 
 from directory.shapes.kinds import permission_for
+from gateway import shown_once
 from gateway.console.directory.objects.changes import Change, DryRun, Question, ask, finish, record_link
 from gateway.console.directory.objects.page import Record, find, frame_of, operation_on, require
 from gateway.console.page_context import PageContext, console_page
@@ -140,13 +141,21 @@ def reset_password(page: PageContext, object_id: UUID) -> HttpResponseBase:
     message = _("The password of {name} is reset.").format(name=record["name"])
     if not generate:
         return finish(page, message=message, then=_address(record))
-    return show_password(page, record, answer["generatedPassword"], message=message)
-
-
-def show_password(page: PageContext, record: Record, password: str, *, message: str) -> HttpResponse:
-    """Show a password that was generated for an account, this once, with what was done."""
     messages.success(page.request, format_html("{} {}", message, record_link(page)))
-    return page.render("directory/objects/password.html", {**frame_of(page, record), "password": password})
+    return show_password(page, record, answer["generatedPassword"])
+
+
+def show_password(page: PageContext, record: Record, password: str) -> HttpResponse:
+    """Go on to the page that shows once a password that was generated for an account."""
+    shown = {"name": record["name"], "password": password}
+    return page.redirect_showing(shown, "object-password", object_id=record["id"])
+
+
+@console_page()
+def password(page: PageContext, object_id: UUID) -> HttpResponseBase:
+    """A generated password, once. The directory is not asked: whatever happens to it, the password is shown."""
+    context = {"object_id": object_id, "may_reset": page.may("users.reset-password")}
+    return page.render("directory/objects/password.html", {**context, "shown": shown_once.take(page.request)})
 
 
 def _reset_form(page: PageContext, record: Record, problem: GatewayError | None = None) -> HttpResponse:
@@ -179,4 +188,5 @@ urls = [
     path("directory/objects/<uuid:object_id>/rename", rename, name="object-rename"),
     path("directory/objects/<uuid:object_id>/delete", delete, name="object-delete"),
     path("directory/objects/<uuid:object_id>/reset-password", reset_password, name="object-reset-password"),
+    path("directory/objects/<uuid:object_id>/password", password, name="object-password"),
 ]

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from django.contrib import messages
 from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_noop
 
@@ -17,7 +19,7 @@ from directory.policies.password_generator import generate_password
 from directory.shapes.kinds import RESOURCES, Kind, permission_for
 from directory.shapes.value_rules import MAX_USER_SAM_ACCOUNT_NAME
 from gateway.console.directory.objects.actions import show_password
-from gateway.console.directory.objects.changes import Change, Question, finish, preview
+from gateway.console.directory.objects.changes import Change, Question, finish, preview, record_link
 from gateway.console.directory.objects.edit import form_context
 from gateway.console.directory.objects.form import Draft, Filled
 from gateway.console.directory.objects.page import require
@@ -207,7 +209,8 @@ def _ask(page: PageContext, planned: NewObject) -> HttpResponse:
         else:
             message = _("{name} is created.").format(name=planned.name)
             if planned.generate:
-                return show_password(page, made, change.body["password"], message=message)
+                messages.success(page.request, format_html("{} {}", message, record_link(page)))
+                return show_password(page, made, change.body["password"])
             return finish(page, message=message, then=reverse("console:object", kwargs={"object_id": made["id"]}))
     question = Question(
         title=_("Create {name}?").format(name=planned.name), confirm=_("Create"), about=None, then="", message=""

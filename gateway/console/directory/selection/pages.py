@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
 
-from django.http import HttpResponse, HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -117,6 +117,8 @@ def task(page: PageContext, task_id: UUID) -> HttpResponseBase:
         preview(page, found)
     if part == "preview":
         return page.render("directory/selection/_preview.html", _context(page, found))
+    if part == "progress":
+        return page.render("directory/selection/_progress.html", _context(page, found))
     return page.render("directory/selection/task.html", _context(page, found))
 
 
@@ -146,9 +148,8 @@ def go(page: PageContext, task_id: UUID) -> HttpResponseBase:
         keep(found)
         return page.redirect("selection-task", task_id=task_id)
     advance(page, found)
-    if page.is_partial:
-        return page.render("directory/selection/_progress.html", _context(page, find(page, task_id)))
-    return page.redirect("selection-task", task_id=task_id)
+    # Also where htmx asks: it follows to the part of the page that it is for.
+    return HttpResponseRedirect(reverse("console:selection-task", kwargs={"task_id": task_id}))
 
 
 @console_page("POST", post="operations.revert")

@@ -9,9 +9,8 @@ from django.http import HttpResponseBase
 from django.urls import path, reverse
 from django.utils.translation import gettext as _
 
+from gateway.console.directory.objects.actions import show_password
 from gateway.console.directory.objects.new import name_of
-from gateway.console.directory.objects.page import find as find_record
-from gateway.console.directory.objects.page import frame_of
 from gateway.console.directory.selection.actions import find_chosen
 from gateway.console.directory.selection.from_template import Newcomer, Use, people_chosen, plan_use
 from gateway.console.directory.selection.pages import start
@@ -91,15 +90,14 @@ def _form(
 
 @console_page("POST", post="objects.read")
 def password(page: PageContext, task_id: UUID) -> HttpResponseBase:
-    """Show the password that was generated for a new account, this once."""
+    """Go on to the page that shows the password of a new account, this once."""
     task = find(page, task_id)
     made = next((step for step in task.steps if step.outcome == "done" and step.document.get("password")), None)
     if made is None or made.object_id is None:
         raise NotFound(_("The password was shown already."))
-    record = find_record(page, UUID(made.object_id))
-    told = made.document.pop("password")
+    answer = show_password(page, {"id": made.object_id, "name": made.name}, made.document.pop("password"))
     keep(task)
-    return page.render("directory/objects/password.html", {**frame_of(page, record), "password": told})
+    return answer
 
 
 urls = [
