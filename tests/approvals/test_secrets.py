@@ -291,12 +291,17 @@ def test_the_page_shows_it_once(careful: Integration, approver: Console, directo
     browser.force_login(approver.person)
     assert "Show it once" in browser.get(page).content.decode()
     assert browser.get(button).status_code == 405
-    shown = browser.post(button)
+    address = browser.post(button).headers["Location"]
+    assert "It was shown once" not in browser.get(page).content.decode()
+    shown = browser.get(address)
     html = markup_of(shown.content)
     password = html.partition('autocomplete="off" spellcheck="false" value="')[2].partition('"')[0]
     assert directory.can_sign_in(ada, password.replace("&amp;", "&").replace("&#x27;", "'"))
     assert "no-store" in shown.headers["Cache-Control"]
-    assert "Show it once" not in browser.get(page).content.decode()
+    again = browser.get(address).content.decode()
+    assert "It was shown once" in again
+    assert password not in markup_of(again.encode())
+    assert "Show it once" not in again
     assert "given already" in browser.post(button, follow=True).content.decode()
     records = OperationRecord.objects.filter(operation="change-requests.reveal-secret").order_by("at")
     assert [item.outcome for item in records] == ["failed", "succeeded", "failed"]

@@ -148,6 +148,9 @@ def test_an_access_token_is_shown_once_and_works(page: Page) -> None:
     line = page.evaluate("navigator.clipboard.readText()")
     done = subprocess.run([*shlex.split(line), "--silent", "--show-error"], capture_output=True, check=True)
     assert json.loads(done.stdout)["subject"]["username"] == "ada"
+    page.reload()
+    expect(region).to_contain_text("The token was shown once")
+    assert token not in page.content()
     page.goto("/console/account")
     assert token not in page.content()
 

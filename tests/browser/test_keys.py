@@ -106,8 +106,12 @@ def test_it_works(
     assert (status, [item["id"] for item in found["items"]]) == (200, [str(user)])
 
     page.reload()
+    expect(page.locator("main")).to_contain_text("If it was lost, rotate the key.")
     assert value not in page.content()
-    page.goto(f"/console/keys/{made.id}")
+    assert ApiKey.objects.count() == 1
+    expect_good_looks(page, "key-value-shown")
+    page.get_by_role("link", name="To the key").click()
+    page.wait_for_url(f"**/console/keys/{made.id}")
     expect(page.locator(".permission-table")).to_contain_text("Change users")
     expect_on_reload(page, page.get_by_role("link", name="Search users").first)
     assert value not in page.content()

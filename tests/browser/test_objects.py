@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Page, expect
 
+from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway.core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
@@ -197,6 +198,12 @@ def test_resetting_a_password(administrator: Page, directory: Directory, ada: UU
     assert administrator.evaluate("navigator.clipboard.readText()") == password
     assert directory.can_sign_in(ada, password)
     expect_good_looks(administrator, "object-password")
+    administrator.reload()
+    expect(administrator.get_by_role("heading", level=1)).to_have_text("The password was shown")
+    assert password not in administrator.content()
+    assert directory.can_sign_in(ada, password), "reloading has reset nothing"
+    assert OperationRecord.objects.filter(operation="users.reset-password", outcome="succeeded").count() == 1
+    expect_good_looks(administrator, "object-password-shown")
     administrator.get_by_role("link", name="Done").click()
     expect(administrator.locator("main")).not_to_contain_text(password)
 

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group
 from django.db import connection as database
 
 from approvals.models import ChangeRequest
+from audit.chain import sealing, verification_requests
 from audit.models import OperationRecord, Outcome
 from directory.models import DirectoryConnection
 from directory.models.change_templates import ChangeTemplate
@@ -89,6 +90,50 @@ def _addresses(places: dict[str, list[str]]) -> list[str]:
     return found
 
 
+def _with_queries(places: dict[str, list[str]]) -> list[str]:
+    """Pages that show little without being asked something."""
+    ada, group, unit, _gone = places["object_id"]
+    [change] = places["request_id"]
+    return [
+        f"/console/{path}"
+        for path in (
+            f"log/evidence?target={ada}",
+            "log/evidence?q=Ada&outcome=succeeded&from=2026-01-01T00:00Z&to=2036-01-01T00:00Z",
+            "log/?q=Ada&now=yes",
+            f"changes/{change}?decided={uuid4()}",
+            f"changes/together?ids={change}",
+            f"changes/together/forecasts?ids={change}",
+            f"directory/?base={unit}&now=yes",
+            "directory/?q=Ada&now=yes",
+            "directory/new?kind=user",
+            "directory/new?kind=group",
+            f"directory/objects/{ada}/compare?with={ada}",
+            f"directory/objects/{group}/members?now=yes",
+            f"directory/objects/{group}/members/add?q=Ada",
+            f"directory/objects/{ada}/groups/join?q=Ana",
+            f"directory/selection/recipes?chosen={ada}",
+            f"directory/selection/recipes/leaver?chosen={ada}",
+            "runs/?state=queued",
+            f"runs/new?action=disable&now=true&unit={unit}",
+            "keys/?state=active",
+            "account?shown=x",
+        )
+    ]
+
+
+@pytest.mark.parametrize("may", [[], ["directory.read_object", "audit.read_log"], ["approvals.decide_change"]])
+def test_no_page_fails_for_who_may_see_less(places: dict[str, list[str]], may: list[str]) -> None:
+    """What they may not see is refused, as a page and as a part of one."""
+    console = Console(make_person(may=may))
+    failed = {
+        (address, headers.get("HX-Request")): status
+        for address in (*_addresses(places), *_with_queries(places))
+        for headers in ({}, {"HX-Request": "true"})
+        if (status := console.client.get(address, headers=headers).status_code) >= 500
+    }
+    assert failed == {}
+
+
 def test_no_page_fails_or_changes_anything(
     places: dict[str, list[str]], console: Console, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +144,9 @@ def test_no_page_fails_or_changes_anything(
     """
     # That its session is in use was noted while the places were made. It would be again after a minute.
     monkeypatch.setattr(sessions, "SEEN_EVERY", timedelta(days=1))
-    addresses = _addresses(places)
+    sealing.seal_records()
+    verification_requests.verify()
+    addresses = [*_addresses(places), *_with_queries(places)]
     answered: dict[str, list[int]] = {address: [] for address in addresses}
     before = [record.id for record in OperationRecord.objects.all()]
     written: set[str] = set()

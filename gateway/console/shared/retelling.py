@@ -24,7 +24,8 @@ _NESTED: Final = frozenset({"ground", "meaning", "why", "protection"})
 def retold(text: str) -> str:
     """An English sentence of the gateway's in the reader's language."""
     language = get_language() or "en"
-    return text if language.startswith("en") else _retold(text, language)
+    # A template's `_("…")` is a lazy text, which is no `str`.
+    return text if language.startswith("en") else _retold(str(text), language)
 
 
 @lru_cache(maxsize=4096)  # a page of many changes says the same of most of them

@@ -174,12 +174,16 @@ def test_a_key_is_linked_and_unlinked(console: Console, integration: Integration
 
 
 def test_rotating_shows_the_new_value_once(console: Console, integration: Integration, path: str) -> None:
-    page = fields_of(console.submit(f"{path}/rotate", grace="3600"))
+    shown = console.submit(f"{path}/rotate", grace="3600").headers["Location"]
+    page = fields_of(console.get(shown))
     value = page.split('id="key-value"')[1].split('value="')[1].split('"')[0]
     assert send(console.client, "GET", "/api/me", **{"X-API-Key": value}).status == 200
     assert works(integration), "the value before is in its grace"
     assert f'curl -H "X-API-Key: {value}" -H "X-Client-Id: {integration.client_id}"' in page
-    assert "The value before ends in" in text_of(console.submit(f"{path}/rotate", grace="86400"))
+    again = text_of(console.get(shown))
+    assert value not in again
+    assert "If it was lost, rotate the key." in again
+    assert "The value before ends in" in followed(console, console.submit(f"{path}/rotate", grace="86400"))
     assert not works(integration), "at most two are ever valid"
     assert console.submit(f"{path}/rotate", grace="soon").status == 400
     assert console.get(f"{path}/rotate").status == 302

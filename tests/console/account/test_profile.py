@@ -13,7 +13,7 @@ from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, send
 from tests.support.directory import Directory
 from tests.support.domain import Domain
-from tests.support.markup import markup_of
+from tests.support.markup import markup_of, text_of
 
 pytestmark = pytest.mark.django_db
 
@@ -103,8 +103,12 @@ def test_the_second_factor_needs_its_code(ada: Console) -> None:
     assert secret is not None
     assert error_of(ada.submit(f"{place}/confirm", code="12")).startswith("This code is wrong")
     done = ada.submit(f"{place}/confirm", code=code_of(secret.secret))
-    assert done.status == 200
-    assert "no-store" in done.headers["Cache-Control"]
+    codes = ada.get(done.headers["Location"])
+    assert len(text_of(codes.body).partition("worthless now.")[2].partition("Copy")[0].split()) == 10
+    assert "no-store" in codes.headers["Cache-Control"]
+    again = text_of(ada.get(done.headers["Location"]).body)
+    assert "Recovery codes are shown once" in again
+    assert "worthless now." not in again
     assert ada.submit(f"{place}/set-up").status == 409
     for change in ("replace", "remove"):
         assert error_of(ada.submit(f"{place}/{change}", code="")) == "Type the code."

@@ -21,3 +21,12 @@ def test_what_is_decided_while_a_part_is_on_its_way_is_no_failure_of_the_page(pa
     told = console.call("GET", path, **PART)
     assert (told.status, "Approvals.NotPending" in text_of(told)) == (200, True)
     assert console.get(path).status == 409, "as a page of its own it is refused"
+
+
+def test_what_became_of_a_change_is_told_to_whom_its_page_is_shown() -> None:
+    held = hold()
+    path = f"/console/changes/{held.id}"
+    for may, status in (([], 404), (["approvals.decide_change"], 200)):
+        console = Console(make_person(may=may))
+        answers = [console.get(path), console.get(f"{path}/outcome"), console.call("GET", f"{path}/outcome", **PART)]
+        assert [answer.status for answer in answers] == [status] * 3

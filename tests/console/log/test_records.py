@@ -344,3 +344,12 @@ def test_evidence_of_an_object(console: Console) -> None:
         assert shown in page, shown
     assert "CN=Eve" not in page
     assert console.get(f"{PATH}evidence").status == 404, "of whom?"
+
+
+def test_evidence_after_a_good_verification_in_german(console: Console) -> None:
+    make_change(make_call(reason="Ticket 1"))
+    sealing.seal_records()
+    verification_requests.verify()
+    page = text_of(console.call("GET", f"{PATH}evidence?target={ADA.id}", Accept_Language="de"))
+    assert "Ticket 1" in page
+    assert "jeder Eintrag" in page
