@@ -90,6 +90,12 @@ def _addresses(places: dict[str, list[str]]) -> list[str]:
     return found
 
 
+def _status_of(answer: Any) -> int:
+    if answer.streaming:
+        assert b"".join(answer) is not None  # what fails while it is sent fails here
+    return int(answer.status_code)
+
+
 def _with_queries(places: dict[str, list[str]]) -> list[str]:
     """Pages that show little without being asked something."""
     ada, group, unit, _gone = places["object_id"]
@@ -114,7 +120,6 @@ def _with_queries(places: dict[str, list[str]]) -> list[str]:
             f"directory/selection/recipes?chosen={ada}",
             f"directory/selection/recipes/leaver?chosen={ada}",
             "runs/?state=queued",
-            f"runs/new?action=disable&now=true&unit={unit}",
             "keys/?state=active",
             "account?shown=x",
         )
@@ -129,7 +134,7 @@ def test_no_page_fails_for_who_may_see_less(places: dict[str, list[str]], may: l
         (address, headers.get("HX-Request")): status
         for address in (*_addresses(places), *_with_queries(places))
         for headers in ({}, {"HX-Request": "true"})
-        if (status := console.client.get(address, headers=headers).status_code) >= 500
+        if (status := _status_of(console.client.get(address, headers=headers))) >= 500
     }
     assert failed == {}
 
@@ -159,9 +164,7 @@ def test_no_page_fails_or_changes_anything(
         for language in ("en", "de"):
             for address in addresses:
                 answer = console.client.get(address, headers={"Accept-Language": language})
-                if answer.streaming:
-                    assert b"".join(answer) is not None  # what fails while it is sent fails here
-                answered[address].append(answer.status_code)
+                answered[address].append(_status_of(answer))
     expected = {200, 302, 400, 404, 405, 409}
     assert {address: statuses for address, statuses in answered.items() if not set(statuses) <= expected} == {}
     assert {address: statuses for address, statuses in answered.items() if len(set(statuses)) > 1} == {}
