@@ -121,7 +121,8 @@ def test_with_a_directory(name: str, connection: DirectoryConnection) -> None:
 @pytest.mark.parametrize(("model", "name"), IN_ADMIN)
 def test_in_the_back_office(model: str, name: str, world: World) -> None:
     record = expect_record(world, IN_ADMIN[model, name])
-    action = {"add": "create", "change": "update", "delete": "delete", "delete_selected": "delete"}.get(name)
+    named = {"add": "create", "change": "update", "delete": "delete", "delete_selected": "delete"}
+    action = {**named, "approvals_changerequest_secret": "reveal-secret"}.get(name)
     action = action or name.rpartition(f"{model.partition('.')[2]}_")[2].replace("_", "-")
     assert record.operation == f"{record.target_kind}.{'update' if 'password' in name else action}"
 
