@@ -1,15 +1,20 @@
-"""The parts of a release for scanners: a CycloneDX 1.5 document of what requirements.txt locks, with hashes.
+"""The parts of a release for scanners: a CycloneDX 1.5 document of what requirements.txt locks, with hashes, licences,
+and the libraries that the wheels bring along.
 
-`python scripts/make_sbom.py REQUIREMENTS [WITH-EXTRAS]`, printed. What only the second file locks is optional. It has
-no time and no random number in it: the same locks give the same document.
+`python scripts/make_sbom.py REQUIREMENTS [WITH-EXTRAS]`, printed. What only the second file locks is optional. Licences
+and libraries are those of the packages installed beside this Python, which have to be the ones locked. It has no time
+and no random number in it: the same locks give the same document on the same platform.
 """
 
 import json
 import re
 import sys
 import tomllib
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
+
+from bundled_parts import license_of, parts_of
 
 PROJECT = Path(__file__).resolve().parent.parent
 _PINNED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)(\[[^\]]*\])?==(?P<version>[^\s;\\]+)")
@@ -23,11 +28,24 @@ def components(text: str) -> list[dict[str, Any]]:
         if pinned := _PINNED.match(line):
             name, version = pinned["name"].lower().replace("_", "-"), pinned["version"]
             purl = f"pkg:pypi/{name}@{version}"
-            found.append({"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl})
+            part = {"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl}
+            found.append(part | _inside(name, version))
         for digest in _HASH.findall(line):
             files = found[-1].setdefault("externalReferences", [{"type": "distribution", "url": found[-1]["purl"]}])
             files[0].setdefault("hashes", []).append({"alg": "SHA-256", "content": digest})
     return found
+
+
+def _inside(name: str, version: str) -> dict[str, Any]:
+    """The licence of a package, and what its wheel brings along; raises LookupError where that is not known."""
+    try:
+        package = distribution(name)
+    except PackageNotFoundError:
+        raise LookupError(f"{name} is not installed") from None
+    if package.version != version:
+        raise LookupError(f"{name} is installed as {package.version}, and locked as {version}")
+    parts = parts_of(name, package)
+    return {"licenses": license_of(name, package), **({"components": parts} if parts else {})}
 
 
 def document(requirements: Path, with_extras: Path | None = None) -> dict[str, Any]:
@@ -58,5 +76,9 @@ def document(requirements: Path, with_extras: Path | None = None) -> dict[str, A
 
 
 if __name__ == "__main__":
-    json.dump(document(*map(Path, sys.argv[1:3])), sys.stdout, indent=1)
+    try:
+        listed = document(*map(Path, sys.argv[1:3]))
+    except LookupError as error:
+        sys.exit(f"The list of parts cannot be made: {error.args[0]}")
+    json.dump(listed, sys.stdout, indent=1)
     sys.stdout.write("\n")

@@ -196,6 +196,30 @@ def test_list_of_parts() -> None:
     assert ("opentelemetry-sdk", "optional") in {(part["name"], part.get("scope")) for part in listed}
     hashes = [each for part in listed for each in part["externalReferences"][0]["hashes"]]
     assert len(hashes) == files[1].read_text().count("--hash=sha256:")
+    inside = {
+        part["name"]: {each["name"]: each.get("version") for each in part.get("components", ())} for part in listed
+    }
+    assert {"openssl", "libpq", "openldap", "krb5", "cyrus-sasl-lib"} <= inside["psycopg-binary"].keys()
+    assert inside["cryptography"]["openssl"]
+    assert inside["psycopg-binary"]["openssl"]
+    assert inside["psycopg-binary"]["libpq"]
+    assert [
+        part
+        for part in [*listed, *(each for part in listed for each in part.get("components", ()))]
+        if not part["licenses"]
+    ] == []
+
+
+def test_a_list_of_parts_guesses_nothing(tmp_path: Path) -> None:
+    """What is installed otherwise than locked, or has a licence that is not known, is no part of a release."""
+    locks = tmp_path / "requirements.txt"
+    for line, complaint in (("uvloop==0.0.1 \\", "locked as 0.0.1"), ("no-such-package==1.0 \\", "is not installed")):
+        locks.write_text(f"{line}\n")
+        made = subprocess.run(
+            [sys.executable, PROJECT / "scripts" / "make_sbom.py", locks], check=False, capture_output=True, text=True
+        )
+        assert made.returncode != 0
+        assert complaint in made.stderr
 
 
 def locked(text: str) -> set[tuple[str, ...]]:
