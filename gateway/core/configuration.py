@@ -64,6 +64,16 @@ class WebSection(Section):
     )
     KeyFile: str = Field("", description="Its private key. `systemctl restart gateway-web` reads both anew.")
     Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
+    ThreadsPerCredential: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="How many of them may be for one key, token or session, so that one cannot hold up all others. "
+        "0: half of them.",
+    )
+    RequestSeconds: PositiveSeconds = Field(
+        300,
+        description="Seconds after which a request begins nothing more: what is left of a batch is 503, untried. What "
+        "it has sent to a domain controller is waited for.",
+    )
     SendSeconds: PositiveSeconds = Field(
         60, description="Seconds after which a client that does not read its answer is disconnected."
     )
@@ -93,6 +103,10 @@ class RateLimitingSection(Section):
     )
     DirectorySearch: RateLimit = Field(
         RateLimit(Requests=60, WindowSeconds=60), description="Searches and look-ups, per client address."
+    )
+    BatchItems: RateLimit = Field(
+        RateLimit(Requests=20_000, WindowSeconds=60),
+        description="Items of batches, per credential. Each ten values of a list in a body count as one more.",
     )
     PasswordReset: RateLimit = Field(
         RateLimit(Requests=5, WindowSeconds=60), description="Password resets, per client address."

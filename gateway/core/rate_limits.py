@@ -25,7 +25,7 @@ logger = structlog.get_logger(__name__)
 _COUNT = Script("""
 local answer = {}
 for i, key in ipairs(KEYS) do
-    answer[2 * i - 1] = redis.call('INCR', key)
+    answer[2 * i - 1] = redis.call('INCRBY', key, ARGV[#KEYS + 1])
     local rest = redis.call('PTTL', key)
     if rest < 0 then
         rest = tonumber(ARGV[i])
@@ -95,9 +95,10 @@ class _Counters:
     def __init__(self, url: str) -> None:
         self._redis = QuickRedis(url, without="rate limits not counted")
 
-    def add(self, keys: Sequence[str], windows: Sequence[int]) -> list[int]:
+    def add(self, keys: Sequence[str], windows: Sequence[int], amount: int) -> list[int]:
+        given = [*(str(seconds * 1000) for seconds in windows), str(amount)]
         try:
-            answer: bytes = self._redis.run(_COUNT, keys, [str(seconds * 1000) for seconds in windows])
+            answer: bytes = self._redis.run(_COUNT, keys, given)
         except RedisAway as error:
             raise CountersUnavailable from error
         return [int(number) for number in answer.split()]
@@ -108,10 +109,10 @@ def _counters(url: str) -> _Counters:
     return _Counters(url)
 
 
-def count(counted: Sequence[tuple[Policy, str]]) -> list[Usage]:
-    """Count one request against each policy for its subject, in one round trip. Raises CountersUnavailable."""
+def count(counted: Sequence[tuple[Policy, str]], *, amount: int = 1) -> list[Usage]:
+    """Count one request, or an amount, against each policy for its subject, at once. Raises CountersUnavailable."""
     answer = _counters(settings.REDIS_URL).add(
-        [policy.key(subject) for policy, subject in counted], [policy.window for policy, _ in counted]
+        [policy.key(subject) for policy, subject in counted], [policy.window for policy, _ in counted], amount
     )
     return [
         Usage(policy, number, max(1, -(-rest // 1000)))

@@ -24,9 +24,11 @@ from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
+from gateway.core.deadlines import OutOfTime
 from gateway.core.errors import GatewayError
 from gateway.core.operation import Operation
 from gateway.pipeline.batch_shapes import ItemInputs
+from gateway.pipeline.charges import charge
 from gateway.pipeline.execute import attempt, execute, explained
 from gateway.pipeline.inputs import Answer, Change
 from gateway.pipeline.prepare import prepare, prepare_again
@@ -76,10 +78,11 @@ def execute_batch(
     on_error: Literal["continue", "stop"],
     first: int = 0,
 ) -> list[Item]:
-    """Carry out the items in their order; each with what came of it.
+    """Carry out the items in their order; each with what came of it. Raises RateLimited when they are too many.
 
     `first` is the place of the first one, where these are a part of a greater whole.
     """
+    charge(call, documents, items=len(documents))
     items = [Item(index, ItemInputs(document)) for index, document in enumerate(documents, first)]
     _Batch(operation, call, items, stop=on_error == "stop").run()
     return items
@@ -145,7 +148,7 @@ class _Batch:
         """The change of an item that is to be written; None when the item has its result."""
         call = replace(self._call, batch_index=item.index, prefetch=prefetch)
         change = self._finish(item, partial(prepare, self._operation, call, item.inputs))
-        if isinstance(item.result, errors.Unavailable) and not isinstance(item.result, NotArrived):
+        if isinstance(item.result, errors.Unavailable | OutOfTime) and not isinstance(item.result, NotArrived):
             self._give_up(item.result)
         return change
 
@@ -247,7 +250,7 @@ class _Batch:
             self._results.clear()
 
     def _give_up(self, reason: GatewayError) -> None:
-        """Try no more: the directory or the log is away, and each further item would only wait for it in vain."""
+        """Try no more: the directory or the log is away, or the request's time is over."""
         for entry in self._ready:
             self._refuse(entry, reason)
         self._ready.clear()

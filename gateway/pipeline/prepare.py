@@ -22,9 +22,11 @@ from directory.queries.reading import version_seen_by
 from directory.shapes.proposal import Proposal
 from gateway.core import tracing
 from gateway.core.call import Call
+from gateway.core.deadlines import require_time
 from gateway.core.errors import Forbidden, GatewayError
 from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
 from gateway.pipeline import agent_brake, disclosure, replay, replication
+from gateway.pipeline.charges import charge
 from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
 from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import record_refusal, shown, target_ref
@@ -40,6 +42,9 @@ def prepare(operation: Operation, call: Call, inputs: Unvalidated) -> Answer | C
     try:
         require_admitted(operation, call)
         accepted, call = inputs.validate(operation, call)
+        require_time(changes=operation.effect is not Effect.READ and not call.dry_run)
+        if call.batch_index is None:
+            charge(call, [accepted.document])
         with directory_errors.translated():
             if operation.effect is not Effect.CHANGE:
                 return perform(operation, call, accepted)

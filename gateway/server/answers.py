@@ -7,6 +7,7 @@ from itertools import chain
 
 from django.http import HttpResponseBase
 
+from gateway.core.deadlines import Deadline, current_deadline
 from gateway.server.environ import Environ
 from gateway.surfaces.responses import pairs_of
 
@@ -57,8 +58,10 @@ class Answer:
     rest: Blocks | None
 
 
-def answer(application: Application, environ: Environ) -> Answer:
+def answer(application: Application, environ: Environ, deadline: Deadline) -> Answer:
     """Let the application answer a request whose body has arrived."""
+    deadline.has_begun = True
+    current_deadline.set(deadline)  # threads are reused: it takes the place of the last request's
     response = application(environ)
     status, headers = response.status_code, _headers(response)
     if not response.streaming:

@@ -6,6 +6,8 @@ few kilobytes), not while its body does (`bodies`), and not while it reads an an
 """
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from time import perf_counter
@@ -13,9 +15,11 @@ from typing import Any, Final
 
 from django.conf import settings
 
+from gateway.core.deadlines import Deadline
 from gateway.middleware.request_id import ARRIVED_AT
 from gateway.server.answers import Answer, Application, answer
 from gateway.server.bodies import Bodies, Receive
+from gateway.server.claimants import Claimants
 from gateway.server.environ import Scope, environ_of
 from gateway.server.sockets import limit_sending
 from gateway.server.threads import Threads
@@ -26,7 +30,12 @@ ALIVE: Final = "/health"
 LARGEST_BODIES: Final = 16
 """So many of the largest bodies are kept at once, or as many smaller ones as take the same memory."""
 
+PATIENCE: Final = 1.0
+"""Seconds of an answer after which it is looked at whether the client is still there."""
+
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+Turn = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
+"""Has a job done when it is its claimant's turn."""
 
 
 class Front:
@@ -37,9 +46,12 @@ class Front:
         limits = configuration.RequestLimits
         self._application = application
         self._bodies = Bodies(seconds=limits.BodySeconds, room=LARGEST_BODIES * limits.MaxBatchBodyBytes)
-        self._threads = Threads(configuration.Web.Threads, "request")
+        web = configuration.Web
+        self._threads = Threads(web.Threads, "request", share=web.ThreadsPerCredential or max(1, web.Threads // 2))
         self._alive = Threads(1, "health")
-        self._send_seconds: float = configuration.Web.SendSeconds
+        self._claimants = Claimants()
+        self._send_seconds: float = web.SendSeconds
+        self._request_seconds: float = web.RequestSeconds
         self._limits_sending = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,27 +65,40 @@ class Front:
         size = await self._bodies.receive(environ, receive)
         try:
             threads = self._alive if environ["PATH_INFO"] == ALIVE else self._threads
-            answered = await _take_turn(threads, partial(answer, self._application, environ), receive)
+            turn = partial(threads.do, claimant=self._claimants.find(environ))
+            deadline = Deadline(time.monotonic() + self._request_seconds)
+            job = partial(answer, self._application, environ, deadline)
+            answered = await _await_answer(turn(job), deadline, receive, at_once=threads.are_busy)
             if answered is not None:
-                await _send(answered, threads, receive, send)
+                self._claimants.learn(environ)
+                await _send(answered, turn, receive, send)
         finally:
             self._bodies.release(size)
 
 
-async def _take_turn(threads: Threads, job: Callable[[], Answer], receive: Receive) -> Answer | None:
-    """Have the job done; None when the client went away before a thread was free for it."""
-    future = threads.do(job)
-    if threads.are_busy:
-        gone = asyncio.ensure_future(_disconnected(receive))
-        await asyncio.wait((future, gone), return_when=asyncio.FIRST_COMPLETED)
-        gone.cancel()
-        if not future.done():
+async def _await_answer(
+    future: "asyncio.Future[Answer]", deadline: Deadline, receive: Receive, *, at_once: bool
+) -> Answer | None:
+    """The answer; None when the client went away before a thread was free. One that has begun is told that it has gone.
+
+    Whether the client is there is looked at when the answer takes a while, or `at_once`.
+    """
+    if not at_once:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                return await asyncio.shield(future)
+    gone = asyncio.ensure_future(_disconnected(receive))
+    await asyncio.wait((future, gone), return_when=asyncio.FIRST_COMPLETED)
+    gone.cancel()
+    if not future.done():
+        if not deadline.has_begun:
             future.cancel()
             return None
+        deadline.is_client_gone = True
     return await future
 
 
-async def _send(answered: Answer, threads: Threads, receive: Receive, send: Send) -> None:
+async def _send(answered: Answer, turn: Turn, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.start", "status": answered.status, "headers": answered.headers})
     blocks = answered.rest
     if blocks is None:
@@ -84,10 +109,10 @@ async def _send(answered: Answer, threads: Threads, receive: Receive, send: Send
     try:
         while block and not gone.done():
             await send({"type": "http.response.body", "body": block, "more_body": True})  # until its reader takes it
-            block = await threads.do(blocks.next)
+            block = await turn(blocks.next)
     finally:
         gone.cancel()
-        await threads.do(blocks.close)
+        await turn(blocks.close)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

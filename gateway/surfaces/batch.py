@@ -119,10 +119,10 @@ def _answer(operation: Operation, call: Call, request: HttpRequest) -> HttpRespo
         _refuse_if_match(request)
         batch = load_batch(read_document(request))
         dry_run = load_query(pipeline.ChangeQuery, read_query(request)).dry_run
+        items = execute_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
     except GatewayError as refusal:
         record_refusal(operation, call, {}, refusal.code)
         raise
-    items = execute_batch(operation, replace(call, dry_run=dry_run), batch.items, on_error=batch.on_error)
     body = _counted([_result(request, item) for item in items])
     status = 200 if body["succeeded"] == body["total"] else 207
     return render(operation, request, pipeline.Answer(status, {"dryRun": True, **body} if dry_run else body))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
 from contextvars import copy_context
 from functools import cache
-from threading import BoundedSemaphore
+from threading import RLock
 from typing import Any, get_args, get_origin
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
@@ -22,12 +22,13 @@ from typing_extensions import get_type_hints, is_typeddict
 from audit.shapes import RecordJson
 from directory.shapes.record import DirectoryObject
 from gateway.core import tracing
-from gateway.core.errors import InvalidRequest, ServiceUnavailable
+from gateway.core.errors import InvalidRequest, RateLimited, ServiceUnavailable
 from gateway.core.json_text import json_of
 from gateway.core.operation import Operation
 from gateway.core.paging import Page
 from gateway.core.streams import Part, RecordStream, StreamFormat
 from gateway.surfaces.problems import error_of, problem_of
+from keys.callers import find_caller
 
 _JSON = "application/json"
 _CONTENT_TYPES = {
@@ -36,7 +37,7 @@ _CONTENT_TYPES = {
 }
 _STREAMS_AT_ONCE = 4
 """In one process. Each keeps the identities of all that it will show for as long as its client takes to read."""
-_free = BoundedSemaphore(_STREAMS_AT_ONCE)
+_OF_ONE_CREDENTIAL = 2
 _BLOCK = 1 << 16  # octets: the server takes several blocks in advance of a slow reader, of whatever size they are
 _SEPARATOR = re.compile(r"[;\\]")
 # What makes a spreadsheet take a cell for a formula (OWASP, "CSV Injection"), and the characters that are the same to
@@ -111,13 +112,28 @@ def stream_response(
     """The response that writes a stream as it comes; raises ServiceUnavailable when too many are being written."""
     if request.method == "HEAD":
         return HttpResponse(content_type=_CONTENT_TYPES[stream.form], headers=headers)
-    if not _free.acquire(blocking=False):
-        raise ServiceUnavailable("Too many lists are being streamed; try again, or ask for pages.")
+    streaming = find_caller(request)
+    place = _take_place(streaming.credential.unique_id if streaming else "")
     writer = _Ndjson() if stream.form is StreamFormat.NDJSON else _Csv(record_shape(operation.output), stream)
     caller: dict[str, str] = {}
     tracing.hand_on(caller)  # the request's own span ends before what is sent is made
     octets = _write(request, stream, writer, tracing.span(f"stream {operation.name}", carrier=caller))
-    return StreamingHttpResponse(_Written(octets), content_type=_CONTENT_TYPES[stream.form], headers=headers)
+    return StreamingHttpResponse(_Written(octets, place), content_type=_CONTENT_TYPES[stream.form], headers=headers)
+
+
+_places: list[str] = []
+"""Whose streams are being written."""
+_changing_places = RLock()  # a response may be collected, and closed by that, at any moment
+
+
+def _take_place(credential: str) -> str:
+    with _changing_places:
+        if _places.count(credential) >= _OF_ONE_CREDENTIAL:
+            raise RateLimited(retry_after=5, why=f"{_OF_ONE_CREDENTIAL} lists are being streamed for this credential")
+        if len(_places) >= _STREAMS_AT_ONCE:
+            raise ServiceUnavailable("Too many lists are being streamed; try again, or ask for pages.")
+        _places.append(credential)
+        return credential
 
 
 class _Written:
@@ -126,8 +142,9 @@ class _Written:
     Each block may be made by another thread: in the request's context, and not in what that thread did before.
     """
 
-    def __init__(self, octets: Generator[bytes, None, None]) -> None:
+    def __init__(self, octets: Generator[bytes, None, None], place: str) -> None:
         self._octets = octets
+        self._place = place
         self._context = copy_context()
         self._is_open = True
 
@@ -141,7 +158,8 @@ class _Written:
         self._context.run(self._octets.close)
         if self._is_open:
             self._is_open = False
-            _free.release()
+            with _changing_places:
+                _places.remove(self._place)
 
     __del__ = close  # a response that never got to be sent
 

@@ -22,6 +22,8 @@ def serving_slow_clients(workers: int = 1, /, **environment: str) -> AbstractCon
     given = {
         "RateLimiting__Enabled": "false",
         "RequestLimits__BodySeconds": "120",
+        # All come from one address.
+        "Web__ThreadsPerCredential": str(THREADS),
         "ForwardedHeaders__KnownProxies": '["127.0.0.0/8"]',
     }
     return serving("tests.gateway.server.served:application", workers, **given | environment)

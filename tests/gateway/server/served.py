@@ -24,6 +24,7 @@ from django.http import (  # noqa: E402 - after Django is set up
 )
 from django.urls import path  # noqa: E402
 
+from gateway.core.deadlines import current_deadline  # noqa: E402
 from gateway.server.application import Application  # noqa: E402
 from gateway.server.front import Front  # noqa: E402
 from tests.gateway.middleware import urls  # noqa: E402
@@ -45,6 +46,17 @@ def hold(request: HttpRequest) -> HttpResponse:
     Path(folder, f"{os.getpid()}-{uuid4().hex}").touch()
     while not Path(folder, "go").exists():
         time.sleep(0.02)
+    return JsonResponse({})
+
+
+def wait_until_gone(request: HttpRequest) -> HttpResponse:
+    """Leave a file once it begins, and another one when the client has gone away."""
+    deadline = current_deadline.get()
+    assert deadline is not None
+    Path(request.GET["folder"], "begun").touch()
+    while not deadline.is_client_gone:
+        time.sleep(0.02)
+    Path(request.GET["folder"], "gone").touch()
     return JsonResponse({})
 
 
@@ -83,6 +95,7 @@ urlpatterns = [
     path("api/headers", headers),
     path("api/seen", what_was_seen),
     path("api/hold", hold),
+    path("api/wait-until-gone", wait_until_gone),
     path("api/stream/<int:blocks>", stream),
     path("api/broken-stream", broken_stream),
     path("file/<int:size>", file),

@@ -169,6 +169,30 @@ def test_who_goes_away_before_their_turn_takes_none(server: Server, tmp_path: Pa
     assert len(list(tmp_path.iterdir())) == THREADS + 1  # and `go`
 
 
+def test_who_is_answered_is_told_that_the_client_has_gone(server: Server, tmp_path: Path) -> None:
+    sent = b"GET /api/wait-until-gone?folder=" + str(tmp_path).encode() + b" HTTP/1.1\r\nHost: x\r\n\r\n"
+    with holding(server, 1, sent):
+        wait_until(Path(tmp_path, "begun").exists)
+    wait_until(Path(tmp_path, "gone").exists)
+
+
+def test_one_key_cannot_have_all_threads(redis_server: RedisServer, tmp_path: Path) -> None:
+    def with_key(sent: bytes, key: bytes) -> bytes:
+        return sent.replace(b"Host: x", b"Host: x\r\nX-API-Key: " + key)
+
+    with serving_slow_clients(1, Web__ThreadsPerCredential="0") as server:
+        for spelling in (b"first", b"  first ", b"\tfirst"):
+            with holding(server, THREADS, with_key(hold(tmp_path), spelling)) as busy:
+                wait_until_taken(server, *busy)
+                assert server.send(with_key(READ, b"second"))[0] == 200
+                assert len(list(tmp_path.iterdir())) == THREADS // 2
+                Path(tmp_path, "go").touch()
+                for connection in busy:
+                    assert read_answer(connection)[0].startswith(b"HTTP/1.1 200 ")
+            for file in tmp_path.iterdir():
+                file.unlink()
+
+
 def clients_of(server: Server) -> set[int]:
     """The ports of the clients whose connections the server has not closed (proc_pid_net(5))."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]

@@ -1,0 +1,108 @@
+"""Who shares a turn with whom: one credential is one claimant, however it is sent and whatever is sent beside it."""
+
+import asyncio
+import threading
+from collections import Counter
+from functools import partial
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import Client
+
+from gateway.server import claimants
+from gateway.server.claimants import Claimants
+from gateway.server.threads import Threads
+from keys.callers import IS_IDENTIFIED
+from tests.support.cast import Console, Integration, make_person
+
+KEY = "dgk_of_somebody"
+
+
+def environ(path: str = "/api/me", **headers: str) -> dict[str, Any]:
+    return {"PATH_INFO": path, "REMOTE_ADDR": "127.0.0.9", **{f"HTTP_{name}": text for name, text in headers.items()}}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X_API_KEY": KEY},
+        {"X_API_KEY": f" {KEY}\t"},
+        {"AUTHORIZATION": f"Bearer {KEY}"},
+        {"AUTHORIZATION": f"bearer   {KEY} "},
+        {"X_API_KEY": KEY, "COOKIE": f"{settings.SESSION_COOKIE_NAME}=any"},
+    ],
+)
+def test_a_key_is_one_claimant_however_it_is_sent(headers: dict[str, str]) -> None:
+    assert Claimants().find(environ(**headers)) == KEY
+
+
+def test_two_credentials_are_refused_where_one_would_be_overlooked(integration: Integration, client: Client) -> None:
+    for path in ("/api/me", "/mcp"):
+        answer = client.post if path == "/mcp" else client.get
+        headers = {"X-API-Key": integration.value, "Authorization": "Bearer another"}
+        assert answer(path, headers=headers).status_code in (400, 401)
+
+
+def test_a_session_counts_once_it_was_let_in(db: None) -> None:
+    client = Console(make_person()).client
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    cookies = f"{settings.SESSION_COOKIE_NAME}={session}"
+    request = environ("/console/", COOKIE=cookies, X_API_KEY="no key is looked at here")
+    found = Claimants()
+    assert found.find(request) == "127.0.0.9"
+    found.learn(request)
+    assert found.find(request) == "127.0.0.9"
+    assert client.get("/rest/me").wsgi_request.META[IS_IDENTIFIED]
+    assert IS_IDENTIFIED not in Client().get("/rest/me").wsgi_request.META
+    found.learn({**request, IS_IDENTIFIED: True})
+    assert found.find(request) == session
+    another = environ("/console/", COOKIE=f"other=1; {cookies}; more=2")
+    assert found.find(another) == found.find(request)
+
+
+def test_sessions_are_forgotten_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claimants, "MOST_SESSIONS", 2)
+    found = Claimants()
+    requests = [environ("/console/", COOKIE=f"{settings.SESSION_COOKIE_NAME}={name}") for name in "abc"]
+    for request in requests:
+        found.learn({**request, IS_IDENTIFIED: True})
+    assert [found.find(request) for request in requests] == ["127.0.0.9", "b", "c"]
+
+
+def test_behind_a_proxy_addresses_are_those_of_clients(configure: Any) -> None:
+    configure("ForwardedHeaders", KnownProxies=["127.0.0.9"])
+    request = environ(X_FORWARDED_FOR="2001:db8::1:2:3:4")
+    assert Claimants().find(request) == "2001:db8::/64"
+
+
+def test_claimants_take_turns_within_their_shares() -> None:
+    async def play() -> tuple[list[str], int]:
+        threads, order, at_work, most = Threads(4, "test", share=2), list[str](), Counter[str](), 0
+        is_open, lock = threading.Event(), threading.Lock()
+
+        def job(claimant: str) -> None:
+            nonlocal most
+            with lock:
+                order.append(claimant)
+                at_work[claimant] += 1
+                most = max(most, at_work["first"])
+            is_open.wait()
+            with lock:
+                at_work[claimant] -= 1
+
+        asked = ["first"] * 5 + ["second"] * 4
+        results = [threads.do(partial(job, claimant), claimant) for claimant in asked]
+        results.pop(4).cancel()  # the first claimant's third, which waits
+        assert threads.are_busy
+        while len(order) < 4:
+            await asyncio.sleep(0.001)
+        is_open.set()
+        await asyncio.gather(*results)
+        assert not threads.are_busy
+        return order, most
+
+    order, most = asyncio.run(play())
+    assert Counter(order) == {"first": 4, "second": 4}
+    assert Counter(order[:4]) == {"first": 2, "second": 2}
+    assert most == 2
