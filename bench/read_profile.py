@@ -7,6 +7,7 @@ C counts for the Python function that called it. Time of other threads, which re
 
 import io
 import json
+import math
 import re
 import signal
 import subprocess
@@ -65,6 +66,7 @@ class Sampler:
 def profile(api_key: str, paths: list[str]) -> None:
     """In a process that has the gateway's environment."""
     from gateway.application import application
+    from gateway.core.deadlines import Deadline
     from gateway.server.answers import answer
 
     def read(number: int) -> None:
@@ -84,7 +86,7 @@ def profile(api_key: str, paths: list[str]) -> None:
             "wsgi.input": io.BytesIO(),
             "wsgi.errors": sys.stderr,
         }
-        status = answer(application, environ).status
+        status = answer(application, environ, Deadline(math.inf)).status
         if status != 200:
             raise SystemExit(f"a read was answered with {status}")
 

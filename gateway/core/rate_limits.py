@@ -95,7 +95,7 @@ class _Counters:
     def __init__(self, url: str) -> None:
         self._redis = QuickRedis(url, without="rate limits not counted")
 
-    def add(self, keys: Sequence[str], windows: Sequence[int], amount: int) -> list[int]:
+    def add(self, keys: Sequence[str], windows: Sequence[int], amount: int = 1) -> list[int]:
         given = [*(str(seconds * 1000) for seconds in windows), str(amount)]
         try:
             answer: bytes = self._redis.run(_COUNT, keys, given)
