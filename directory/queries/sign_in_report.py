@@ -22,7 +22,7 @@ from directory.ldap import (
     filetime_to_datetime,
 )
 from directory.lookup.access import client_of, find_object
-from directory.lookup.visibility import may_see_confidential
+from directory.lookup.visibility import may_see_confidential, visibility_of
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, policy_of
 from directory.queries.domain_controllers import ServerAnswer, ask_each
 from directory.queries.sign_in_shapes import (
@@ -41,9 +41,10 @@ from gateway.core.call import Call
 from gateway.core.shapes import render_timestamp
 
 _PASSWORD_EXPIRY = "msDS-UserPasswordExpiryTimeComputed"  # noqa: S105 - an attribute's name
+_WORKSTATIONS = "userWorkstations"
 _SHARED = (
     *("objectGUID", "userAccountControl", COMPUTED_CONTROL, "accountExpires", "lockoutTime", "pwdLastSet"),
-    *(_PASSWORD_EXPIRY, RESULTANT_POLICY, "logonHours", "userWorkstations", "lastLogonTimestamp"),
+    *(_PASSWORD_EXPIRY, RESULTANT_POLICY, "logonHours", _WORKSTATIONS, "lastLogonTimestamp"),
 )
 # badPwdCount, badPasswordTime and lastLogon are not replicated ([MS-ADA1]); lockoutTime is, a moment later.
 _OWN = ("badPwdCount", "badPasswordTime", "lockoutTime", "lastLogon")
@@ -73,7 +74,7 @@ def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
     hours = _allowed_hours(entry)
     last_sign_in, is_exact = _last_sign_in(entry, seen)
     control = _control(entry)
-    workstations = [name.strip() for name in (entry.text("userWorkstations") or "").split(",") if name.strip()]
+    visibility = visibility_of(call)
     report: SignInReport = {
         "id": str(id),
         "checkedAt": render_timestamp(now) or "",
@@ -84,7 +85,7 @@ def read_sign_in_report(call: Call, id: UUID) -> SignInReport:
         "password": password,
         "smartCardRequired": bool(control & UserAccountControl.SMARTCARD_REQUIRED),
         "allowedHours": hours,
-        "workstations": workstations,
+        "workstations": [name for name in _workstations(entry) if not visibility.hides(_WORKSTATIONS, [name])],
         "lastSignInAt": render_timestamp(last_sign_in),
         "lastSignInIsExact": is_exact,
         "servers": seen,
@@ -227,6 +228,11 @@ def _stretches(bits: int) -> Iterator[tuple[int, int]]:
             start = None
 
 
+def _workstations(entry: Entry) -> list[str]:
+    """The computers that the user may sign in at; none for all of them."""
+    return [name.strip() for name in (entry.text(_WORKSTATIONS) or "").split(",") if name.strip()]
+
+
 def _may_sign_in_at(hours: Sequence[AllowedHours], moment: datetime) -> bool:
     day = WEEKDAYS[moment.isoweekday() % 7]
     return any(item["day"] == day and item["from"] <= moment.hour < item["to"] for item in hours)
@@ -257,7 +263,7 @@ def _obstacles(report: SignInReport, entry: Entry, policy: PasswordPolicy | None
         (password["mustChange"], "mustChangePassword", False),
         (report["smartCardRequired"], "smartCardRequired", False),
         (hours is not None and not _may_sign_in_at(hours, now), "outsideHours", True),
-        (bool(report["workstations"]), "workstations", False),
+        (bool(_workstations(entry)), "workstations", False),
     )
     yield from (Obstacle(code=code, everywhere=everywhere) for holds, code, everywhere in found if holds)
 

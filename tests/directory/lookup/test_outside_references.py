@@ -16,7 +16,9 @@ from directory.lookup.connection import get_client
 from directory.lookup.visibility import Visibility
 from directory.models import DirectoryConnection
 from directory.shapes.object_references import Form, forms_of
-from gateway.core.call import SupervisionLevel
+from gateway.core.call import SupervisionLevel, Surface
+from gateway.core.operation import Effect, operations
+from tests.contracts.test_confinement import QUERIES
 from tests.directory.lookup.test_guesses import alike
 from tests.directory.lookup.test_visibility import found, search
 from tests.support.cast import Console, Integration, make_confined, make_integration
@@ -49,6 +51,7 @@ class Estate:
         self.service_id = directory.add(
             f"CN=Service,{self.inside}", {**service, "sAMAccountName": random_name("s")[:12] + "$"}
         )
+        self.user_dn = directory.dn(self.user_id)
         self.group_id = directory.add_group(parent=self.inside, members=[self.user_id])
         self.right, self.wrong, self.seen = (self._add(parent) for parent in (self.outside, self.outside, self.inside))
         name, sid = random_name("gone")[:12], self.right["sid"].rpartition("-")[0]
@@ -186,6 +189,49 @@ def test_no_answer_shows_what_is_outside(
     forms = {form for name, (_, form) in references(schema).items() if name in taken}
     assert forms >= {Form.NAME, Form.RELATIVE_ID, Form.DESCRIPTOR, Form.SERVICE, Form.COMPUTERS, Form.LINKS}
     assert len(taken) > 20
+
+
+# Those of access control tell by whom it is held, wherever they are.
+READS = [
+    item
+    for item in operations()
+    if item.effect is Effect.READ and item.on_directory and "directory.read_acl" not in item.permission
+]
+
+
+def test_no_read_tells_of_what_is_outside(
+    connection: DirectoryConnection, estate: Estate, directory: Directory
+) -> None:
+    right = estate.right
+    directory.modify(
+        estate.user_id,
+        primaryGroupID=right["sid"].rpartition("-")[2],
+        userWorkstations=right["host"],
+        manager=right["dn"],
+        **{"msDS-AllowedToDelegateTo": f"cifs/{right['host']}.example.test"},
+    )
+    directory.modify(estate.service_id, **{"msDS-GroupMSAMembership": base64.b64decode(right["descriptor"])})
+    objects = {"groups": estate.group_id, "organization-units": estate.unit_id}
+    marks = [right[name].lower() for name in ("dn", "sid", "guid", "host")]
+
+    def tellers(caller: Integration) -> set[str]:
+        """The operations that tell of it, in any answer."""
+        console, telling = Console(caller.key.owner), set()
+        for operation in READS:
+            path = operation.path.replace("{id}", str(objects.get(operation.path.split("/")[1], estate.user_id)))
+            path += f"?dn={quote(estate.user_dn)}" if path.endswith("/by-dn") else QUERIES.get(operation.name, "")
+            answer = caller.get(f"/api/{path}") if Surface.API in operation.surfaces else console.get(f"/rest/{path}")
+            if any(mark in json.dumps(answer.body).lower() for mark in marks):
+                telling.add(operation.name)
+        return telling
+
+    confined, unconfined = (
+        tellers(make_confined("owner", connection, estate.unit_id)),
+        tellers(make_integration(connection)),
+    )
+    directory.modify(estate.user_id, primaryGroupID="513")
+    assert confined == set()
+    assert {"users.read-sign-in-report", "service-accounts.search", "users.list-groups"} <= unconfined
 
 
 def takes(directory: Directory, id: UUID, name: str, value: bytes) -> bool:
