@@ -6,6 +6,7 @@ from uuid import UUID
 
 from directory import errors
 from directory.changes.deletion_protection import require_deletable
+from directory.changes.subtrees import time_warnings
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.nesting import require_nobodys_primary_group
 from directory.ldap import (
@@ -122,7 +123,7 @@ def _warnings(client: Client, entry: Entry, below: Sequence[Entry]) -> tuple[str
     warnings = []
     if below:
         told = "1 object below it is" if len(below) == 1 else f"{len(below)} objects below it are"
-        warnings.append(f"{told} deleted too: {_kinds(below)}.")
+        warnings += [f"{told} deleted too: {_kinds(below)}.", *time_warnings(len(below))]
     if groups := entry.texts("memberOf"):
         warnings.append(f"It is a member of {len(groups)} groups: {_shown(groups)}.")
     if members := entry.values("member"):

@@ -12,8 +12,9 @@ from directory import errors
 from directory.changes.deletion_protection import require_deletable
 from directory.changes.prechecks import require_possible_parent
 from directory.changes.references import parent_of
+from directory.changes.subtrees import time_warnings
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
-from directory.ldap import Client, DistinguishedName, Entry, InstanceType, Rename, Scope, make_rdn
+from directory.ldap import Client, DistinguishedName, Entry, Equals, InstanceType, Rename, Scope, make_rdn
 from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
 from directory.lookup.children import has_children
 from directory.lookup.visibility import visibility_of
@@ -70,9 +71,20 @@ def propose_move(call: Call, *, resource: str, id: UUID, parent: Reference) -> P
         new_dn=f"{rdn},{container.dn}",
         protected=protected,
         new_parent=container.guid,
-        risk_reason="it moves an organizational unit" if kind is Kind.ORGANIZATIONAL_UNIT else None,
+        risk_reason=None if write is None else _why_destructive(client, entry, kind),
         warnings=warnings,
     )
+
+
+def _why_destructive(client: Client, entry: Entry, kind: Kind) -> str | None:
+    """Other policies may apply to everybody in it, and other people may be delegated its administration."""
+    if kind is Kind.ORGANIZATIONAL_UNIT:
+        return "it moves an organizational unit"
+    if not has_children(client, entry):
+        return None
+    is_account = Equals("objectClass", "user")
+    accounts = client.search(entry.dn, Scope.SUBTREE, is_account, attributes=("objectGUID",), limit=2)
+    return "it moves accounts with it" if any(account.guid != entry.guid for account in accounts) else None
 
 
 def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposal:
@@ -189,7 +201,7 @@ def _below_warnings(client: Client, entry: Entry) -> tuple[str, ...]:
     if below <= 0:
         return ()
     count = f"More than {_COUNTED_BELOW}" if below > _COUNTED_BELOW else str(below)
-    return (f"{count} objects below it get another distinguished name.",)
+    return (f"{count} objects below it get another distinguished name.", *time_warnings(below))
 
 
 _STAYING_NAMES = {

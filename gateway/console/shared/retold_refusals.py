@@ -29,6 +29,7 @@ TITLES: Final = (
     gettext_noop("The address is too long"),
     gettext_noop("Send application/json without a content encoding"),
     gettext_noop("Too many requests"),
+    gettext_noop("The request took too long"),
     gettext_noop("A part of the gateway is not available"),
     gettext_noop("No run can be started now"),
     gettext_noop("There is no such object in the directory"),

@@ -24,6 +24,7 @@ SENTENCES: Final = (
     gettext_noop("it adds members to the group"),
     gettext_noop("it removes members from the group"),
     gettext_noop("it moves an organizational unit"),
+    gettext_noop("it moves accounts with it"),
     gettext_noop("it changes whether the password ever expires"),
     gettext_noop("it changes the scope or type of the group"),
     gettext_noop("it means to {ground}"),
@@ -169,6 +170,9 @@ SENTENCES: Final = (
     gettext_noop("Of the {count} objects below it the operations log keeps no attributes."),
     gettext_noop("More than {count} objects below it get another distinguished name."),
     gettext_noop("{count} objects below it get another distinguished name."),
+    gettext_noop(
+        "That many objects may take the domain controller a minute, in which it makes no other. Do not repeat it."
+    ),
     gettext_noop("Only the object is renamed: its sAMAccountName, userPrincipalName and displayName stay."),
     gettext_noop(
         "Only the object is renamed: its sAMAccountName, dNSHostName and service principal names stay, and the "

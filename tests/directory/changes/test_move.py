@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from audit.models import OperationRecord
+from directory.changes import subtrees
 from gateway.core.call import SupervisionLevel
 from tests.directory.changes.test_delete import protect_from_deletion
 from tests.directory.supervised import approve
@@ -71,6 +72,32 @@ def test_what_lies_below_moves_too(integration: Integration, bob: UUID, director
     assert directory.dn(bob).endswith(here), "a dry run changes nothing"
     assert integration.post(f"/api/ad/organization-units/{unit}/move", {"parent": there}).status == 200
     assert directory.dn(bob) == f"CN=Bob\\, the \\#1,OU=Here,{there}"
+
+
+def test_a_container_that_holds_accounts_moves_as_a_unit_does(
+    integration: Integration, directory: Directory, here: str, there: str
+) -> None:
+    empty, full = (directory.add(f"CN={name},{here}", {"objectClass": "container"}) for name in ("empty", "full"))
+    directory.add_contacts(1, parent=directory.dn(empty))
+    directory.add_user(parent=directory.dn(full))
+    for guid, risk in ((empty, "ordinary"), (full, "destructive")):
+        dry = integration.post(f"/api/ad/objects/{guid}/move?dryRun=true", {"parent": there}).body
+        assert dry["risk"] == risk
+        assert ("This is a destructive change: it moves accounts with it." in dry["warnings"]) == (guid == full)
+
+
+def test_a_large_subtree_is_said_to_take_a_while(
+    integration: Integration, directory: Directory, here: str, there: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subtrees, "LARGE", 3)
+    unit = directory.guid(directory.add_unit("Large", parent=here))
+    told = "may take the domain controller a minute"
+    for name, is_told in (("one", False), ("two", False), ("three", True)):
+        directory.add(f"CN={name},{directory.dn(unit)}", {"objectClass": "contact"})
+        moved = integration.post(f"/api/ad/organization-units/{unit}/move?dryRun=true", {"parent": there})
+        deleted = integration.delete(f"/api/ad/organization-units/{unit}?dryRun=true&recursive=true")
+        for answer in (moved, deleted):
+            assert any(told in warning for warning in answer.body["warnings"]) == is_told
 
 
 def test_policies_are_inherited_anew(integration: Integration, directory: Directory, here: str, there: str) -> None:
