@@ -3,20 +3,23 @@
 The reasons are for people: the dry run warns of them, the approver reads them, and no decision rests on them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from approvals.security_attributes import meaning_of
 from directory.shapes.proposal import Proposal
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Operation, Risk
-from gateway.core.unseen import unseen_in
+from gateway.core.unseen import unseen_in, with_unseen_marked
 
 HELD: dict[SupervisionLevel, frozenset[Risk]] = {
     SupervisionLevel.ASK_EVERY_CHANGE: frozenset({Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY}),
     SupervisionLevel.ASK_DESTRUCTIVE_SECURITY: frozenset({Risk.DESTRUCTIVE, Risk.SECURITY}),
     SupervisionLevel.ACT: frozenset(),
 }
+
+HOLDING = frozenset(level for level, held in HELD.items() if held)
+"""The levels at which changes wait."""
 
 _ORDER = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 """Of several risks of one change the last one counts."""
@@ -42,13 +45,15 @@ def risk_of(
     *,
     is_confidential: Callable[[str], bool],
     why_protected: Callable[[], str | None],
+    look_alikes: Callable[[], Iterable[str]],
 ) -> Assessment:
     """The risk of a change: the greatest of what its operation, its input, its target and its attributes say.
 
     `is_confidential` tells whether the directory's schema marks an attribute confidential. `why_protected` tells what
-    protects the target, and is asked for a protected one only.
+    protects the target, and is asked for a protected one only. `look_alikes` tells which names look like another's.
     """
     grounds = list(_grounds(operation, proposal, is_confidential, why_protected))
+    grounds += [(Risk.SECURITY, with_unseen_marked(sentence)) for sentence in look_alikes()]
     greatest = max((risk for risk, _ in grounds), key=_ORDER.index, default=Risk.ORDINARY)
     reasons = [f"This is a {risk} change: {ground}." for risk, ground in grounds if risk is greatest]
     lesser = [f"It is also a {risk} change: {ground}." for risk, ground in grounds if risk is not greatest]

@@ -16,6 +16,7 @@ from directory import errors as directory_errors
 from directory.changes.identities import described
 from directory.changes.input_references import resolve_input
 from directory.lookup.access import client_of
+from directory.lookup.look_alikes import look_alikes
 from directory.lookup.visibility import visibility_of
 from directory.protection.reasons import why_protected
 from directory.queries.reading import version_seen_by
@@ -134,7 +135,15 @@ def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Propo
     def why() -> str | None:
         return person if person or proposal.target.id is None else why_protected(client, proposal.target.id)
 
-    return proposal, supervision.risk_of(operation, proposal, is_confidential=is_confidential, why_protected=why)
+    def alike() -> tuple[str, ...]:
+        # It takes searches, and matters to a person who looks at the change, or where its risk decides.
+        is_looked_at = call.dry_run or (call.change_request_id is None and call.supervision in supervision.HOLDING)
+        return look_alikes(call, proposal) if is_looked_at else ()
+
+    assessment = supervision.risk_of(
+        operation, proposal, is_confidential=is_confidential, why_protected=why, look_alikes=alike
+    )
+    return proposal, assessment
 
 
 def with_reason(call: Call, proposal: Proposal) -> Call:

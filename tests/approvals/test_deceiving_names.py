@@ -26,6 +26,7 @@ def risk_and_reasons(change: AttributeChange, **fields: object) -> tuple[Risk, t
         make_proposal(change, **fields),
         is_confidential=lambda _: False,
         why_protected=lambda: None,
+        look_alikes=tuple,
     )
     return found.risk, found.reasons
 

@@ -66,6 +66,7 @@ def assess(operation: Risk, **proposal: Any) -> Assessment:
         make_proposal(**proposal),
         is_confidential=lambda name: name == "corpBadgeSecret",
         why_protected=lambda: "member of Domain Admins",
+        look_alikes=tuple,
     )
 
 
