@@ -92,6 +92,7 @@ INSTALLED_APPS = [
 # (docs/api.md#order-of-checks).
 MIDDLEWARE = [
     "gateway.middleware.request_id.RequestIdMiddleware",
+    "gateway.middleware.deceiving_text.DeceivingTextMiddleware",
     "gateway.middleware.problems.ProblemMiddleware",
     "gateway.middleware.client_address.ClientAddressMiddleware",
     "gateway.middleware.rate_limit.RateLimitMiddleware",

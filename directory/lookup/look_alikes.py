@@ -109,7 +109,7 @@ def _siblings(client: Client, named: _Named) -> Iterator[Entry]:
 def _spelled(client: Client, spellings: list[str]) -> Iterator[Entry]:
     for first in range(0, len(spellings), _SPELLINGS):
         some = spellings[first : first + _SPELLINGS]
-        condition = Or(tuple(Equals(attribute, spelling) for attribute in _NAMES for spelling in some))
+        condition = Or(*(Equals(attribute, spelling) for attribute in _NAMES for spelling in some))
         base, attributes = client.settings.base_dn, ("objectGUID", *_NAMES)
         yield from client.search(base, Scope.SUBTREE, condition, attributes=attributes, limit=_FOUND)
 

@@ -63,7 +63,7 @@ def look_alike(one: str, other: str) -> bool:
 @lru_cache(maxsize=1024)
 def likely_twins(name: str, limit: int = 64) -> tuple[str, ...]:
     """Names to look for that look like this one: in one script, and with few letters exchanged; at most `limit`."""
-    return tuple(islice(dict.fromkeys(_twins(name)), limit))
+    return tuple(dict.fromkeys(islice(_twins(name), limit)))
 
 
 def _twins(name: str) -> Iterator[str]:

@@ -85,6 +85,12 @@ def check_words(name: str) -> str:
 
 
 @register.filter
+def is_about_deceit(reason: str) -> bool:
+    """Whether a reason of a risk says that a name may be taken for another one."""
+    return "looks like that of" in reason or "characters that nobody sees" in reason
+
+
+@register.filter
 def caller_words(name: str, is_agent: bool) -> str:
     """What a person worked with, a key or an agent of this name."""
     return (_("agent {name}") if is_agent else _("key {name}")).format(name=name)

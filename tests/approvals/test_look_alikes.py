@@ -43,7 +43,7 @@ def test_the_name_that_is_imitated_is_among_those_looked_for(deceiving: str) -> 
 
 
 def test_not_too_many_are_looked_for() -> None:
-    assert len(likely_twins("l1l1l1l1l1l1l1l1l1l1l1l1")) == 64
+    assert 32 < len(likely_twins("l1l1l1l1l1l1l1l1l1l1l1l1")) <= 64
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from directory.models.saved_filters import SavedFilter
 from gateway.console.urls import urlpatterns
 from gateway.core.call import SupervisionLevel
 from gateway.core.operation import Effect, find_operation
-from keys.models import ApiKey
+from gateway.core.unseen import is_unseen
+from keys.models import ApiKey, Person, Role
 from keys.sign_in import sessions
 from tests.console.pages import post
 from tests.support.agents import make_agent
@@ -174,3 +175,44 @@ def test_no_page_fails_or_changes_anything(
         record.operation for record in OperationRecord.objects.exclude(id__in=before).exclude(outcome=Outcome.FAILED)
     }
     assert {name for name in recorded if find_operation(name).effect is not Effect.READ} == set()
+
+
+DECEIVING = "Ex\u202etxe\u200b\u2066.\u00adcanary"
+MARKED = "Ex⟨U+202E⟩txe⟨U+200B⟩⟨U+2066⟩.⟨U+00AD⟩canary"
+
+
+def test_no_page_shows_what_nobody_sees(
+    places: dict[str, list[str]], console: Console, connection: DirectoryConnection, directory: Directory, ada: UUID
+) -> None:
+    """Whatever has such a name: it is marked where people read, and comes back as it is from forms."""
+    group = directory.add_group(f"{DECEIVING} עדה", parent=directory.dn(ada).partition(",")[2], members=[ada])
+    directory.rename(ada, DECEIVING)
+    directory.modify(ada, displayName=DECEIVING, title=DECEIVING, description=DECEIVING)
+    integration = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    for each, field in (
+        *((ApiKey, "name"), (Role, "name"), (Group, "name"), (Person, "display_name"), (SavedFilter, "name")),
+        *((ChangeTemplate, "name"), (Run, "reason"), (DirectoryConnection, "name")),
+    ):
+        for number, pk in enumerate(each.objects.values_list("pk", flat=True)):
+            each.objects.filter(pk=pk).update(**{field: f"{DECEIVING} {number}"})
+    change = {"replace": {"department": [DECEIVING]}}
+    held = integration.patch(f"/api/ad/users/{ada}", change)
+    assert held.status == 202, held.body
+    ChangeRequest.objects.update(reason=DECEIVING)
+    ApiKey.objects.filter(pk=integration.key.pk).update(supervision_level=SupervisionLevel.ACT.value)
+    assert integration.patch(f"/api/ad/users/{ada}", change).status == 200
+    places["request_id"].append(held.body["changeRequest"]["id"])
+    places["record_id"] = [str(record.id) for record in OperationRecord.objects.order_by("-id")[:5]]
+    places["object_id"].append(str(group))
+    bad, telling, isolating = {}, 0, 0
+    for address in _addresses(places):
+        answer = console.client.get(address)
+        if answer.headers.get("Content-Type", "").startswith("text/html"):
+            page = answer.content.decode()
+            if shown := {each for each in page if is_unseen(each) and each not in "\t\n\r\u00a0\u202f"}:
+                bad[address] = shown
+            telling += MARKED in page
+            isolating += "<bdi>עדה</bdi>" in page
+    assert bad == {}
+    assert telling > 25
+    assert isolating > 1

@@ -1,0 +1,108 @@
+"""Text of others in pages: what nobody sees is marked, and what is read from right to left moves nothing beside it.
+
+Names of objects, keys, people, reasons and values come from the directory and from clients. Wherever a page shows one,
+it passes here, whichever template has put it there.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+
+from gateway.core.unseen import is_unseen, with_unseen_marked
+
+_OWN = frozenset("\t\n\r\u00a0\u202f")
+"""What our own texts and templates have: line ends, and spaces that do not break."""
+_SUSPICIOUS = re.compile(
+    r"[^\t\n\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0370-\u052f\u2010-\u2027\u202f-\u205e\u20a0-\u27ff]"
+)
+"""Outside of what nearly every page has: a page without it is left as it is, which is quick to see."""
+_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_RUN = re.compile(rf"[{_RIGHT_TO_LEFT}](?:[ '’._-]{{0,2}}[{_RIGHT_TO_LEFT}])*")
+_PIECE = re.compile(
+    r"(?P<script><script\b.*?</script\s*>)"
+    r"|(?P<field><textarea\b.*?</textarea\s*>)"
+    r"|(?P<raw><(?P<name>title|option|style|svg)\b.*?</(?P=name)\s*>)"
+    r"|(?P<comment><!--.*?-->)"
+    r"|(?P<tag></?[a-z](?:[^>\"']|\"[^\"]*\"|'[^']*')*>)"
+    r"|(?P<text>[^<]+|<)",
+    re.DOTALL | re.IGNORECASE,
+)
+_READ_BY_PEOPLE = re.compile(r"(\s(?:title|aria-label|alt|placeholder)=)(\"[^\"]*\"|'[^']*')", re.IGNORECASE)
+_FIRST_TAG = re.compile(r"<(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
+
+
+class DeceivingTextMiddleware:
+    """Marks in every page what nobody sees, and isolates what is read from right to left."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        if is_page and isinstance(response, HttpResponse) and not response.headers.get("Content-Encoding"):
+            page = response.content.decode()
+            if _SUSPICIOUS.search(page):
+                response.content = plainly(page).encode()
+                if "Content-Length" in response.headers:
+                    response.headers["Content-Length"] = str(len(response.content))
+        return response
+
+
+def plainly(page: str) -> str:
+    """A page, or a part of one, in which no text deceives.
+
+    Only what people read is marked: what a form sends back stays what it is, written as character references.
+    """
+    return _PIECE.sub(_piece, page)
+
+
+def _piece(found: re.Match[str]) -> str:
+    whole = found[0]
+    if not _SUSPICIOUS.search(whole):
+        return whole
+    return _WAYS[found.lastgroup or "text"](whole)
+
+
+def _text(text: str) -> str:
+    return _RUN.sub(lambda run: f"<bdi>{run[0]}</bdi>", _marked(text))
+
+
+def _raw(element: str) -> str:
+    """What it holds is shown by itself, and no other element may stand in it."""
+    tag = _FIRST_TAG.match(element)
+    end = tag.end() if tag else 0
+    return _tag(element[:end]) + _marked(element[end:])
+
+
+def _script(element: str) -> str:
+    return _replaced(element, lambda each: "".join(f"\\u{unit:04x}" for unit in _utf16(each)))
+
+
+def _tag(tag: str) -> str:
+    return _referenced(_READ_BY_PEOPLE.sub(lambda found: found[1] + _marked(found[2]), tag))
+
+
+def _replaced(text: str, told: Callable[[str], str]) -> str:
+    return "".join(told(each) if is_unseen(each) and each not in _OWN else each for each in text)
+
+
+def _marked(text: str) -> str:
+    return _replaced(text, with_unseen_marked)
+
+
+def _referenced(text: str) -> str:
+    return _replaced(text, lambda each: f"&#x{ord(each):X};")
+
+
+def _utf16(character: str) -> list[int]:
+    encoded = character.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(encoded[at : at + 2], "big") for at in range(0, len(encoded), 2)]
+
+
+_WAYS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
+    {"script": _script, "field": _referenced, "raw": _raw, "comment": _marked, "tag": _tag, "text": _text}
+)
