@@ -140,8 +140,8 @@ def test_a_confined_caller_is_not_told_what_lies_outside(
     connection: DirectoryConnection, directory: Directory, organizational_unit: str, name: str, known: str
 ) -> None:
     inside, outside = (directory.add_unit(each, parent=organizational_unit) for each in ("inside", "outside"))
-    attributes = {"sAMAccountName": name} if known == "account name" else {}
-    directory.add_user(name, parent=outside, **attributes)
+    account = name if known == "account name" else random_name("u")
+    directory.add_user(name, parent=outside, sAMAccountName=account)
     level = SupervisionLevel.ASK_DESTRUCTIVE_SECURITY
     confined = make_integration(connection, level=level, scopes=[directory.guid(inside)])
     answer = confined.post("/api/ad/contacts", {"name": name.replace("o", "о"), "parent": inside})
