@@ -19,6 +19,7 @@ from approvals.models import Audience, ChangeRequest, Notice, Status
 from approvals.notifications import EXPIRY_LEAD, people_who_decide, wait_for_decision
 from approvals.reach import reaches
 from gateway.core import leases, shared_clock
+from gateway.core.unseen import for_people
 from keys.models import Person
 
 _logger = structlog.stdlib.get_logger(__name__)
@@ -130,8 +131,8 @@ def message(audience: Audience, address: str, requests: list[ChangeRequest]) -> 
         "more": len(requests) - _DETAILED,
     }
     return EmailMessage(
-        subject=f"{SUBJECT_PREFIX} {subject}"[:200],
-        body=render_to_string(f"approvals/mail/{template}.txt", context),
+        subject=for_people(f"{SUBJECT_PREFIX} {subject}"[:200]),
+        body=for_people(render_to_string(f"approvals/mail/{template}.txt", context)),
         to=[address],
         # No out-of-office answers, and something that filters need not guess.
         headers={

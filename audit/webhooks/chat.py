@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.webhooks.models import EndpointFormat
+from gateway.core.unseen import for_people
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +22,28 @@ class ChatMessage:
 
 def body_of(format: EndpointFormat, message: ChatMessage) -> str:
     """The body that is posted."""
-    content = _slack(message) if format is EndpointFormat.SLACK else _teams(message)
+    facts = tuple((for_people(name), for_people(value)) for name, value in message.facts)
+    plain = ChatMessage(for_people(message.title), facts, message.link)
+    content = _slack(plain) if format is EndpointFormat.SLACK else _teams(plain)
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 def _slack(message: ChatMessage) -> dict[str, Any]:
-    """Three characters are escaped, a link is `<url|text>` (https://docs.slack.dev/messaging/formatting-message-text)."""
+    """Text of a rich text block, in which nothing is formatted, and no address becomes a link.
+
+    What goes without blocks, such as a notification, shows `text`: three characters are escaped there, a link is
+    `<url|text>` (https://docs.slack.dev/messaging/formatting-message-text), and nothing is shown of other addresses.
+    """
     title = _escaped(message.title)
     lines = [f"<{message.link}|{title}>" if message.link else f"*{title}*"]
     lines += [f"{_escaped(name)}: {_escaped(value)}" for name, value in message.facts]
-    return {"text": "\n".join(lines)}
+    style = {"bold": True}
+    title_run: dict[str, Any] = {"type": "text", "text": message.title, "style": style}
+    if message.link:
+        title_run = {"type": "link", "url": message.link, "text": message.title, "style": style}
+    runs = [title_run, *({"type": "text", "text": f"\n{name}: {value}"} for name, value in message.facts)]
+    block = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": runs}]}
+    return {"text": "\n".join(lines), "blocks": [block], "unfurl_links": False, "unfurl_media": False}
 
 
 def _escaped(text: str) -> str:

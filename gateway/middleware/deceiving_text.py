@@ -11,16 +11,14 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from gateway.core.unseen import is_unseen, with_unseen_marked
+from gateway.core.unseen import RIGHT_TO_LEFT, with_unseen_marked, with_unseen_replaced
 
-_OWN = frozenset("\t\n\r\u00a0\u202f")
+_OWN = "\t\n\r\u00a0\u202f"
 """What our own texts and templates have: line ends, and spaces that do not break."""
 _SUSPICIOUS = re.compile(
     r"[^\t\n\x20-\x7e\u00a0-\u00ac\u00ae-\u02ff\u0370-\u052f\u2010-\u2027\u202f-\u205e\u20a0-\u27ff]"
 )
 """Outside of what nearly every page has: a page without it is left as it is, which is quick to see."""
-_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
-_RUN = re.compile(rf"[{_RIGHT_TO_LEFT}](?:[ '’._-]{{0,2}}[{_RIGHT_TO_LEFT}])*")
 _PIECE = re.compile(
     r"(?P<script><script\b.*?</script\s*>)"
     r"|(?P<field><textarea\b.*?</textarea\s*>)"
@@ -68,7 +66,7 @@ def _piece(found: re.Match[str]) -> str:
 
 
 def _text(text: str) -> str:
-    return _RUN.sub(lambda run: f"<bdi>{run[0]}</bdi>", _marked(text))
+    return RIGHT_TO_LEFT.sub(lambda run: f"<bdi>{run[0]}</bdi>", _marked(text))
 
 
 def _raw(element: str) -> str:
@@ -79,23 +77,19 @@ def _raw(element: str) -> str:
 
 
 def _script(element: str) -> str:
-    return _replaced(element, lambda each: "".join(f"\\u{unit:04x}" for unit in _utf16(each)))
+    return with_unseen_replaced(element, lambda each: "".join(f"\\u{unit:04x}" for unit in _utf16(each)), but=_OWN)
 
 
 def _tag(tag: str) -> str:
     return _referenced(_READ_BY_PEOPLE.sub(lambda found: found[1] + _marked(found[2]), tag))
 
 
-def _replaced(text: str, told: Callable[[str], str]) -> str:
-    return "".join(told(each) if is_unseen(each) and each not in _OWN else each for each in text)
-
-
 def _marked(text: str) -> str:
-    return _replaced(text, with_unseen_marked)
+    return with_unseen_marked(text, but=_OWN)
 
 
 def _referenced(text: str) -> str:
-    return _replaced(text, lambda each: f"&#x{ord(each):X};")
+    return with_unseen_replaced(text, lambda each: f"&#x{ord(each):X};", but=_OWN)
 
 
 def _utf16(character: str) -> list[int]:

@@ -17,10 +17,10 @@ from audit.administration.unattended import call_of_gateway
 from gateway.core.configuration import RateLimit
 from gateway.core.errors import RateLimited, ServiceUnavailable
 from gateway.core.rate_limits import CountersUnavailable, Policy, address_subject, count
+from gateway.core.unseen import has_unseen
 from keys.agents import redirects
 from keys.agents.cleanup import unused_clients
 from keys.agents.models import NAME_LENGTH, AgentClient
-from keys.people.names import has_unseen
 
 NAMELESS = "Agent without a name"
 MOST_UNUSED = 5_000

@@ -5,6 +5,8 @@ A reader of the log and an approver see names, and nothing else of who asks.
 
 import unicodedata
 
+from gateway.core.unseen import has_unseen
+
 # Recommended for identifiers by Unicode Standard Annex #31 (table 5), by the first word of their letters' names.
 _SCRIPTS = frozenset(
     {"LATIN", "GREEK", "CYRILLIC", "ARMENIAN", "GEORGIAN", "HEBREW", "ARABIC", "THAANA", "DEVANAGARI", "BENGALI"}
@@ -23,9 +25,6 @@ _LOOKS_LIKE = str.maketrans(
     "асԁеһіјӏорԛѕԝхуүѵгкпαβγηικμνορστυχωϲϳօսհոցզյıɩɪɑɡɢȷʏᴀʙᴄᴅᴇʜᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡᴢ",
     "acdehijlopqswxyyvrknabynikuvopotuxwcjouhngqjiiiaggjyabcdehjklmnoprstuvwz",
 )
-_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cn", "Cs", "Zl", "Zp"})
-"""Control and format characters (bidirectional ones, joiners, those without a width), line ends, and what has no glyph
-that everybody sees."""
 
 
 def require_label(text: str) -> str:
@@ -56,16 +55,6 @@ def refuse_username(name: str) -> str | None:
     if any(letter != letter.lower() for letter in letters if not letter.isascii()):
         return "may contain capital letters from A to Z, and no others"
     return None
-
-
-def has_unseen(text: str) -> bool:
-    """Whether a text has characters that nobody sees."""
-    return any(unicodedata.category(character) in _UNSEEN for character in text)
-
-
-def shown(text: str) -> str:
-    """A name that others have chosen as it may be shown: what nobody sees stands out as U+FFFD."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if has_unseen(character) else character for character in text)
 
 
 def name_key(name: str) -> str:

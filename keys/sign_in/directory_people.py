@@ -15,9 +15,10 @@ from directory.ldap import And, BindResult, Client, Entry, Equals, Not, Scope
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.policies import password_attempts
+from gateway.core.unseen import with_unseen_marked
 from keys.models import Person
 from keys.people import presence
-from keys.people.names import name_key, shown
+from keys.people.names import name_key
 
 _ATTRIBUTES = (*presence.ATTRIBUTES, "sAMAccountName", "displayName", "name")
 
@@ -82,8 +83,8 @@ def person_of(account: Account) -> Person:
     """
     connection, entry = account.connection, account.entry
     assert entry is not None
-    username = shown(f"{connection.name}\\{entry.text('sAMAccountName')}")[:255]
-    display_name = shown(entry.text("displayName") or entry.text("name") or "")[:256]
+    username = with_unseen_marked(f"{connection.name}\\{entry.text('sAMAccountName')}")[:255]
+    display_name = with_unseen_marked(entry.text("displayName") or entry.text("name") or "")[:256]
     with transaction.atomic():
         person, is_new = Person.objects.get_or_create(
             connection=connection,

@@ -1,16 +1,23 @@
 """Names with characters that nobody sees: they are security changes, and messages mark them."""
 
+import ast
 import unicodedata
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from approvals.mail import message
 from approvals.messages import in_one_line
+from approvals.models import Audience
 from approvals.supervision import risk_of
-from directory.shapes.proposal import AttributeChange
+from audit.webhooks.chat import ChatMessage, body_of
+from audit.webhooks.models import EndpointFormat
+from directory.shapes.proposal import AttributeChange, Target
 from gateway.core.operation import Risk, find_operation
 from gateway.core.unseen import is_unseen
-from tests.approvals.proposals import make_proposal
+from keys.people.names import refuse_label
+from tests.approvals.proposals import hold, make_proposal
 
 DECEIVING = (
     *"\u00a0\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200d\u200e\u200f\u2028\u202a\u202e\u2060\u2066\u2069\u2800",
@@ -60,3 +67,49 @@ def test_a_new_reference_to_such_a_name_is_told_and_leaving_one_is_not() -> None
     assert "refers to a name with characters that nobody sees, in manager: U+200B" in reason
     assert risk_and_reasons(AttributeChange("manager", (twin,), ()), identities=identities)[0] is Risk.ORDINARY
     assert risk_and_reasons(AttributeChange("description", (), ("a\u200b",)))[0] is Risk.ORDINARY
+
+
+@pytest.mark.parametrize("name", ["می\u200cخواهم", "خانه\u200cها", "क्\u200dष", "ക്\u200c", "بِ\u200cم"])
+def test_joiners_are_ordinary_where_a_script_is_spelled_with_them(name: str) -> None:
+    assert in_one_line(name) == name
+    assert refuse_label(name) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["a\u200cb", "א\u200cב", "دا\u200cم", "م\u200c", "\u200cم", "م\u200dم", "ک\u200c\u200cم"]
+)
+def test_joiners_are_unseen_elsewhere(name: str) -> None:
+    assert "U+200" in in_one_line(name)
+    assert refuse_label(name) is not None
+
+
+def test_mail_and_chat_isolate_directions_and_mark_what_nobody_sees(db: None) -> None:
+    target = Target(
+        id=uuid4(), kind="user", distinguished_name="CN=עדה כהן,OU=A\u202eb,DC=corp", account_name="a\u200bb"
+    )
+    request = hold(target=target)
+    sent = message(Audience.APPROVER, "grace@example.test", [request])
+    for text in (sent.subject, sent.body):
+        assert "\u2068עדה כהן\u2069" in text
+        assert not any(is_unseen(each) for each in text if each not in "\n\u2068\u2069")
+    assert "a⟨U+200B⟩b" in sent.body
+    for format in (EndpointFormat.SLACK, EndpointFormat.TEAMS):
+        body = body_of(format, ChatMessage("עדה כהן asks", (("By", "x\u202ey"),)))
+        assert "\u2068עדה כהן\u2069 asks" in body
+        assert "x⟨U+202E⟩y" in body
+
+
+def test_mail_and_messages_leave_at_one_place_each() -> None:
+    """What makes them passes `for_people` there, whoever asks for it."""
+    root = Path(__file__).parents[2]
+    senders = {"EmailMessage", "EmailMultiAlternatives", "send_mail", "send_mass_mail", "mail_admins", "mail_managers"}
+    found: dict[str, set[str]] = {"mail": set(), "chat": set()}
+    for app in ("gateway", "directory", "keys", "audit", "approvals"):
+        for path in (root / app).rglob("*.py"):
+            names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+            place = str(path.relative_to(root))
+            if names & senders:
+                found["mail"].add(place)
+            if "_slack" in names or "_teams" in names or "adaptivecards.io" in path.read_text():
+                found["chat"].add(place)
+    assert found == {"mail": {"approvals/mail.py"}, "chat": {"audit/webhooks/chat.py"}}

@@ -20,13 +20,13 @@ from audit.administration.recording import recorded
 from directory.models import DirectoryConnection
 from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import NotFound
+from gateway.core.unseen import with_unseen_marked
 from keys.agents import authorization, redirects
 from keys.agents.addresses import audience_of
 from keys.agents.grants import Consent
 from keys.agents.models import AgentClient
 from keys.agents.scopes import SCOPES, Scope, usable
 from keys.models import Person
-from keys.people.names import shown
 
 _READ_WITHIN = 15 * 60
 """Seconds from showing the page to the answer."""
@@ -92,7 +92,7 @@ def _page(
     response = page.render(
         "account/agent_connect.html",
         {
-            "agent": shown(asked.client.name),
+            "agent": with_unseen_marked(asked.client.name),
             "registered_by_itself": asked.client.registration_source != AgentClient.RegistrationSource.MANUAL,
             "target": asked.redirect_uri,
             "is_loopback": redirects.is_loopback(asked.redirect_uri),

@@ -331,10 +331,15 @@ def test_messages_for_people(channels: None, receiver: Receiver) -> None:
     link = f"https://gateway.example.test/console/changes/{request.id}"
     assert webhook_delivery.deliver_due() == 2
     slack, teams = sorted((json.loads(body) for _, body in receiver.received), key=lambda body: "type" in body)
-    assert slack == {
-        "text": f"<{link}|Waits for a decision: Change e-mail of Ada &lt;3 &amp; co>\n"
+    assert slack["text"] == (
+        f"<{link}|Waits for a decision: Change e-mail of Ada &lt;3 &amp; co>\n"
         "Risk: security\nAsked by: ada, key crm\nReason: Ticket 4711"
-    }
+    )
+    ((section,),) = [block["elements"] for block in slack["blocks"] if block["type"] == "rich_text"]
+    title, *facts = section["elements"]
+    assert (title["url"], title["text"]) == (link, "Waits for a decision: Change e-mail of Ada <3 & co")
+    assert [fact["text"] for fact in facts] == ["\nRisk: security", "\nAsked by: ada, key crm", "\nReason: Ticket 4711"]
+    assert {fact["type"] for fact in facts} == {"text"}, "others are formatted, or become links"
     (attachment,) = teams["attachments"]
     card = attachment["content"]
     assert (teams["type"], attachment["contentType"]) == ("message", "application/vnd.microsoft.card.adaptive")
