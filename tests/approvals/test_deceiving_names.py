@@ -89,7 +89,7 @@ def test_mail_and_chat_isolate_directions_and_mark_what_nobody_sees(db: None) ->
     )
     request = hold(target=target)
     sent = message(Audience.APPROVER, "grace@example.test", [request])
-    for text in (sent.subject, sent.body):
+    for text in (str(sent.subject), str(sent.body)):
         assert "\u2068עדה כהן\u2069" in text
         assert not any(is_unseen(each) for each in text if each not in "\n\u2068\u2069")
     assert "a⟨U+200B⟩b" in sent.body
