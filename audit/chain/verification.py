@@ -4,7 +4,7 @@ How the last verification ended is kept in a table beside the log.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from uuid import UUID
@@ -196,7 +196,7 @@ def why_doubted(record: OperationRecord) -> str | None:
     return None
 
 
-def find_tampering(head: Head | None = None, progress: Progress | None = None) -> Iterator[Finding]:
+def find_tampering(head: Head | None = None, progress: Progress | None = None) -> Generator[Finding]:
     """What is wrong with the log, first things first. `head` is one that was exported earlier.
 
     That seals were cut off the end together with their records shows by it, and by the gateway's own mark.

@@ -21,6 +21,10 @@ _Ava = tuple[str, str]
 _Rdn = tuple[_Ava, ...]
 
 
+LONGEST = 16_384
+"""Characters. A component has at most 255 ([MS-ADTS] 3.1.1.3.1.2); one of 500,000 keeps Samba busy for long."""
+
+
 @dataclass(frozen=True, eq=False)
 class DistinguishedName:
     """A parsed distinguished name: compared as the directory does, without regard to case and surplus spaces."""
@@ -32,6 +36,8 @@ class DistinguishedName:
         """Read RFC 4514 text; ``InvalidValue`` when it is not a distinguished name."""
         if "\x00" in text:
             raise InvalidValue("A distinguished name cannot contain NUL")
+        if len(text) > LONGEST:
+            raise InvalidValue(f"A distinguished name has at most {LONGEST} characters here")
         if r"\?" in text or "\t" in text:
             text = _SPELLED_OTHERWISE.sub(lambda found: _AS_LIBLDAP_READS.get(found[0], found[0]), text)
         try:

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from directory.changes import bind_password_rotation
 from directory.models import DirectoryConnection
-from directory.queries.connection_test import ConnectionReport, try_connection
+from directory.queries.connection_test import ConnectionReport, try_on_record
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.inputs import example
 from gateway.core.call import Call, Surface
@@ -223,9 +223,9 @@ def delete_directory(_: Call, *, id: UUID) -> None:
     output=ConnectionReport,
     surfaces=REST_ONLY,
 )
-def try_directory(_: Call, *, id: UUID) -> ConnectionReport:
+def try_directory(call: Call, *, id: UUID) -> ConnectionReport:
     """Try a directory connection: servers, TLS, sign-in, schema and rights."""
-    return try_connection(_find(id))
+    return try_on_record(call, _find(id))
 
 
 @operation(
@@ -236,9 +236,9 @@ def try_directory(_: Call, *, id: UUID) -> ConnectionReport:
     output=ConnectionReport,
     surfaces=REST_ONLY,
 )
-def try_new_directory(_: Call, *, body: CreateDirectory) -> ConnectionReport:
+def try_new_directory(call: Call, *, body: CreateDirectory) -> ConnectionReport:
     """Try a directory connection before it is made. Nothing is saved."""
-    return try_connection(new_connection(body))
+    return try_on_record(call, new_connection(body))
 
 
 @operation(

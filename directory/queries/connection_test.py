@@ -5,11 +5,14 @@ from dataclasses import replace
 from django.utils.translation import gettext as _
 from typing_extensions import TypedDict
 
+from audit import log
+from audit.models import Outcome
 from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, check_server
 from directory.lookup.connection import server_settings
 from directory.models import DirectoryConnection
 from directory.protection.domain_control import unreadable_lists
 from directory.queries.connection_faults import Fault, FaultKind, base_fault, fault_of
+from gateway.core.call import Call
 
 
 class ServerReport(TypedDict):
@@ -54,6 +57,23 @@ class ConnectionReport(TypedDict):
     rights: RightsReport | None
     recycleBin: bool | None
     warnings: list[str]
+
+
+def try_on_record(call: Call, row: DirectoryConnection) -> ConnectionReport:
+    """Try it as `try_connection` does, and note who did: the password goes to whatever servers are named.
+
+    A connection that is not made yet is noted with its servers.
+    """
+    report = try_connection(row)
+    saved = not row._state.adding
+    name = row.name if saved else f"{row.name} ({', '.join(row.urls)})"
+    log.record_read(
+        call,
+        operation="directories.test" if saved else "directories.test-new",
+        target=log.TargetRef(id=row.pk if saved else None, kind="directories", distinguished_name=name),
+        outcome=Outcome.SUCCEEDED if report["ok"] else Outcome.FAILED,
+    )
+    return report
 
 
 def try_connection(row: DirectoryConnection) -> ConnectionReport:

@@ -1,12 +1,13 @@
 """`manage.py verify_operations_log`: whether anybody tampered with the operations log."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from audit import security
 from audit.chain import mark
@@ -38,10 +39,11 @@ class Command(BaseCommand):
         if options["restored"]:
             self._accept_end()
         progress, found = Progress(), list[Finding]()
-        findings = find_tampering(_read_head(options["head"]), progress)
         try:
-            found += islice(findings, SHOWN + 1)
-        except DatabaseError as error:  # it went away, or the tables are not the gateway's any more
+            # What it reads by is closed before the connection is: SQLite complains of a cursor that is left open.
+            with closing(find_tampering(_read_head(options["head"]), progress)) as findings:
+                found += islice(findings, SHOWN + 1)
+        except (DatabaseError, InterfaceError) as error:  # it went away, or the tables are not the gateway's any more
             told = "\n".join([*_lines(found), f"The operations log cannot be verified to its end: {error}"])
             raise CommandError(told.strip()) from None
         self._keep(progress, found[0] if found else None)

@@ -1,7 +1,9 @@
 """How far the log is sealed and how it was verified last, for the console; nothing is verified for it."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -12,7 +14,8 @@ from django.utils import timezone
 from audit import log
 from audit.chain import heads, sealing
 from audit.chain.append_only import TABLE
-from audit.chain.verification import last_verification
+from audit.chain.verification import Finding, last_verification
+from audit.management.commands import verify_operations_log
 from audit.models import LogVerification, OperationRecord
 from tests.audit.calls import CALL
 from tests.support.cast import Console, make_integration, make_person
@@ -120,3 +123,19 @@ def test_only_in_the_console_and_for_who_may_read_the_log() -> None:
     answer = Console(make_person(may=["directory.read_object"])).get(PATH)
     assert (answer.status, answer.code) == (403, "Auth.Forbidden")
     assert make_integration(None, may=["audit.read_log"]).get("/api/operations/chain").status == 404
+
+
+def test_what_it_reads_by_is_closed_when_enough_is_found(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = []
+
+    def find_tampering(*_: Any) -> Iterator[Finding]:
+        try:
+            while True:
+                yield Finding(None, "seal 1 is missing")
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(verify_operations_log, "find_tampering", find_tampering)
+    with pytest.raises(CommandError) as refused:
+        call_command("verify_operations_log")
+    assert closed, refused  # whose traceback keeps alive whatever was left open

@@ -8,6 +8,8 @@ from django.db import connection as database
 from django.test import Client
 from django.urls import reverse
 
+from audit.models import OperationRecord
+from audit.read_buffer import reads
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
@@ -52,6 +54,20 @@ def test_it_works(console: Console, domain: Domain) -> None:
     assert console.get("/rest/directories").body["items"][0]["name"] == "Corp"
     assert console.delete(path).status == 204
     assert console.get(path).status == 404
+
+
+def test_whoever_tries_a_connection_is_on_record(
+    console: Console, domain: Domain, connection: DirectoryConnection
+) -> None:
+    assert console.post(f"/rest/directories/{connection.id}/test").body["ok"]
+    elsewhere = body_for(domain, name="Elsewhere", urls=["ldaps://127.0.0.1:1"])
+    assert not console.post("/rest/directories/test", elsewhere).body["ok"]
+    reads.flush()
+    saved, new = OperationRecord.objects.filter(operation__startswith="directories.test").order_by("id")
+    assert (saved.operation, saved.outcome, saved.owner) == ("directories.test", "succeeded", console.person.username)
+    assert (saved.target_id, saved.target_dn) == (connection.id, connection.name)
+    assert (new.operation, new.outcome) == ("directories.test-new", "failed")
+    assert (new.target_id, new.target_dn) == (None, "Elsewhere (ldaps://127.0.0.1:1)")
 
 
 def test_the_password_is_encrypted_at_rest(connection: DirectoryConnection, domain: Domain) -> None:
