@@ -22,6 +22,8 @@ _SIBLINGS = 1000
 _REFERENCES = 100
 _SPELLINGS = 100
 """So many spellings are looked for by one search."""
+_ALL_SPELLINGS, _LEAST_SPELLINGS = 500, 4
+"""Of one name all likely spellings are looked for, of many together fewer of each."""
 _FOUND = 100
 _TOLD = 5
 
@@ -88,11 +90,12 @@ def _sentences(client: Client, visibility: Visibility, named: Collection[_Named]
     for each in named:
         for entry in _siblings(client, each):
             yield from _sentence(visibility, each, entry)
+    names = dict.fromkeys(name for each in named for name in each.names)
+    share = max(_ALL_SPELLINGS // max(1, len(names)), _LEAST_SPELLINGS)
     spellings = dict.fromkeys(
         spelling
-        for each in named
-        for name in each.names
-        for spelling in likely_twins(name)
+        for name in names
+        for spelling in likely_twins(name)[:share]
         if comparable(spelling) != comparable(name)
     )
     for found in _spelled(client, list(spellings)):
