@@ -119,4 +119,4 @@ install:
 	@scripts/bootstrap run
 
 install-test:
-	@scripts/bootstrap test $(if $(CLOCK)$(filter test-clocks,$(MAKECMDGOALS)),clock)
+	@scripts/bootstrap test $(if $(CLOCK)$(filter test-clocks cluster,$(MAKECMDGOALS)),clock)

@@ -102,7 +102,7 @@ class Demonstration:
 
     def _prepare_domain(self) -> None:
         if not self._controller.is_provisioned:
-            self._console.say("Provisioning the domain corp.example.test (once) …")
+            self._console.say("Provisioning the domain corp.example.test (once, about a minute) …")
             self._credentials = {}
             self._controller.provision(when_provisioned=self._fill_domain)
         if not self._credentials:
