@@ -108,7 +108,8 @@ def _begin_attempt(client: Client, recorded: RecordedWrite) -> PasswordAttempt |
         return None
     try:
         with errors.translated():
-            return password_attempts.begin(client, recorded.record.target_id)
+            record = recorded.record
+            return password_attempts.begin(client, record.target_id, credential_id=record.credential_id)
     except (DatabaseError, InterfaceError):
         connection.close_if_unusable_or_obsolete()
         raise NotSentInTime from None

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import Min
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
@@ -17,6 +19,7 @@ from directory import errors
 from directory.ldap import Client, Entry, Modify, Write, filetime_to_datetime
 from directory.models import PasswordAttempt
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
+from gateway.core.errors import RateLimited
 from gateway.core.versions import lock_record
 
 State = PasswordAttempt.State
@@ -60,14 +63,16 @@ def require_left(client: Client, account: UUID) -> None:
     take_back(begin(client, account))
 
 
-def begin(client: Client, account: UUID | None, *, name: str = "") -> PasswordAttempt:
+def begin(client: Client, account: UUID | None, *, name: str = "", credential_id: str = "") -> PasswordAttempt:
     """Count an attempt on an account until it is known how it ended; raises TooManyWrongPasswords, or LDAP's errors.
 
     A `name` that no account has is counted by the domain's policy, and the directory is asked the same for it: neither
-    the time nor the answer tells which names exist.
+    the time nor the answer tells which names exist. Raises RateLimited for a credential with which wrong passwords of
+    too many other accounts were given.
     """
     subject = str(account) if account is not None else name
     digest = salted_hmac("directory.password_attempts", subject.casefold(), algorithm="sha256").hexdigest()
+    _require_few_targets(credential_id, digest)
     rows = PasswordAttempt.objects.filter(account_digest=digest)
     # Those that end while the directory is asked are counted twice at worst, never not at all.
     ended = set(rows.filter(state=State.WRONG).values_list("pk", flat=True))
@@ -91,9 +96,26 @@ def begin(client: Client, account: UUID | None, *, name: str = "") -> PasswordAt
         if max(known, counted) + since >= lockout.allowed:
             rest = ((last or now) + lockout.window - now).total_seconds()
             raise errors.TooManyWrongPasswords(retry_after=max(1, int(min(rest, _LONGEST.total_seconds())) + 1))
-        attempt = PasswordAttempt.objects.create(account_digest=digest, at=now)
+        attempt = PasswordAttempt.objects.create(account_digest=digest, credential_id=credential_id, at=now)
     PasswordAttempt.objects.filter(at__lt=now - _LONGEST).delete()
     return attempt
+
+
+def _require_few_targets(credential_id: str, digest: str) -> None:
+    """Below the threshold of each, the accounts of a whole domain could be tried with one password after another."""
+    limits = settings.CONFIGURATION.RateLimiting
+    if not credential_id or not limits.Enabled:
+        return
+    limit, now = limits.WrongPasswordTargets, timezone.now()
+    given = PasswordAttempt.objects.filter(
+        credential_id=credential_id, at__gt=now - timedelta(seconds=limit.WindowSeconds)
+    )
+    others = given.exclude(state=State.PAST).exclude(account_digest=digest)
+    first_of_each = list(others.values("account_digest").annotate(first=Min("at")).values_list("first", flat=True))
+    if len(first_of_each) >= limit.Requests:
+        rest = min(first_of_each) + timedelta(seconds=limit.WindowSeconds) - now
+        why = "Wrong passwords of too many accounts were given with this credential"
+        raise RateLimited(retry_after=max(1, int(rest.total_seconds()) + 1), why=why)
 
 
 def take_back(attempt: PasswordAttempt) -> None:

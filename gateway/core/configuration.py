@@ -114,6 +114,10 @@ class RateLimitingSection(Section):
     PasswordChange: RateLimit = Field(
         RateLimit(Requests=3, WindowSeconds=300), description="Password changes, per target account."
     )
+    WrongPasswordTargets: RateLimit = Field(
+        RateLimit(Requests=50, WindowSeconds=3600),
+        description="Accounts for which wrong present passwords may be given, per credential.",
+    )
     Paths: tuple[PathRateLimit, ...] = Field(
         (),
         description="Limits for single paths. The path with the longest literal part takes the place of the category: "

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,6 +14,7 @@ from django.test import Client
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
+from gateway.core.configuration import RateLimit
 from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person, send
 from tests.support.directory import PASSWORD, Directory
@@ -111,3 +113,25 @@ def test_nothing_else_tries_a_password() -> None:
         # The command fills a domain for measurements.
         "write": {"directory/outcomes/writer.py", "gateway/management/commands/seed_directory.py"},
     }
+
+
+def test_one_credential_tries_few_accounts(
+    connection: DirectoryConnection,
+    integration: Integration,
+    directory: Directory,
+    organizational_unit: str,
+    configure: Any,
+    limited: None,
+) -> None:
+    few = RateLimit(Requests=2, WindowSeconds=3600)
+    many = RateLimit(Requests=1000, WindowSeconds=60)
+    configure("RateLimiting", Enabled=True, WrongPasswordTargets=few, Global=many, PasswordChange=many)
+    accounts = [directory.add_user(parent=organizational_unit, password=PASSWORD) for _ in range(3)]
+    for account in accounts[:2]:
+        assert integration.post(path(account), WRONG).code == "AD.Password.CurrentWrong"
+    refused = integration.post(path(accounts[2]), WRONG)
+    assert (refused.status, refused.code) == (429, "RateLimit.Exceeded")
+    assert 3500 < int(refused.headers["Retry-After"]) <= 3601
+    assert counted(directory, accounts[2]) == 0
+    assert integration.post(path(accounts[0]), WRONG).code == "AD.Password.CurrentWrong"
+    assert make_integration(connection).post(path(accounts[2]), WRONG).code == "AD.Password.CurrentWrong"
