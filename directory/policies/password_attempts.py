@@ -41,10 +41,9 @@ class _Lockout:
     window: timedelta
     is_counted_there: bool = True
 
-    @property
-    def allowed(self) -> int:
+    def allowed(self, *, may_take_last: bool) -> int:
         """How many may be wrong. One below the threshold at most: of a threshold of 1 none may be tried at all."""
-        return max(min(1, self.threshold - 1), self.threshold - _SPARED)
+        return max(min(1, self.threshold - 1), self.threshold - (1 if may_take_last else _SPARED))
 
 
 _NEVER_LOCKS = _Lockout(22, timedelta(minutes=15), is_counted_there=False)
@@ -63,12 +62,19 @@ def require_left(client: Client, account: UUID) -> None:
     take_back(begin(client, account))
 
 
-def begin(client: Client, account: UUID | None, *, name: str = "", credential_id: str = "") -> PasswordAttempt:
+def begin(
+    client: Client,
+    account: UUID | None,
+    *,
+    name: str = "",
+    credential_id: str = "",
+    may_take_last: bool = False,
+) -> PasswordAttempt:
     """Count an attempt on an account until it is known how it ended; raises TooManyWrongPasswords, or LDAP's errors.
 
     A `name` that no account has is counted by the domain's policy, and the directory is asked the same for it: neither
     the time nor the answer tells which names exist. Raises RateLimited for a credential with which wrong passwords of
-    too many other accounts were given.
+    too many other accounts were given. The last attempt below the threshold is for those who `may_take_last`.
     """
     subject = str(account) if account is not None else name
     digest = salted_hmac("directory.password_attempts", subject.casefold(), algorithm="sha256").hexdigest()
@@ -93,7 +99,7 @@ def begin(client: Client, account: UUID | None, *, name: str = "", credential_id
                 known += 1
             else:
                 since += 1
-        if max(known, counted) + since >= lockout.allowed:
+        if max(known, counted) + since >= lockout.allowed(may_take_last=may_take_last):
             rest = ((last or now) + lockout.window - now).total_seconds()
             raise errors.TooManyWrongPasswords(retry_after=max(1, int(min(rest, _LONGEST.total_seconds())) + 1))
         attempt = PasswordAttempt.objects.create(account_digest=digest, credential_id=credential_id, at=now)

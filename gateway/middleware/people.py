@@ -10,7 +10,7 @@ from django.conf import settings
 from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
-from django.http import HttpRequest, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware import csrf
 from django.utils.cache import patch_vary_headers
 from django.utils.translation import get_language
@@ -20,6 +20,7 @@ from gateway.middleware.static_files import keep_for_good
 from gateway.surfaces.languages import in_language_of
 from gateway.surfaces.problems import is_machine_path
 from gateway.surfaces.routes import is_for_programs
+from keys.sign_in import known_devices
 from keys.sign_in.sessions import note_seen
 
 
@@ -61,7 +62,10 @@ class LanguageMiddleware:
 
 
 class SessionMiddleware(_ForPeople, sessions.SessionMiddleware):
-    pass
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        response = super().process_response(request, response)
+        known_devices.set_cookie(request, response)
+        return response
 
 
 class CsrfViewMiddleware(_ForPeople, csrf.CsrfViewMiddleware):

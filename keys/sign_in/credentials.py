@@ -16,7 +16,7 @@ from directory.models import DirectoryConnection
 from gateway.core.call import Call
 from gateway.core.errors import GatewayError, Unauthorized
 from keys.models import FailedSignIn, Person
-from keys.sign_in import directory_people, limits
+from keys.sign_in import directory_people, known_devices, limits
 
 MAX_PASSWORD = 1024
 
@@ -77,11 +77,10 @@ def verify(request: HttpRequest | None, *, username: str, password: str, directo
         # AD takes a bind without a password for an anonymous one, and answers that it succeeded.
         if not password or not username or len(password) > MAX_PASSWORD or "\0" in username + password:
             raise SignInRefused(Reason.UNUSABLE)
-        address = client_address(request)
         if directory is None:
-            person = _verify_local(username, password, address)
+            person = _verify_local(request, username, password)
         else:
-            person = _verify_in_directory(directory, username, password, address)
+            person = _verify_in_directory(request, directory, username, password)
         if not person.is_active and person.left_directory_at is None:  # the directory takes back whom it let go
             raise SignInRefused(Reason.DEACTIVATED, person=person.username)
     except SignInRefused as refusal:
@@ -106,10 +105,10 @@ def log_refusal(request: HttpRequest | Call | None, refusal: SignInRefused) -> N
     )
 
 
-def _verify_local(username: str, password: str, address: str) -> Person:
+def _verify_local(request: HttpRequest | None, username: str, password: str) -> Person:
     person = Person.objects.filter(username=username, connection__isnull=True).first()
     facts = {"person": person.username} if person else {}
-    attempt = _begin(f"\\{username}", address, facts)
+    attempt = _begin(request, f"\\{username}", facts, device=known_devices.find(request, person))
     if person is None:
         make_password(password)  # as slow as a wrong password, so that the time does not tell which names exist
     if person is None or not person.check_password(password):
@@ -119,18 +118,19 @@ def _verify_local(username: str, password: str, address: str) -> Person:
     return person
 
 
-def _verify_in_directory(directory: str, username: str, password: str, address: str) -> Person:
+def _verify_in_directory(request: HttpRequest | None, directory: str, username: str, password: str) -> Person:
     connection = DirectoryConnection.objects.filter(name__iexact=directory, enabled=True).first()
     if connection is None:
-        limits.fail(_begin(f"{directory}\\{username}", address, {}))
+        limits.fail(_begin(request, f"{directory}\\{username}", {}))
         raise SignInRefused(Reason.WRONG)
     account = directory_people.find_account(connection, username)
     facts = {"directory": connection.name}
     if account.entry:
         facts["object_guid"] = str(account.entry.guid)
-    attempt = _begin(account.subject, address, facts)
+    device = known_devices.find(request, account.person)
+    attempt = _begin(request, account.subject, facts, device=device)
     try:
-        result = directory_people.try_password(account, password)
+        result = directory_people.try_password(account, password, is_known_device=device is not None)
     except TooManyWrongPasswords:
         limits.take_back(attempt)
         raise SignInRefused(Reason.SPENT, **facts) from None
@@ -147,8 +147,14 @@ def _verify_in_directory(directory: str, username: str, password: str, address: 
     raise SignInRefused(Reason.WRONG, **facts)
 
 
-def _begin(subject: str, address: str, facts: Mapping[str, str]) -> FailedSignIn:
-    attempt = limits.begin(subject, address)
+def _begin(
+    request: HttpRequest | None, subject: str, facts: Mapping[str, str], *, device: str | None = None
+) -> FailedSignIn:
+    """Count an attempt: on a device that is known for itself, so that it does not matter what others try elsewhere."""
+    if device is not None:
+        attempt = limits.begin(f"device\0{device}", None)
+    else:
+        attempt = limits.begin(subject, client_address(request))
     if attempt is None:
         raise SignInRefused(Reason.TOO_OFTEN, **facts)
     return attempt

@@ -37,6 +37,13 @@ class Account:
         """What the attempts are counted for: the account, however it is spelled, or the name that is nobody's."""
         return f"{self.connection.id}\\{self.entry.guid if self.entry else self.name}"
 
+    @property
+    def person(self) -> Person | None:
+        """Whoever has signed in with it before."""
+        if self.entry is None:
+            return None
+        return Person.objects.filter(connection=self.connection, object_guid=self.entry.guid).first()
+
 
 def find_account(connection: DirectoryConnection, name: str) -> Account:
     """The account with a sAMAccountName, alone or as DOMAIN\\name, or a userPrincipalName."""
@@ -50,8 +57,11 @@ def find_account(connection: DirectoryConnection, name: str) -> Account:
     return Account(connection, client, name, found[0] if len(found) == 1 else None)
 
 
-def try_password(account: Account, password: str) -> BindResult:
-    """What the directory says to the password; raises TooManyWrongPasswords after having been asked as long."""
+def try_password(account: Account, password: str, *, is_known_device: bool) -> BindResult:
+    """What the directory says to the password; raises TooManyWrongPasswords after having been asked as long.
+
+    On a device that is known the last try is left that others, who are not, may not take.
+    """
     # A name that is nobody's is tried as well, the time must not tell which names exist. But not as it was given: AD
     # takes display names and others in a bind ([MS-ADTS] 5.1.1.1.1), and would count it for an account that is not
     # counted here.
@@ -59,7 +69,9 @@ def try_password(account: Account, password: str) -> BindResult:
     nobody = f"CN={uuid4()},{account.connection.base_dn}"
     with directory_errors.translated():
         try:
-            attempt = password_attempts.begin(account.client, entry.guid if entry else None, name=account.subject)
+            attempt = password_attempts.begin(
+                account.client, entry.guid if entry else None, name=account.subject, may_take_last=is_known_device
+            )
         except directory_errors.TooManyWrongPasswords:
             account.client.authenticate(nobody, password)
             raise

@@ -23,13 +23,13 @@ _KEPT = timedelta(days=1)
 """A directory may count over a longer time than WINDOW and LOCK together."""
 
 
-def begin(subject: str, address: str, *, at_most: int = OF_A_NAME) -> FailedSignIn | None:
+def begin(subject: str, address: str | None, *, at_most: int = OF_A_NAME) -> FailedSignIn | None:
     """Count an attempt as failed until it is taken back; None when it must not be made at all.
 
-    `subject` is whose password or code is tried, in any case of letters.
+    `subject` is whose password or code is tried, in any case of letters. Without an address none is counted.
     """
     digest = salted_hmac("keys.sign_in", subject.casefold(), algorithm="sha256").hexdigest()
-    attempt = FailedSignIn(subject_digest=digest, address=_counted(address))
+    attempt = FailedSignIn(subject_digest=digest, address="" if address is None else _counted(address))
     # An attempt that is refused leaves no row: a lock that is knocked at all the time still ends.
     if _is_locked(attempt, at_most):
         return None
@@ -53,7 +53,9 @@ def fail(attempt: FailedSignIn) -> None:
 
 def _is_locked(attempt: FailedSignIn, at_most: int) -> bool:
     of_the_subject = {"subject_digest": attempt.subject_digest}
-    return _is_full(attempt, of_the_subject, at_most) or _is_full(attempt, {"address": attempt.address}, OF_AN_ADDRESS)
+    if _is_full(attempt, of_the_subject, at_most):
+        return True
+    return bool(attempt.address) and _is_full(attempt, {"address": attempt.address}, OF_AN_ADDRESS)
 
 
 def _is_full(attempt: FailedSignIn, counted: dict[str, str], most: int) -> bool:

@@ -23,7 +23,7 @@ from gateway.core.errors import Forbidden, NotFound
 from keys.api_keys import secrets
 from keys.models import AccessToken, Person, PersonSession
 from keys.people.presence import Standing, readmit, standing_of
-from keys.sign_in import second_factor
+from keys.sign_in import known_devices, second_factor
 from keys.sign_in.credentials import Reason, SignInRefused, client_address, verify
 from keys.sign_in.session_store import stored_key_of
 
@@ -70,6 +70,7 @@ def start(request: HttpRequest, person: Person) -> None:
     logout(request)
     login(request, person, backend=_BACKEND)
     request.session.save()
+    known_devices.note(request, person)
     _forget_ended(person)
     _remember(request, person.pk)
     _note(request, "signed in", person)

@@ -36,7 +36,7 @@ def test_it_works(ada: Person, required: None) -> None:
     page = console.get(SET_UP).body.decode()
     assert "Not now" not in page
     secret = "".join(re.findall(r"<span>(\w{1,4})</span>", page))
-    assert console.submit(f"{SET_UP}/confirm", code=code_of(secret)).status == 200
+    assert console.submit(f"{SET_UP}/confirm", code=code_of(secret)).status == 302
     assert console.client.get("/console/").status_code == 200
     assert console.get("/rest/roles").status == 200
 
