@@ -84,7 +84,10 @@ class LiveGateway:
     def request(
         self, method: str, path: str, *, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, dict[str, str], Any]:
-        """One request as a client with nothing but HTTP makes it: status, headers in lower case, and the body."""
+        """One request as a client with nothing but HTTP makes it: status, headers in lower case, and the body.
+
+        `set-cookie` is what to send back as Cookie.
+        """
         data = None if body is None else json.dumps(body).encode()
         given = {"Content-Type": "application/json"} if data is not None else {}
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
@@ -93,6 +96,8 @@ class LiveGateway:
             answer = connection.getresponse()
             content = answer.read()
             names = {name.lower(): value for name, value in answer.getheaders()}
+            if cookies := answer.headers.get_all("Set-Cookie"):
+                names["set-cookie"] = "; ".join(cookie.partition(";")[0] for cookie in cookies)
             is_json = names.get("content-type", "").partition(";")[0].endswith(("/json", "+json"))
             return answer.status, names, json.loads(content) if content and is_json else content or None
 
