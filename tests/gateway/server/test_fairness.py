@@ -27,15 +27,13 @@ def dear(directory: Directory, organizational_unit: str) -> dict[str, Asked]:
     members = {"member": [directory.text(user, "distinguishedName") for user in users]}
     items = [{"id": str(groups[number % len(groups)]), "add": members} for number in range(12)]
     titles = [{"id": str(users[number % 60]), "replace": {"title": str(number)}} for number in range(100)]
-    names = [{"name": f"new-{number}", "parent": organizational_unit} for number in range(100)]
     return {
         "members": ("/api/ad/groups/batch/update?dryRun=true", {"items": items}),
         "update": ("/api/ad/users/batch/update?dryRun=true", {"items": titles}),
-        "create": ("/api/ad/organization-units/batch/create?dryRun=true", {"items": names}),
     }
 
 
-@pytest.mark.parametrize("kind", ["members", "update", "create"])
+@pytest.mark.parametrize("kind", ["members", "update"])
 def test_another_key_does_not_wait_for_the_requests_of_one(
     transactional_db: None,
     domain: Domain,
