@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from audit.administration.recorded_admin import RecordedAdmin, call_of
 from directory.models import DirectoryConnection
 from directory.models.saved_filters import SavedFilter
-from directory.queries.connection_test import functional_level_name, try_on_record
+from directory.queries.connection_test import functional_level_name, try_and_record
 
 
 class ServersField(forms.CharField):
@@ -122,7 +122,7 @@ class DirectoryConnectionAdmin(RecordedAdmin):
             raise Http404
         if not self.has_change_permission(request, row):
             raise PermissionDenied
-        report = try_on_record(call_of(request), row)
+        report = try_and_record(call_of(request), row)
         context = {
             **self.admin_site.each_context(request),
             "title": f"Test of {row.name}",

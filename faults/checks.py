@@ -114,7 +114,7 @@ def unrecorded_changes(story: Story) -> Iterator[str]:
         records = story.by_target.get(guid, [])
         if guid not in story.before and not _told(records, ".create"):
             yield f"{seen.dn} was created and nothing says so"
-        if guid in story.before and seen.is_deleted and not _told(records, ".delete"):
+        if seen.is_deleted and not _told(records, ".delete"):
             yield f"{seen.dn} was deleted and nothing says so"
         for name, excess, possible in _excesses(story, guid):
             if excess > possible and name != "unicodePwd":

@@ -84,7 +84,9 @@ def _why_destructive(client: Client, entry: Entry, kind: Kind) -> str | None:
         return None
     is_account = Equals("objectClass", "user")
     accounts = client.search(entry.dn, Scope.SUBTREE, is_account, attributes=("objectGUID",), limit=2)
-    return "it moves accounts with it" if any(account.guid != entry.guid for account in accounts) else None
+    return (
+        "it moves a container with accounts in it" if any(account.guid != entry.guid for account in accounts) else None
+    )
 
 
 def propose_rename(call: Call, *, resource: str, id: UUID, name: str) -> Proposal:

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from directory.changes import bind_password_rotation
 from directory.models import DirectoryConnection
-from directory.queries.connection_test import ConnectionReport, try_on_record
+from directory.queries.connection_test import ConnectionReport, try_and_record
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.inputs import example
 from gateway.core.call import Call, Surface
@@ -225,7 +225,7 @@ def delete_directory(_: Call, *, id: UUID) -> None:
 )
 def try_directory(call: Call, *, id: UUID) -> ConnectionReport:
     """Try a directory connection: servers, TLS, sign-in, schema and rights."""
-    return try_on_record(call, _find(id))
+    return try_and_record(call, _find(id))
 
 
 @operation(
@@ -238,7 +238,7 @@ def try_directory(call: Call, *, id: UUID) -> ConnectionReport:
 )
 def try_new_directory(call: Call, *, body: CreateDirectory) -> ConnectionReport:
     """Try a directory connection before it is made. Nothing is saved."""
-    return try_on_record(call, new_connection(body))
+    return try_and_record(call, new_connection(body))
 
 
 @operation(

@@ -73,12 +73,11 @@ def begin(
     """Count an attempt on an account until it is known how it ended; raises TooManyWrongPasswords, or LDAP's errors.
 
     A `name` that no account has is counted by the domain's policy, and the directory is asked the same for it: neither
-    the time nor the answer tells which names exist. Raises RateLimited for a credential with which wrong passwords of
-    too many other accounts were given. The last attempt below the threshold is for those who `may_take_last`.
+    the time nor the answer tells which names exist. Raises RateLimited for a credential that has given wrong
+    passwords for too many other accounts. The last attempt below the threshold is for those who `may_take_last`.
     """
     subject = str(account) if account is not None else name
     digest = salted_hmac("directory.password_attempts", subject.casefold(), algorithm="sha256").hexdigest()
-    _require_few_targets(credential_id, digest)
     rows = PasswordAttempt.objects.filter(account_digest=digest)
     # Those that end while the directory is asked are counted twice at worst, never not at all.
     ended = set(rows.filter(state=State.WRONG).values_list("pk", flat=True))
@@ -86,6 +85,9 @@ def begin(
     lockout = _lockout_of(client, entry)
     counted, counted_at = _counted_there(entry, lockout)
     with transaction.atomic():
+        if credential_id:
+            lock_record("password-attempts", credential_id)
+            _require_few_targets(credential_id, digest)
         lock_record("password-attempts", digest)
         now = timezone.now()
         known, since, last = 0, 0, counted_at
@@ -110,7 +112,7 @@ def begin(
 def _require_few_targets(credential_id: str, digest: str) -> None:
     """Below the threshold of each, the accounts of a whole domain could be tried with one password after another."""
     limits = settings.CONFIGURATION.RateLimiting
-    if not credential_id or not limits.Enabled:
+    if not limits.Enabled:
         return
     limit, now = limits.WrongPasswordTargets, timezone.now()
     given = PasswordAttempt.objects.filter(
@@ -120,7 +122,7 @@ def _require_few_targets(credential_id: str, digest: str) -> None:
     first_of_each = list(others.values("account_digest").annotate(first=Min("at")).values_list("first", flat=True))
     if len(first_of_each) >= limit.Requests:
         rest = min(first_of_each) + timedelta(seconds=limit.WindowSeconds) - now
-        why = "Wrong passwords of too many accounts were given with this credential"
+        why = "This credential has given wrong passwords for too many accounts"
         raise RateLimited(retry_after=max(1, int(rest.total_seconds()) + 1), why=why)
 
 

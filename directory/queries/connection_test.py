@@ -59,10 +59,10 @@ class ConnectionReport(TypedDict):
     warnings: list[str]
 
 
-def try_on_record(call: Call, row: DirectoryConnection) -> ConnectionReport:
-    """Try it as `try_connection` does, and note who did: the password goes to whatever servers are named.
+def try_and_record(call: Call, row: DirectoryConnection) -> ConnectionReport:
+    """Try a connection and record who did: its password goes to whatever servers it names.
 
-    A connection that is not made yet is noted with its servers.
+    The record of a connection that is not saved yet names the servers.
     """
     report = try_connection(row)
     saved = not row._state.adding

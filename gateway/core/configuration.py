@@ -66,13 +66,13 @@ class WebSection(Section):
     Threads: PositiveInt = Field(8, description="Requests that one web process answers at once.")
     ThreadsPerCredential: Annotated[int, Field(ge=0)] = Field(
         0,
-        description="How many of them may be for one key, token or session, so that one cannot hold up all others. "
-        "0: half of them.",
+        description="Requests of one key, token or session that a process answers at once, so that it cannot hold up "
+        "everybody else. 0: half of `Web:Threads`.",
     )
     RequestSeconds: PositiveSeconds = Field(
         300,
-        description="Seconds after which a request begins nothing more: what is left of a batch is 503, untried. What "
-        "it has sent to a domain controller is waited for.",
+        description="Seconds after which a request starts no new work: the rest of a batch is 503, untried. What was "
+        "already sent to a domain controller is still waited for.",
     )
     SendSeconds: PositiveSeconds = Field(
         60, description="Seconds after which a client that does not read its answer is disconnected."

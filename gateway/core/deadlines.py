@@ -1,6 +1,6 @@
-"""How long a request may go on beginning new work, and whether anybody still waits for its answer.
+"""How long a request may go on starting new work, and whether its client is still waiting.
 
-What a request has sent to a directory is never given up by it; and a worker, whose work nobody waits for, has none.
+A deadline never cuts off what was already sent to a directory. Workers have none: nobody waits for them.
 """
 
 import time
@@ -28,10 +28,10 @@ current_deadline: ContextVar[Deadline | None] = ContextVar("current_deadline", d
 
 
 def require_time(*, changes: bool) -> None:
-    """Before a piece of work begins: raises OutOfTime when the request's time is over.
+    """Call it before each piece of work; raises OutOfTime when the request has run out of time.
 
-    One that `changes` nothing is ended, too, when the client has gone away. A change is not: whoever retries it is
-    answered with what became of it.
+    Work that `changes` nothing also ends when the client has gone away. A change goes on: a retry is answered with
+    what became of it.
     """
     deadline = current_deadline.get()
     if deadline is None:
@@ -39,4 +39,4 @@ def require_time(*, changes: bool) -> None:
     if deadline.is_client_gone and not changes:
         raise OutOfTime("The client has gone away.")
     if time.monotonic() > deadline.at:
-        raise OutOfTime("The time for one request is over (`Web:RequestSeconds`); this was not tried.")
+        raise OutOfTime("The request ran out of time (`Web:RequestSeconds`) before this was tried.")

@@ -1,4 +1,4 @@
-"""What a request brings besides itself, counted against `RateLimiting:BatchItems`: items, and the values of lists."""
+"""The work that one request brings, counted against `RateLimiting:BatchItems`: items of batches and values of lists."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +10,13 @@ from gateway.core.errors import RateLimited
 from gateway.core.rate_limits import CountersUnavailable, Policy, count, current_limits
 
 VALUES_OF_ONE = 10
-"""So many values cost about what one item does: each may be a name that is looked up."""
+"""Values that cost about as much as one item: each may be a name that has to be looked up."""
 
 
 def charge(call: Call, documents: Sequence[Any], *, items: int = 0) -> None:
-    """Count the items of a batch, or what a single call brings; raises RateLimited before anything is done.
+    """Count a batch, or the lists in a single call's body; raises RateLimited before anything is done.
 
-    A worker does what was counted when it was asked for.
+    What a worker does was counted when it was asked for.
     """
     weight = items + _values_in(documents) // VALUES_OF_ONE
     configuration = settings.CONFIGURATION.RateLimiting
@@ -31,7 +31,7 @@ def charge(call: Call, documents: Sequence[Any], *, items: int = 0) -> None:
         limits.usages.append(usage)
     if weight > policy.quota:
         raise RateLimited(
-            retry_after=usage.rest, why=f"It counts as {weight} items, and {policy.quota} may be: split it"
+            retry_after=usage.rest, why=f"This counts as {weight} items and the limit is {policy.quota}: split it"
         )
     if usage.is_exceeded:
         raise RateLimited(retry_after=usage.rest)

@@ -12,13 +12,15 @@ from gateway.server.environ import Environ
 from keys.callers import IS_IDENTIFIED
 
 MOST_SESSIONS = 10_000
+_TAKE_KEYS = ("/api/", "/ad/", "/mcp/")
+"""Below these a key or token is the credential, below all others a session."""
 
 
 class Claimants:
     """Tells claimants apart before anybody has looked at a credential.
 
-    Keys and tokens are taken at their word: a wrong one is refused in a millisecond, whoever's turn that takes. What
-    comes with a session may be a sign-in, which takes a while: only a session that was let in before counts as such.
+    Keys and tokens are taken at their word: a wrong one is refused within a millisecond, whoever's turn it takes. A
+    request with a session cookie may be a sign-in, which takes longer: only a session that was let in before counts.
     """
 
     def __init__(self) -> None:
@@ -27,7 +29,7 @@ class Claimants:
 
     def find(self, environ: Environ) -> str:
         """The claimant of a request: the same for every way in which its credential may be written."""
-        if environ["PATH_INFO"].startswith(("/api/", "/mcp")):
+        if f"{environ['PATH_INFO']}/".startswith(_TAKE_KEYS):
             presented = environ.get("HTTP_X_API_KEY") or environ.get("HTTP_AUTHORIZATION")
             if presented and (words := presented.split()):
                 last: str = words[-1]

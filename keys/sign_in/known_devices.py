@@ -1,7 +1,7 @@
-"""Devices on which somebody has signed in before: what others try in a person's name does not keep them out there.
+"""Devices on which a person has signed in before: wrong passwords that others try do not lock that person out there.
 
-The cookie decides nothing but whose failures count. It is signed, for one person, and void after a new password here or
-once all of the person's sessions were ended.
+The cookie lets nobody in; it decides only whose failures count. It is signed for one person, and void after a new local
+password or once all of the person's sessions were ended.
 """
 
 import hashlib

@@ -30,7 +30,7 @@ SENTENCES: Final = (
     gettext_noop("it adds members to the group"),
     gettext_noop("it removes members from the group"),
     gettext_noop("it moves an organizational unit"),
-    gettext_noop("it moves accounts with it"),
+    gettext_noop("it moves a container with accounts in it"),
     gettext_noop("it changes whether the password ever expires"),
     gettext_noop("it changes the scope or type of the group"),
     gettext_noop("it means to {ground}"),
@@ -177,7 +177,8 @@ SENTENCES: Final = (
     gettext_noop("More than {count} objects below it get another distinguished name."),
     gettext_noop("{count} objects below it get another distinguished name."),
     gettext_noop(
-        "That many objects may take the domain controller a minute, in which it makes no other. Do not repeat it."
+        "This many objects can take the domain controller a minute, during which it makes no other change. "
+        "Do not repeat the request."
     ),
     gettext_noop("Only the object is renamed: its sAMAccountName, userPrincipalName and displayName stay."),
     gettext_noop(

@@ -83,7 +83,9 @@ def test_a_container_that_holds_accounts_moves_as_a_unit_does(
     for guid, risk in ((empty, "ordinary"), (full, "destructive")):
         dry = integration.post(f"/api/ad/objects/{guid}/move?dryRun=true", {"parent": there}).body
         assert dry["risk"] == risk
-        assert ("This is a destructive change: it moves accounts with it." in dry["warnings"]) == (guid == full)
+        assert ("This is a destructive change: it moves a container with accounts in it." in dry["warnings"]) == (
+            guid == full
+        )
 
 
 def test_a_large_subtree_is_said_to_take_a_while(
@@ -91,7 +93,7 @@ def test_a_large_subtree_is_said_to_take_a_while(
 ) -> None:
     monkeypatch.setattr(subtrees, "LARGE", 3)
     unit = directory.guid(directory.add_unit("Large", parent=here))
-    told = "may take the domain controller a minute"
+    told = "can take the domain controller a minute"
     for name, is_told in (("one", False), ("two", False), ("three", True)):
         directory.add(f"CN={name},{directory.dn(unit)}", {"objectClass": "contact"})
         moved = integration.post(f"/api/ad/organization-units/{unit}/move?dryRun=true", {"parent": there})

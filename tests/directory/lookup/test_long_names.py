@@ -1,4 +1,4 @@
-"""A name that is longer than any name is refused where it is given: the domain controller does not see it."""
+"""A name too long to be one is refused before the domain controller is asked."""
 
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +22,7 @@ DEEP = "OU=unit," * 60_000 + "DC=example,DC=test"
         ("PATCH", "/api/ad/users/{ada}", {"add": {"directReports": [None]}}),
     ],
 )
-def test_a_name_that_none_can_be_is_refused(
+def test_a_name_too_long_to_be_one_is_refused(
     integration: Integration, ada: UUID, name: str, method: str, path: str, body: dict[str, Any]
 ) -> None:
     def filled(value: Any) -> Any:

@@ -10,10 +10,13 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
+from directory.models import DirectoryConnection
 from gateway.server import claimants
 from gateway.server.claimants import Claimants
 from gateway.server.threads import Threads
+from gateway.surfaces.routes import FOR_PROGRAMS
 from keys.callers import IS_IDENTIFIED
+from tests.support.agents import make_agent
 from tests.support.cast import Console, Integration, make_person
 
 KEY = "dgk_of_somebody"
@@ -37,11 +40,21 @@ def test_a_key_is_one_claimant_however_it_is_sent(headers: dict[str, str]) -> No
     assert Claimants().find(environ(**headers)) == KEY
 
 
-def test_two_credentials_are_refused_where_one_would_be_overlooked(integration: Integration, client: Client) -> None:
-    for path in ("/api/me", "/mcp"):
-        answer = client.post if path == "/mcp" else client.get
-        headers = {"X-API-Key": integration.value, "Authorization": "Bearer another"}
-        assert answer(path, headers=headers).status_code in (400, 401)
+@pytest.mark.parametrize("prefix", FOR_PROGRAMS)
+def test_wherever_a_key_counts_it_is_the_claimant(prefix: str) -> None:
+    takes_no_key = {"/oauth/", "/.well-known/", "/health/", "/metrics/"}
+    claimant = "127.0.0.9" if prefix in takes_no_key else KEY
+    assert Claimants().find(environ(f"{prefix}anything", X_API_KEY=KEY)) == claimant
+
+
+def test_two_credentials_at_once_are_refused(integration: Integration, connection: DirectoryConnection) -> None:
+    """Otherwise one of them, which nobody looks at, could make a claimant of its own of each request."""
+    answer = integration.get("/api/me", Authorization="Bearer another")
+    assert (answer.status, answer.code) == (400, "Request.AmbiguousCredential")
+    agent = make_agent(connection)
+    assert agent.call("POST", "/mcp", {}).status != 401
+    answer = agent.call("POST", "/mcp", {}, **{"X-API-Key": integration.value})
+    assert (answer.status, answer.code) == (400, "Request.AmbiguousCredential")
 
 
 def test_a_session_counts_once_it_was_let_in(db: None) -> None:

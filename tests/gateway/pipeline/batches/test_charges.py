@@ -40,7 +40,7 @@ def test_items_count_for_the_credential(integration: Integration, users: Users) 
 def test_what_can_never_be_taken_is_to_be_split(integration: Integration, users: Users) -> None:
     refused = send(integration, "update", [titled(users(1)[0], "x")] * 11)
     assert refused.status == 429
-    assert "counts as 11 items, and 10 may be: split it" in refused.body["detail"]
+    assert "counts as 11 items and the limit is 10: split it" in refused.body["detail"]
 
 
 def test_values_count_as_items_do(integration: Integration, directory: Directory, organizational_unit: str) -> None:
