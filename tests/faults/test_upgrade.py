@@ -24,8 +24,6 @@ from tests.support.environment import DATABASE
 from tests.support.gateway import LiveGateway
 from tests.support.releases import NoHistory, Release, previous_release
 
-pytestmark = pytest.mark.skipif("GATEWAY_TEST_UPGRADE" not in os.environ, reason="`make upgrade-test` runs it")
-
 
 @pytest.fixture
 def before() -> Release:
@@ -44,7 +42,13 @@ def old(before: Release, transactional_db: None, redis_server: object, tmp_path:
     host.stop()
 
 
+def test_the_release_before_is_unpacked(before: Release) -> None:
+    """Also by the oldest Python that the gateway runs with."""
+    assert (before.tree / "manage.py").is_file()
+
+
 @pytest.mark.long
+@pytest.mark.skipif("GATEWAY_TEST_UPGRADE" not in os.environ, reason="`make upgrade-test` runs it")
 @pytest.mark.skipif(DATABASE == "sqlite", reason="a single host is upgraded by a restart")
 def test_the_release_before_works_beside_this_one(old: Host, live_gateway: LiveGateway, domain: Domain) -> None:
     connection = make_connection(domain)
