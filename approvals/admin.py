@@ -35,7 +35,6 @@ from keys.sign_in.confirmation import is_needed, require_confirmation
 
 DECIDE = "approvals.decide_change"
 
-WHY_ORDINARY = "The key asks before every change."
 _DONE = {
     Status.PENDING: "Your approval is kept. Somebody else has to approve it too.",
     Status.APPROVED: "Approved. A worker makes the change now.",
@@ -138,7 +137,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
             "title": f"{change_request.operation} on {change_request.target_dn}",
             "change_request": change_request,
             "what": _summary(change_request.operation),
-            "why_held": change_request.risk_reasons or [WHY_ORDINARY],
+            "why_held": change_request.why_risky(confined=False),
             "needs_two": decisions.needs_two(change_request),
             "approved_first": change_request.first_approved_by_id == request.user.pk,
             "changes": [_side_by_side(item) for item in _changes_seen_by(request, change_request)],

@@ -21,6 +21,7 @@ from approvals.reach import reaches
 from gateway.core import leases, shared_clock
 from gateway.core.unseen import for_people
 from keys.models import Person
+from keys.permissions.confinement import is_confined
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -103,7 +104,7 @@ def _send(claim: _Claim) -> bool:
         is_told = person.is_active and bool(person.email)
     requests = claim.requests() if is_told else []
     if requests:
-        message(claim.audience, person.email, requests).send()
+        message(claim.audience, person.email, requests, confined=is_confined(person)).send()
     Notice.objects.filter(claim=claim.token).delete()
     return bool(requests)
 
@@ -121,13 +122,13 @@ def _put_off(claim: _Claim, error: Exception) -> None:
         _logger.warning("an e-mail could not be sent and is tried again", **told)
 
 
-def message(audience: Audience, address: str, requests: list[ChangeRequest]) -> EmailMessage:
-    """The message that tells one person of some requests."""
+def message(audience: Audience, address: str, requests: list[ChangeRequest], *, confined: bool = False) -> EmailMessage:
+    """The message that tells one person, who may be confined, of some requests."""
     subject = _SUBJECTS[audience](requests)
     template, one, many = _TEMPLATES[audience]
     context = {
         "opening": one if len(requests) == 1 else many.format(len(requests)),
-        "items": [_item(request) for request in requests[:_DETAILED]],
+        "items": [_item(request, confined=confined) for request in requests[:_DETAILED]],
         "more": len(requests) - _DETAILED,
     }
     return EmailMessage(
@@ -158,7 +159,7 @@ def _outcome(requests: list[ChangeRequest]) -> str:
     return f"{len(requests)} changes: {counted}"
 
 
-def _item(request: ChangeRequest) -> dict[str, Any]:
+def _item(request: ChangeRequest, *, confined: bool) -> dict[str, Any]:
     """What the templates say of a request. What people wrote goes on one line: it must not look like ours."""
     key_name = in_one_line(request.key_name)
     key = f"{'agent' if request.agent else 'key'} {key_name}" if key_name else ""
@@ -173,7 +174,7 @@ def _item(request: ChangeRequest) -> dict[str, Any]:
         "comment": in_one_line(request.comment),
         "attributes": in_one_line(", ".join(dict.fromkeys(change["attribute"] for change in request.changes))),
         "said": [{"by": in_one_line(each["by"]), "text": in_one_line(each["text"])} for each in request.comments or ()],
-        "risk_reasons": [in_one_line(reason) for reason in request.risk_reasons],
+        "risk_reasons": [in_one_line(reason) for reason in request.why_risky(confined=confined)],
         "outcome": _OUTCOMES.get(Status(request.status), request.status),
         "problem": f"{request.problem['code']}, {request.problem['title']}" if request.problem else "",
         "link": link_to(request),

@@ -54,6 +54,9 @@ class ChangeRequest(models.Model):
     `assigned_to` is the person who is asked to decide; everybody else who may still can. `comments` are what was asked
     and answered while it waited: `by`, `at` and `text` of each, in their order.
 
+    `risk_reasons` say why the change is no less dangerous; `plain_reasons` say so without naming other objects, null
+    where an earlier release kept the request.
+
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
     and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
     people are still to be told.
@@ -64,6 +67,7 @@ class ChangeRequest(models.Model):
     operation = models.CharField(max_length=100)
     risk = models.CharField(max_length=16, choices=[(risk.value, risk.value) for risk in Risk])
     risk_reasons = models.JSONField(default=list)
+    plain_reasons = models.JSONField(null=True)
     protected = models.BooleanField(default=False)
     target_id = models.UUIDField(null=True)
     target_kind = models.CharField(max_length=64)
@@ -133,6 +137,14 @@ class ChangeRequest(models.Model):
     def approvers(self) -> str:
         """Whoever approved it, as the operations log has room for."""
         return ", ".join(name for name in (self.first_approved_by, self.decided_by) if name)[:255]
+
+    def why_risky(self, *, confined: bool) -> list[str]:
+        """In sentences, why the change waits; to readers who are confined no other object is named."""
+        if not self.risk_reasons:
+            return ["The key asks before every change."]
+        named: list[str] = self.risk_reasons
+        plain: list[str] | None = self.plain_reasons
+        return named if not confined else plain or [f"This is a {self.risk} change."]
 
     def kept_input(self) -> dict[str, Any]:
         """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).

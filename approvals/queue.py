@@ -99,6 +99,7 @@ def hold(
         operation=operation,
         risk=assessment.risk.value,
         risk_reasons=list(assessment.reasons),
+        plain_reasons=list(assessment.plain_reasons),
         protected=proposal.protected,
         target_id=proposal.target.id,
         target_kind=proposal.target.kind,

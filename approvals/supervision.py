@@ -5,6 +5,7 @@ The reasons are for people: the dry run warns of them, the approver reads them, 
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from approvals.security_attributes import meaning_of
 from directory.shapes.proposal import Proposal
@@ -24,6 +25,8 @@ HOLDING = frozenset(level for level, held in HELD.items() if held)
 _ORDER = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 """Of several risks of one change the last one counts."""
 
+_LOOKS_ALIKE = "it gives, or refers to, a name that looks like that of another object"
+
 _NAMES = frozenset(
     {"distinguishedname", "samaccountname", "userprincipalname", "displayname", "displaynameprintable", "givenname"}
     | {"sn", "initials", "mail", "mailnickname", "proxyaddresses", "serviceprincipalname", "dnshostname"}
@@ -33,10 +36,22 @@ _NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The risk of a change, and in sentences why it is no smaller; an ordinary one has no reasons."""
+    """The risk of a change, and in sentences why it is no smaller; an ordinary one has no reasons.
+
+    `plain_reasons` are the same without the names of other objects, for readers who are confined.
+    """
 
     risk: Risk
     reasons: tuple[str, ...] = ()
+    plain_reasons: tuple[str, ...] = ()
+
+
+class _Ground(NamedTuple):
+    """Why a change is more than an ordinary one; `plain` names no other object, where `words` do."""
+
+    risk: Risk
+    words: str
+    plain: str | None = None
 
 
 def risk_of(
@@ -53,11 +68,16 @@ def risk_of(
     protects the target, and is asked for a protected one only. `look_alikes` tells which names look like another's.
     """
     grounds = list(_grounds(operation, proposal, is_confidential, why_protected))
-    grounds += [(Risk.SECURITY, with_unseen_marked(sentence)) for sentence in look_alikes()]
-    greatest = max((risk for risk, _ in grounds), key=_ORDER.index, default=Risk.ORDINARY)
-    reasons = [f"This is a {risk} change: {ground}." for risk, ground in grounds if risk is greatest]
-    lesser = [f"It is also a {risk} change: {ground}." for risk, ground in grounds if risk is not greatest]
-    return Assessment(greatest, (*reasons, *lesser))
+    grounds += [_Ground(Risk.SECURITY, with_unseen_marked(sentence), _LOOKS_ALIKE) for sentence in look_alikes()]
+    greatest = max((ground.risk for ground in grounds), key=_ORDER.index, default=Risk.ORDINARY)
+    grounds.sort(key=lambda ground: ground.risk is not greatest)
+
+    def sentence(risk: Risk, words: str) -> str:
+        return f"This is a {risk} change: {words}." if risk is greatest else f"It is also a {risk} change: {words}."
+
+    reasons = tuple(sentence(ground.risk, ground.words) for ground in grounds)
+    plain = dict.fromkeys(sentence(ground.risk, ground.plain or ground.words) for ground in grounds)
+    return Assessment(greatest, reasons, tuple(plain))
 
 
 def _grounds(
@@ -65,25 +85,25 @@ def _grounds(
     proposal: Proposal,
     is_confidential: Callable[[str], bool],
     why_protected: Callable[[], str | None],
-) -> Iterator[tuple[Risk, str]]:
+) -> Iterator[_Ground]:
     """Everything that makes a change more than an ordinary one."""
     own = max(operation.risk, proposal.risk, key=_ORDER.index)
     if own is not Risk.ORDINARY:
-        yield own, proposal.risk_reason or _in_a_sentence(operation.summary)
+        yield _Ground(own, proposal.risk_reason or _in_a_sentence(operation.summary))
     if proposal.protected:
-        detail = why_protected()
-        yield Risk.SECURITY, "the target is a protected object" + (f" ({detail})" if detail else "")
+        plain, detail = "the target is a protected object", why_protected()
+        yield _Ground(Risk.SECURITY, f"{plain} ({detail})" if detail else plain, plain)
     for effect in proposal.sign_in_effects:
-        yield effect.risk, effect.reason
+        yield _Ground(effect.risk, effect.reason)
     yield from _deceiving_names(proposal)
     for name in sorted(proposal.attributes):
         if meaning := meaning_of(name):
-            yield Risk.SECURITY, f"it writes {name}, {meaning}"
+            yield _Ground(Risk.SECURITY, f"it writes {name}, {meaning}")
         elif is_confidential(name):
-            yield Risk.SECURITY, f"it writes {name}, which the schema marks confidential"
+            yield _Ground(Risk.SECURITY, f"it writes {name}, which the schema marks confidential")
 
 
-def _deceiving_names(proposal: Proposal) -> Iterator[tuple[Risk, str]]:
+def _deceiving_names(proposal: Proposal) -> Iterator[_Ground]:
     """Names that are not what people see: those given, and those of objects newly referred to."""
     for change in proposal.changes:
         is_name = change.attribute.lower() in _NAMES
@@ -92,7 +112,7 @@ def _deceiving_names(proposal: Proposal) -> Iterator[tuple[Risk, str]]:
         if unseen := unseen_in("".join(named)):
             what = "gives a name" if is_name else "refers to a name"
             listed = ", ".join(unseen)
-            yield Risk.SECURITY, f"it {what} with characters that nobody sees, in {change.attribute}: {listed}"
+            yield _Ground(Risk.SECURITY, f"it {what} with characters that nobody sees, in {change.attribute}: {listed}")
 
 
 def _in_a_sentence(summary: str) -> str:

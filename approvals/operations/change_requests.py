@@ -32,7 +32,6 @@ from keys.sign_in.confirmation import ConfirmedBody, is_needed
 
 REST_ONLY = frozenset({Surface.REST})
 DECIDE = "approvals.decide_change"
-WHY_ORDINARY = "The key asks before every change."
 
 
 def require_text(value: str) -> str:
@@ -219,7 +218,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     return {
         **line_as_json(call, change_request, renderer_for(call)(change_request)),
         "summary": _summary(change_request.operation),
-        "riskReasons": change_request.risk_reasons or [WHY_ORDINARY],
+        "riskReasons": change_request.why_risky(confined=bool(call.scopes)),
         "clientAddress": change_request.client_address,
         "requestId": change_request.request_id,
         "approvalsNeeded": (2 if two and approved_first is None else 1) if is_open else 0,

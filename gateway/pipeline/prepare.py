@@ -133,7 +133,9 @@ def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Propo
         return attribute is not None and attribute.confidential
 
     def why() -> str | None:
-        return person if person or proposal.target.id is None else why_protected(client, proposal.target.id)
+        if person or proposal.target.id is None or (call.dry_run and call.scopes):  # it would name groups outside
+            return person
+        return why_protected(client, proposal.target.id)
 
     def alike() -> tuple[str, ...]:
         # It takes searches, and matters to a person who looks at the change, or where its risk decides.

@@ -18,6 +18,7 @@ SENTENCES: Final = (
     gettext_noop("it writes {attribute}, which the schema marks confidential"),
     gettext_noop("it gives a name with characters that nobody sees, in {attribute}: {characters}"),
     gettext_noop("it refers to a name with characters that nobody sees, in {attribute}: {characters}"),
+    gettext_noop("it gives, or refers to, a name that looks like that of another object"),
     gettext_noop("it gives a name that looks like that of {object}"),
     gettext_noop("it gives a name that looks like that of an account that the caller may not see"),
     gettext_noop("its target has a name that looks like that of {object}"),
