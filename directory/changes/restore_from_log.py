@@ -32,7 +32,8 @@ from directory.ldap import (
     names_in,
     with_names,
 )
-from directory.lookup.access import client_of, is_within_any, scope_bases
+from directory.lookup.access import client_of
+from directory.lookup.visibility import Visibility, visibility_of
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import protected_among
 from directory.shapes.proposal import AttributeChange, DependentChange, shown_values
@@ -105,7 +106,7 @@ def image_of(client: Client, deletion: OperationRecord) -> Image:
 
 def restored_from_log(call: Call, image: Image, entry: Entry, new_dn: str) -> FromLog:
     """What an image from the log gives back to a tombstone that is to live again as `new_dn`."""
-    client = client_of(call)
+    client, visibility = client_of(call), visibility_of(call)
     from_log = FromLog()
     from_log.identities.update((found.dn, found.guid) for found in image.present.values())
     left_out = []
@@ -117,11 +118,11 @@ def restored_from_log(call: Call, image: Image, entry: Entry, new_dn: str) -> Fr
         if _is_left_out(name, texts):
             left_out.append(attribute.name)
         elif _is_refilled(attribute):
-            _restore_attribute(call, from_log, attribute, texts, image)
+            _restore_attribute(call, from_log, attribute, texts, image, visibility=visibility)
     if left_out:
         from_log.warnings.append(f"Not given back, to be given anew where it is wanted: {', '.join(left_out)}.")
     if "memberOf" in image.values:
-        _restore_memberships(call, from_log, image, entry.guid, new_dn)
+        _restore_memberships(call, from_log, image, entry.guid, new_dn, visibility=visibility)
     return from_log
 
 
@@ -137,10 +138,17 @@ def _is_refilled(attribute: AttributeType) -> bool:
 
 
 def _restore_attribute(
-    call: Call, from_log: FromLog, attribute: AttributeType, texts: Sequence[str], image: Image
+    call: Call,
+    from_log: FromLog,
+    attribute: AttributeType,
+    texts: Sequence[str],
+    image: Image,
+    *,
+    visibility: Visibility,
 ) -> None:
+    known = [text for text in _renamed(attribute, texts, image.present) if _is_in_reach(visibility, attribute, text)]
     try:
-        values = encode(attribute, _renamed(attribute, texts, image.present))
+        values = encode(attribute, known)
     except InvalidValue:  # the log shows what it cannot store, such as NUL, by a sign for it
         from_log.warnings.append(f"{attribute.name} cannot be given back: the log does not hold it as it was.")
         return
@@ -154,7 +162,14 @@ def _restore_attribute(
         from_log.changes.append(AttributeChange(attribute.name, (), shown_values(attribute, decode(attribute, kept))))
 
 
-_REASONS = "what they name is gone or in use elsewhere, or the caller may not do it"
+_REASONS = "what they name is gone, in use elsewhere or outside the caller's scopes, or the caller may not do it"
+
+
+def _is_in_reach(visibility: Visibility, attribute: AttributeType, text: str) -> bool:
+    """Whether the caller might write the value: a member lies inside their scopes, and so does what is referred to."""
+    if attribute.name.lower() == "member" and not visibility.holds(text):
+        return False
+    return not visibility.hides(attribute.name, [text])
 
 
 def _usable(call: Call, client: Client, attribute: AttributeType, values: Sequence[bytes]) -> list[bytes]:
@@ -162,12 +177,9 @@ def _usable(call: Call, client: Client, attribute: AttributeType, values: Sequen
     name = attribute.name.lower()
     if name == "serviceprincipalname":  # unique in the forest
         return [value for value in values if not _is_in_use(client, attribute.name, value)]
-    if name != "member":
-        return list(values)
-    if not call.may("directory.manage_membership"):
+    if name == "member" and not call.may("directory.manage_membership"):
         return []
-    bases = scope_bases(call)
-    return [value for value in values if bases is None or is_within_any(value.decode(), bases)]
+    return list(values)
 
 
 def _renamed(attribute: AttributeType, texts: Sequence[str], present: Mapping[str, Entry]) -> list[str]:
@@ -186,19 +198,21 @@ def _is_in_use(client: Client, name: str, value: bytes) -> bool:
     return any(True for _ in rows)
 
 
-def _restore_memberships(call: Call, from_log: FromLog, image: Image, guid: UUID, new_dn: str) -> None:
+def _restore_memberships(
+    call: Call, from_log: FromLog, image: Image, guid: UUID, new_dn: str, *, visibility: Visibility
+) -> None:
     """One change of each group the object was a member of, as far as the caller may make it."""
     client, names = client_of(call), image.values["memberOf"]
     if not call.may("directory.manage_membership"):
-        from_log.warnings.append(f"Its memberships stay lost, the caller may not change members: {_shown(names)}.")
+        shown = _shown(visibility, image, names)
+        from_log.warnings.append(f"Its memberships stay lost, the caller may not change members: {shown}.")
         return
-    bases = scope_bases(call)
     groups = {name: image.present[name] for name in names if name in image.present and is_group(image.present[name])}
     protected = protected_among(client, groups.values())
     may_join = {
         name: group
         for name, group in groups.items()
-        if bases is None or is_within_any(group.dn, bases)
+        if visibility.holds(group.dn)
         if group.guid not in protected or call.may("directory.manage_protected")
     }
     for group in may_join.values():
@@ -206,7 +220,8 @@ def _restore_memberships(call: Call, from_log: FromLog, image: Image, guid: UUID
         from_log.joins_protected |= group.guid in protected
     refused = [name for name in names if name not in may_join]
     if refused:
-        from_log.warnings.append(f"Memberships that stay lost, as {_GROUP_REASONS}: {_shown(refused)}.")
+        shown = _shown(visibility, image, refused)
+        from_log.warnings.append(f"Memberships that stay lost, as {_GROUP_REASONS}: {shown}.")
     if from_log.dependent_changes:
         joined = tuple(dependent.target.distinguished_name for dependent in from_log.dependent_changes)
         from_log.changes.append(AttributeChange("memberOf", (), joined))
@@ -228,6 +243,16 @@ def _membership(client: Client, group: Entry, guid: UUID, new_dn: str) -> Depend
     )
 
 
-def _shown(names: Sequence[str]) -> str:
-    listed = "; ".join(names[:_SHOWN])
-    return listed if len(names) <= _SHOWN else f"{listed}; and {len(names) - _SHOWN} more"
+def _shown(visibility: Visibility, image: Image, names: Sequence[str]) -> str:
+    """The groups that the caller may know of, and how many others there are."""
+    seen = [
+        name
+        for name in names
+        if visibility.holds(name) and (name not in image.present or visibility.holds(image.present[name].dn))
+    ]
+    listed = seen[:_SHOWN]
+    if more := len(seen) - len(listed):
+        listed.append(f"and {more} more")
+    if hidden := len(names) - len(seen):
+        listed.append(f"{hidden} outside the caller's scopes")
+    return "; ".join(listed)

@@ -4,6 +4,7 @@ and confined approvers do not decide it. Every attribute of the domain's schema 
 
 import base64
 import json
+from collections.abc import Sequence
 from urllib.parse import quote
 from uuid import UUID, uuid4
 
@@ -234,7 +235,7 @@ def test_no_read_tells_of_what_is_outside(
     assert {"users.read-sign-in-report", "service-accounts.search", "users.list-groups"} <= unconfined
 
 
-def takes(directory: Directory, id: UUID, name: str, value: bytes) -> bool:
+def takes(directory: Directory, id: UUID, name: str, value: bytes | Sequence[bytes]) -> bool:
     try:
         directory.modify(id, **{name: value})
     except ldap.LDAPError:
