@@ -5,6 +5,7 @@ request and renders an answer, and what an operation does, live elsewhere.
 """
 
 from gateway.pipeline.approved import Forecast, apply_change_request, call_of, forecast, hold_anew
+from gateway.pipeline.disclosure import record_replayed
 from gateway.pipeline.execute import run
 from gateway.pipeline.inputs import Answer, ChangeQuery, Inputs
 from gateway.pipeline.prepare import require_admission
@@ -19,6 +20,7 @@ __all__ = [
     "call_of",
     "forecast",
     "hold_anew",
+    "record_replayed",
     "require_admission",
     "review",
     "run",

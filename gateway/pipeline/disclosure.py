@@ -39,6 +39,18 @@ def record_shown(operation: Operation, call: Call, proposal: Proposal) -> None:
     _record(call, f"{resource}.read", target_ref(proposal.target))
 
 
+def record_replayed(operation: Operation, call: Call, arguments: Mapping[str, str], body: Any) -> None:
+    """Note that an answer was given once more: as a read of each object whose values it shows."""
+    if not operation.on_directory or not isinstance(body, dict):
+        return
+    for shown in (body, body.get("object"), *body.get("results", ())):
+        if isinstance(shown, dict) and not shown.keys().isdisjoint(("attributes", "changes")):
+            named = (shown.get("id") or arguments.get("id", "")) if operation.names_object else ""
+            target = target_of(shown, {"id": named}, operation)
+            resource = operation.resource if operation.names_object else resource_of(target.kind if target else None)
+            _record(call, f"{resource}.read", target)
+
+
 def _record(call: Call, operation: str, target: log.TargetRef | None, **outcome: Any) -> None:
     if call.surface is not Surface.REST:
         log.record_read(call, operation=operation, target=target, **outcome)

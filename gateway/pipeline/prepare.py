@@ -13,7 +13,7 @@ from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
 from directory import errors as directory_errors
-from directory.changes.identities import described
+from directory.changes.identities import described, meant_by_names
 from directory.changes.input_references import resolve_input
 from directory.lookup.access import client_of
 from directory.lookup.look_alikes import look_alikes
@@ -51,6 +51,7 @@ def prepare(operation: Operation, call: Call, inputs: Unvalidated) -> Answer | C
                 return perform(operation, call, accepted)
             disclosure.require_preview_allowed(call)
             if (answer := _answer_of_interrupted(operation, call)) is not None:
+                disclosure.record_replayed(operation, call, inputs.arguments, answer.body)
                 return answer
             return _judge(operation, call, accepted)
     except GatewayError as refusal:
@@ -192,6 +193,7 @@ def hold(
             references=references,
             proposal=proposal,
             references_in_changes=in_changes,
+            meant_by_names=meant_by_names(client, proposal.changes),
             assessment=assessment,
         )
         log.record_queued(

@@ -108,6 +108,7 @@ def _handler(operation: Operation) -> Handler:
             key,
             respond=lambda call: rendered(request, lambda: _answer(operation, call, request)),
             review=lambda status, body: rendered(request, lambda: review(status, body)),
+            note=lambda body: pipeline.record_replayed(operation, call, {}, body),
         )
 
     return handle

@@ -62,16 +62,19 @@ def answer_once(
     *,
     respond: Callable[[Call], HttpResponse],
     review: Callable[[int, Any], HttpResponse],
+    note: Callable[[Any], None],
 ) -> HttpResponse:
     """The kept answer, or the one that `respond` makes, which is kept if it is final.
 
     `respond` takes the call that says what was interrupted, `review` the status and body of a kept answer, to show what
-    its caller may see of it now; both render refusals too. The caller has authorised the request before. Raises
-    KeyReused or InProgress.
+    its caller may see of it now; both render refusals too. `note` records the body that is shown once more. The caller
+    has authorised the request before. Raises KeyReused or InProgress.
     """
     kept = _claim(call, key, _content_of(request, call))
     if kept.status is not None:
         response = _replay(kept, call, review)
+        if response.status_code < 400 and response.content:
+            note(json.loads(response.content))
         response["Idempotency-Replayed"] = "true"
         return response
     try:

@@ -149,6 +149,7 @@ def _handler(operation: Operation) -> Handler:
             key,
             respond=lambda call: rendered(request, lambda: render(operation, request, run(call))),
             review=lambda status, body: rendered(request, lambda: review(status, body)),
+            note=lambda body: pipeline.record_replayed(operation, call, arguments, body),
         )
 
     lists = list_parameters(operation.query or NoQuery)

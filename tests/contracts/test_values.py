@@ -4,6 +4,7 @@ Every operation there is, with a word in every attribute of its objects that tak
 the registry, a new change by `tests.audit.every_change`.
 """
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 from uuid import UUID, uuid4
 
@@ -249,3 +250,32 @@ def test_what_is_shown_is_on_record(operation: Operation, connection: DirectoryC
         assert repeated["target"]["id"] == str(change.target)
     if operation.action in ("update", "enable", "disable", "unlock", "move", "rename", "change-members"):
         assert again.status == 200
+
+
+@pytest.mark.parametrize("operation", CHANGES, ids=named)
+def test_what_is_shown_once_more_is_on_record(
+    operation: Operation, connection: DirectoryConnection, world: Marked
+) -> None:
+    """The answer to a retry under an idempotency key: of a dry run, of a change, of a batch's dry run."""
+    asking = make_integration(connection)
+    change, batch = attempt(operation, world), f"/api/ad/{operation.resource}/batch/{operation.action}?dryRun=true"
+
+    def again(ask: Callable[..., Answer]) -> tuple[Answer, list[dict[str, Any]]]:
+        kept = {"Idempotency-Key": str(uuid4())}
+        first, replayed = ask(asking, **kept), ask(asking, **kept)
+        assert (first.status < 300, replayed.headers.get("Idempotency-Replayed")) == (True, "true"), first
+        reads.flush()
+        return replayed, records_of(world.integration, replayed.headers["X-Request-Id"])
+
+    shown = [again(lambda *who, **kept: previewed(change, *who, **kept))]
+    if operation.batchable:
+        items = [attempt(operation, world).item for _ in range(2)]
+        replayed, records = again(lambda who, **kept: who.post(batch, {"items": items}, **kept))
+        told = [record["target"] and record["target"]["id"] for record in records]
+        assert told == [each["id"] for each in replayed.body["results"]]
+    shown.append(again(change.ask))
+    for replayed, records in shown:
+        if replayed.body and not replayed.body.keys().isdisjoint(("attributes", "changes", "object")):
+            (record,) = records
+            assert find_operation(record["operation"]).effect is Effect.READ
+            assert (record["outcome"], record["changes"]) == ("succeeded", [])
