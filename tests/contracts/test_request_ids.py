@@ -1,6 +1,7 @@
 """What a client calls its request (X-Request-Id) is shown and searched for: nothing is decided or grouped by it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,36 @@ def is_constant(node: ast.AST | None) -> bool:
     return isinstance(node, ast.Constant) and is_request_id(node.value)
 
 
+def is_read(node: ast.AST) -> bool:
+    """Whether an expression is somebody's request id: an attribute, one asked for by its name, or a member."""
+    match node:
+        case ast.Attribute(attr="request_id", ctx=ast.Load()):
+            return True
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="request_id"), *_]):
+            return True
+        case ast.Subscript(slice=ast.Constant(value="request_id"), ctx=ast.Load()):
+            return True
+    return False
+
+
+def passed_on(node: ast.AST) -> Iterator[ast.AST]:
+    """What an expression passes on as a request id, or shows as one."""
+    match node:
+        case ast.keyword(arg="request_id"):
+            yield node.value
+        case ast.Dict():
+            for name, value in zip(node.keys, node.values, strict=True):
+                if isinstance(name, ast.Constant) and name.value in ("request_id", "requestId"):
+                    yield value
+
+
+def other_reads(tree: ast.AST) -> list[tuple[int, str]]:
+    """Where a request id is read for anything else."""
+    nodes = list(ast.walk(tree))
+    known = {id(value) for node in nodes for value in passed_on(node)}
+    return [(node.lineno, ast.unparse(node)) for node in nodes if is_read(node) and id(node) not in known]  # type: ignore[attr-defined]
+
+
 def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The line and text of every place where something is compared, looked up, grouped or ordered by a request id."""
     for node in ast.walk(tree):
@@ -61,7 +92,8 @@ def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(PROJECT)))
 def test_nothing_is_decided_by_a_clients_name_for_its_request(file: Path) -> None:
     place = str(file.relative_to(PROJECT))
-    found = [(line, text) for line, text in uses(ast.parse(file.read_text("utf-8"))) if (place, text) not in SEARCHES]
+    tree = ast.parse(file.read_text("utf-8"))
+    found = [(line, text) for line, text in (*uses(tree), *other_reads(tree)) if (place, text) not in SEARCHES]
     assert found == []
 
 
@@ -82,3 +114,27 @@ def test_nothing_is_decided_by_a_clients_name_for_its_request(file: Path) -> Non
 )
 def test_such_a_use_is_found(code: str) -> None:
     assert list(uses(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "groups[record.request_id].append(record)",
+        "seen.add(row['request_id'])",
+        "ids = {record.request_id for record in records}",
+        "sorted(records, key=lambda record: record.request_id)",
+        "find(getattr(request, 'request_id', ''))",
+        "name = f'{call.request_id}:{number}'",
+        "replace(call, call_id=call.request_id)",
+    ],
+)
+def test_whatever_else_is_made_of_one_is_found(code: str) -> None:
+    assert other_reads(ast.parse(code))
+
+
+def test_no_page_groups_by_one() -> None:
+    """Templates and scripts show it."""
+    files = [*(PROJECT / "templates").rglob("*.html"), *(PROJECT / "gateway" / "static" / "console").rglob("*.js")]
+    grouping = re.compile(r"(regroup|ifchanged|dictsort)[^%}\n]*request_?id", re.IGNORECASE)
+    assert len(files) > 100
+    assert [str(file) for file in files if grouping.search(file.read_text("utf-8"))] == []

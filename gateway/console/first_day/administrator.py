@@ -57,13 +57,13 @@ def set_up(request: HttpRequest) -> HttpResponseBase:
 
 def _make(request: HttpRequest, typed: dict[str, str]) -> Person:
     """The administrator whom the form describes; the code is looked at first, and what else was typed only then."""
-    client, request_id = client_address(request), getattr(request, "request_id", "")
-    first_administrator.require_code(request.POST.get("code", ""), client_address=client, request_id=request_id)
+    by = {"client_address": client_address(request), "request_id": getattr(request, "request_id", "")}
+    first_administrator.require_code(request.POST.get("code", ""), **by)
     password = request.POST.get("password", "")
     if password != request.POST.get("again", ""):
         raise invalid_member("again", gettext("This is not the same as the password."))
     return first_administrator.make_first_administrator(
-        call_of_set_up(client_address=client, request_id=request_id),
+        call_of_set_up(**by),
         username=typed["username"],
         display_name=typed["displayName"],
         email=typed["email"],
