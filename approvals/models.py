@@ -149,7 +149,8 @@ class ChangeRequest(models.Model):
     def kept_input(self) -> dict[str, Any]:
         """The input as it was given: `arguments` of the path, `query` and `document` (the parsed body).
 
-        `references` are the objectGUIDs of the objects that names in the document meant, null for one that meant none.
+        `references` are the objectGUIDs of the objects that names in the document meant, null for one that meant none;
+        `meantByNames` those of the services and computers in the changes (`directory.changes.identities`).
         `versions` are those of attributes whose values cannot be seen, by attid (`approvals.queue.has_drifted`).
         """
         kept: dict[str, Any] = json.loads(self.input)

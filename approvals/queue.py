@@ -81,6 +81,7 @@ def hold(
     assessment: Assessment,
     references: Mapping[str, str | None] = NONE_KEPT,
     references_in_changes: Sequence[list[ReferenceJson]] = (),
+    meant_by_names: Sequence[Any] = (),
 ) -> ChangeRequest:
     """Keep a change until a person decides. Joins the caller's transaction, in which the change is recorded too.
 
@@ -88,8 +89,8 @@ def hold(
 
     `arguments` are those of the path as text, `document` the parsed body: what the pipeline needs to begin anew.
     `references` are the objectGUIDs of the objects that names in the body mean (`directory.changes.input_references`),
-    and `references_in_changes` what each of the proposal's changes refers to, in their order
-    (`directory.changes.identities`).
+    and `references_in_changes` what each of the proposal's changes refers to, in their order, and `meant_by_names` what
+    services and computers in them stand for (`directory.changes.identities`).
     """
     if call.directory is None:
         raise Forbidden
@@ -123,6 +124,7 @@ def hold(
                 "query": dict(query),
                 "document": document,
                 "references": dict(references),
+                "meantByNames": list(meant_by_names),
                 "versions": _versions_of_secrets(proposal),
             }
         ),

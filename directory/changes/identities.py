@@ -4,7 +4,7 @@ A name that was kept means whatever has it by then. What is done later with a ch
 by the identities kept with it; how names are resolved in the first place is `references`'.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -13,13 +13,16 @@ from audit.deletions import CLOCKS_DIFFER_BY
 from audit.models import OperationRecord
 from audit.redact import ReferenceJson
 from directory.changes.references import parsed, references_of
-from directory.ldap import Client, DistinguishedName, Schema
+from directory.ldap import Client, DistinguishedName, Schema, Scope
 from directory.outcomes.evidence import ATTID_OF_NAME
 from directory.shapes.kinds import kind_of
-from directory.shapes.proposal import AttributeChange
+from directory.shapes.object_references import Form, forms_of, identifiers_in
+from directory.shapes.proposal import SECRET, AttributeChange
 
 RECORDED = "references"
 """The member of a record's evidence that holds them: by attribute, in the order of `references_of`, null if unknown."""
+_BY_NAMES_IN_USE = frozenset({Form.SERVICE, Form.COMPUTERS})
+"""Forms that identify whatever has a name by now; distinguished names are `references`', and SIDs are for ever."""
 _DESCRIBED_BY = ("objectGUID", "objectClass", "sAMAccountName")
 
 
@@ -101,3 +104,30 @@ def described(
         ]
         for known in of_each
     ]
+
+
+def meant_by_names(client: Client, changes: Iterable[AttributeChange]) -> list[list[Any]]:
+    """The objects that services and computers stand for now which changes set: attribute, value, their objectGUIDs.
+
+    What a change waits with is compared with what they stand for when it is applied. JSON.
+    """
+    forms = forms_of(client.schema)
+    found = [
+        [change.attribute.lower(), value, sorted(_found_by(client, forms[change.attribute.lower()], value))]
+        for change in changes
+        if forms.get(change.attribute.lower()) in _BY_NAMES_IN_USE
+        for value in change.after
+        if value != SECRET
+    ]
+    return sorted(found)
+
+
+def _found_by(client: Client, form: Form, value: str) -> Iterator[str]:
+    try:
+        conditions = [each for each in identifiers_in(form, value, domain=str) if not isinstance(each, str)]
+    except ValueError:  # it stands for nobody
+        return
+    for condition in conditions:
+        for entry in client.search(client.default_naming_context, Scope.SUBTREE, condition, ("objectGUID",)):
+            if "objectGUID" in entry:
+                yield str(entry.guid)

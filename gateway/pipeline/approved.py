@@ -13,6 +13,7 @@ from approvals.supervision import Assessment
 from audit.administration.descriptions import Changed
 from audit.redact import ChangeJson, redacted
 from directory import errors as directory_errors
+from directory.changes.identities import meant_by_names
 from directory.changes.input_references import ReferenceChanged, rename_input
 from directory.changes.references import references_of
 from directory.lookup.access import client_of
@@ -209,8 +210,11 @@ def _asked(change_request: ChangeRequest, call: Call) -> tuple[Operation, Inputs
 
 def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) -> bool:
     """Whether it is not what was asked for any more; objects that it refers to count, whatever they are called now."""
-    schema = client_of(call).schema
-    return queue.has_drifted(change_request, proposal, lambda change: references_of(schema, change))
+    client = client_of(call)
+    meant = change_request.kept_input().get("meantByNames")  # None in what an earlier release held
+    if meant is not None and meant != meant_by_names(client, proposal.changes):
+        return True
+    return queue.has_drifted(change_request, proposal, lambda change: references_of(client.schema, change))
 
 
 def _propose_anew(operation: Operation, call: Call, inputs: Inputs) -> tuple[Call, Accepted, Proposal, Assessment]:

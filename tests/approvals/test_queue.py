@@ -71,6 +71,7 @@ class TestHolding:
             "query": {},
             "document": {"replace": {"mail": ["new@example.test"]}},
             "references": {},
+            "meantByNames": [],
             "versions": None,
         }
 
