@@ -15,6 +15,9 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800
 """Letters, marks and symbols without a glyph: joiners, fillers, vowels, selectors and the blank of Braille."""
 _SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 
+_LESS_USUAL = re.compile(r"[^\x20-\x7e\u00a1-\u00ac\u00ae-\u02ff\u0400-\u052f]")
+"""What is worth a look: all of ASCII that is printed, of Latin and of Cyrillic letters is seen."""
+
 _NON_JOINER, _JOINER = "\u200c", "\u200d"
 _VIRAMA = 9  # the canonical combining class
 _ARABIC = range(0x0620, 0x0700)
@@ -53,14 +56,19 @@ def with_unseen_marked(text: str, *, but: str = "") -> str:
 
 def with_unseen_replaced(text: str, replacement: Callable[[str], str], *, but: str = "") -> str:
     """The text with something else in place of each unseen character, `but` some."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(
-        replacement(character)
-        if is_unseen(character) and character not in but and not _joins_letters(text, place)
-        else character
-        for place, character in enumerate(text)
-    )
+
+    def replaced(found: re.Match[str]) -> str:
+        character = found[0]
+        is_shown = character in but or not is_unseen(character) or _joins_letters(text, found.start())
+        return character if is_shown else replacement(character)
+
+    return _LESS_USUAL.sub(replaced, text)
+
+
+def escaped_in_json(character: str) -> str:
+    """A character as a string of JSON or of a script may spell it: the value is the same, and can be seen."""
+    encoded = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{encoded[at : at + 2].hex()}" for at in range(0, len(encoded), 2))
 
 
 def with_directions_isolated(text: str) -> str:

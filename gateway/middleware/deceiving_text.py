@@ -11,7 +11,7 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from gateway.core.unseen import RIGHT_TO_LEFT, with_unseen_marked, with_unseen_replaced
+from gateway.core.unseen import RIGHT_TO_LEFT, escaped_in_json, with_unseen_marked, with_unseen_replaced
 
 _OWN = "\t\n\r\u00a0\u202f"
 """What our own texts and templates have: line ends, and spaces that do not break."""
@@ -77,7 +77,7 @@ def _raw(element: str) -> str:
 
 
 def _script(element: str) -> str:
-    return with_unseen_replaced(element, lambda each: "".join(f"\\u{unit:04x}" for unit in _utf16(each)), but=_OWN)
+    return with_unseen_replaced(element, escaped_in_json, but=_OWN)
 
 
 def _tag(tag: str) -> str:
@@ -90,11 +90,6 @@ def _marked(text: str) -> str:
 
 def _referenced(text: str) -> str:
     return with_unseen_replaced(text, lambda each: f"&#x{ord(each):X};", but=_OWN)
-
-
-def _utf16(character: str) -> list[int]:
-    encoded = character.encode("utf-16-be", "surrogatepass")
-    return [int.from_bytes(encoded[at : at + 2], "big") for at in range(0, len(encoded), 2)]
 
 
 _WAYS: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(

@@ -1,7 +1,7 @@
 """What a tool answers: structured content as `/api` has it, a sentence about it, and the copy as text.
 
 The sentences are ours, every word of them: what the directory holds stands in the structured content and its copy
-alone. Each says what was left out, and what to do next.
+alone. Each says what was left out, and what to do next. In the copy, characters that nobody sees are JSON's escapes.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from pydantic_core import to_json
 
 from directory.shapes.kinds import RESOURCES
 from gateway import pipeline
+from gateway.core.unseen import escaped_in_json, with_unseen_replaced
 from gateway.surfaces.agent.planning import EVERYTHING, Plan
 from gateway.surfaces.agent.tools import DESCRIBE, Behaviour
 
@@ -54,7 +55,7 @@ def _result(sentence: str, structured: dict[str, Any], *, is_error: bool) -> dic
     return {
         "content": [
             {"type": "text", "text": sentence},
-            {"type": "text", "text": to_json(structured).decode()},
+            {"type": "text", "text": with_unseen_replaced(to_json(structured).decode(), escaped_in_json)},
         ],
         "structuredContent": structured,
         "isError": is_error,

@@ -12,6 +12,7 @@ from audit.models import OperationRecord
 from audit.read_buffer import reads
 from directory.models import DirectoryConnection
 from gateway.core.operation import Effect, find_operation
+from gateway.core.unseen import is_unseen
 from gateway.surfaces.agent.tools import TOOLS
 from tests.contracts.test_registry import highest_usn
 from tests.gateway.surfaces.agent.hostile import HOSTILE, HUGE
@@ -162,3 +163,15 @@ def test_changing_says_it_in_its_place_and_leads_to_nothing_else(
     assert {item.operation for item in made} <= {name for tool in called for name in tool.serves.values()}
     assert len(made) == len(calls) - 1  # an action that there is not is no operation
     assert ChangeRequest.objects.count() == 8  # names with characters that nobody sees are held, too
+
+
+def test_the_copy_shows_what_nobody_sees(
+    connection: DirectoryConnection, directory: Directory, organizational_unit: str
+) -> None:
+    """As JSON spells it: the values are what they are, and the text that is read has no such character."""
+    name = "Pay\u202eroll\u200b\U000e0041 Zoë עדה"
+    user = directory.add_user(parent=organizational_unit, displayName=name)
+    read = call_tool(make_agent(connection), "read_object", kind="users", id=str(user))
+    assert read.structured["attributes"]["displayName"] == [name]
+    assert "Pay\\u202eroll\\u200b\\udb40\\udc41 Zoë עדה" in read.copy
+    assert not [each for each in read.copy if is_unseen(each)]
