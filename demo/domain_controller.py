@@ -68,14 +68,23 @@ class DomainController:
 
     A directory provisioned once may be copied: everything that depends on the place or the address is written anew
     at each start. With ``durable=False`` writes do not wait for the disk: faster, and lost with the machine's power
-    only.
+    only. ``model`` is Samba's process model (see `command`).
     """
 
-    def __init__(self, directory: Path, address: str, *, recycle_bin: bool = True, durable: bool = True) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        address: str,
+        *,
+        recycle_bin: bool = True,
+        durable: bool = True,
+        model: str = "prefork",
+    ) -> None:
         self.directory = directory.resolve()
         self.address = address
         self.recycle_bin = recycle_bin
         self.durable = durable
+        self.model = model
         self.log_file = self.directory / "samba.log"
         self._authority = CertificateAuthority(self.directory)
         self._marker = self.directory / "provisioned"
@@ -107,11 +116,12 @@ class DomainController:
 
         Pre-forked workers, of the three process models: eight connections read about a sixth faster than with
         `single`, one slow search does not hold up the others, and a new connection costs 17 ms instead of the 27 ms of
-        `standard`, which forks for each. Writes are serialised by the database whichever is chosen. All of its
-        processes end when the first one is killed.
+        `standard`, which forks for each. Writes are serialised by the database whichever is chosen: one that waits
+        for another holds up its process, and with `prefork` those who read there. All of its processes end when the
+        first one is killed.
         """
         configuration = self.directory / "etc" / "smb.conf"
-        return ["samba", "--foreground", "--model=prefork", "--debug-stdout", f"--configfile={configuration}"]
+        return ["samba", "--foreground", f"--model={self.model}", "--debug-stdout", f"--configfile={configuration}"]
 
     def provision(
         self, *, administrator_password: str | None = None, when_provisioned: Callable[[], None] = lambda: None

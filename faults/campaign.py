@@ -1,6 +1,7 @@
 """One campaign from the first server to the last finding. What is printed of it is `report`'s."""
 
 import json
+import math
 import random
 import subprocess
 import sys
@@ -26,7 +27,7 @@ WARM_UP = 2.0
 @dataclass(frozen=True)
 class Plan:
     """What a campaign is asked for. `pace` is the average time between two faults, `patience` the longest wait for
-    what clients still have to hear after the last one; both in seconds.
+    what clients still have to hear after the last one, `longest` what any fault may last; all in seconds.
 
     A killed process is there again `back_within` 10 s, and `settled_within` 60 s after the last
     fault every record is settled whose outcome can be known.
@@ -40,6 +41,7 @@ class Plan:
     patience: float = 200.0
     back_within: float = 10.0
     settled_within: float = 60.0
+    longest: float = math.inf
 
 
 @dataclass
@@ -177,6 +179,7 @@ class _Campaign:
             count=wanted.faults,
             pace=wanted.pace,
             patience=wanted.back_within,
+            longest=wanted.longest,
         )
         time.sleep(WARM_UP)
         striker = Striker(self._servers, faults)

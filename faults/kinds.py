@@ -1,5 +1,6 @@
 """The kinds of faults, and the plan of a campaign: which come when, all of it chosen by the seed."""
 
+import math
 import random
 import socket
 import sqlite3
@@ -15,6 +16,7 @@ import psycopg
 from demo.services import redis_answers
 from faults import slow_clients
 from faults.servers import WEB_PROCESSES, WORKER_PROCESSES, Servers, Service
+from tests.support.samba_database import busy_with_a_write
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,11 @@ def _pause_domain_controller(servers: Servers, fault: Fault) -> None:
         time.sleep(fault.seconds)
     finally:
         controller.resume()
+
+
+def _keep_busy(servers: Servers, fault: Fault) -> None:
+    with busy_with_a_write(servers.domain):
+        time.sleep(fault.seconds)
 
 
 @contextmanager
@@ -196,6 +203,8 @@ def _lock_sqlite(servers: Servers, fault: Fault) -> None:
         connection.close()
 
 
+BUSY = "domain controller busy with a write"
+"""What others write meanwhile it takes and makes in the end, however long nothing is to be seen of it."""
 _POSTGRESQL, _SQLITE = frozenset({"postgresql"}), frozenset({"sqlite"})
 _AT_ONCE = (0.0, 0.0)
 
@@ -206,6 +215,7 @@ KINDS = (
     Kind("SIGKILL of a worker process", "worker", 5, _AT_ONCE, _kill_worker_process),
     Kind("SIGKILL of the worker", "worker", 3, _AT_ONCE, _kill_worker),
     Kind("domain controller paused", "directory", 4, (1, 8), _pause_domain_controller),
+    Kind(BUSY, "directory's database", 1, (60, 60), _keep_busy),
     Kind("directory cut before a write", "directory", 4, (0.2, 4), _cut_before_writes),
     Kind("directory cut after a write", "directory", 4, (0.1, 2), _cut_after_writes),
     Kind("directory's connections dropped", "directory", 3, _AT_ONCE, _drop_connections),
@@ -220,13 +230,30 @@ KINDS = (
 )
 
 
-def plan(choices: random.Random, *, kinds: Sequence[Kind], count: int, pace: float, patience: float) -> list[Fault]:
-    """So many faults at random times, `pace` seconds apart on average; each kind once before any comes twice."""
+def plan(
+    choices: random.Random,
+    *,
+    kinds: Sequence[Kind],
+    count: int,
+    pace: float,
+    patience: float,
+    longest: float = math.inf,
+) -> list[Fault]:
+    """So many faults at random times, `pace` seconds apart on average; each kind once before any comes twice.
+
+    None lasts longer than the `longest`, in seconds.
+    """
     chosen = choices.sample(kinds, min(count, len(kinds)))
     chosen += choices.choices(kinds, [kind.weight for kind in kinds], k=count - len(chosen))
     choices.shuffle(chosen)
     return [
-        Fault(kind, choices.expovariate(1 / pace), choices.uniform(*kind.seconds), choices.random(), patience)
+        Fault(
+            kind,
+            choices.expovariate(1 / pace),
+            min(choices.uniform(*kind.seconds), longest),
+            choices.random(),
+            patience,
+        )
         for kind in chosen
     ]
 

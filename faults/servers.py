@@ -31,6 +31,9 @@ from tests.support.proxy import FaultyProxy
 WEB_PROCESSES = WORKER_PROCESSES = 2
 OPERATION_SECONDS = 6
 """Shorter than the longest pause of the domain controller, so that some answers are given up for lost."""
+MODEL = "standard"
+"""Samba's process model. With a process for each connection it answers readers while others wait to write, as Windows
+does; pre-forked ones would all wait for the same write soon."""
 
 
 class Service:
@@ -280,7 +283,7 @@ def environment_of(directory: Path, *, database_url: str, redis_socket: Path) ->
 def running_servers(directory: Path, *, database: str) -> Iterator[Servers]:
     """Start domain, proxy, Redis and database; web and worker are the caller's to start, once there are keys."""
     with ExitStack() as stack:
-        domain = stack.enter_context(running_domain(directory / "domain"))
+        domain = stack.enter_context(running_domain(directory / "domain", model=MODEL))
         proxy = FaultyProxy(domain.controller.address, 636)
         stack.callback(proxy.close)
         postgres = None

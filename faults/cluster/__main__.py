@@ -30,7 +30,13 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="gateway-cluster-"))
     place.chmod(0o755)
     wanted = Plan(
-        arguments.faults, "a cluster", arguments.seed, arguments.clients, arguments.pace, back_within=arguments.patience
+        arguments.faults,
+        "a cluster",
+        arguments.seed,
+        arguments.clients,
+        arguments.pace,
+        back_within=arguments.patience,
+        settled_within=arguments.settled_within,
     )
     begun = time.monotonic()
     print(f"seed {wanted.seed}, logs and diaries in {place}", flush=True)
@@ -60,6 +66,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--clients", type=int, default=4, help="client threads (default 4)")
     parser.add_argument("--pace", type=float, default=6.0, help="seconds between two faults on average (default 6)")
     parser.add_argument("--patience", type=float, default=120.0, help="seconds until a host has to be back (120)")
+    parser.add_argument(
+        "--settled-within", type=float, default=60.0, help="seconds until all is settled after the last fault (60)"
+    )
     parser.add_argument("--write", action="store_true", help="put the report into docs/faults.md")
     parser.add_argument("--keep", action="store_true", help="keep logs and diaries although every target is met")
     return parser.parse_args()

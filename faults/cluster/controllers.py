@@ -16,6 +16,7 @@ import ldap
 from demo.certificates import CertificateAuthority
 from demo.domain_controller import BASE_DN, NETBIOS_DOMAIN, REALM, SERVICE_ACCOUNT, DomainController
 from faults.cluster.network import NETWORK, Host, require_done
+from faults.servers import MODEL
 from tests.support.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, Domain
 
 _CONFIGURATION = """\
@@ -38,8 +39,6 @@ _CONFIGURATION = """\
     tls cafile = {directory}/ca.pem
     tls certfile = {directory}/private/tls/cert.pem
     tls keyfile = {directory}/private/tls/key.pem
-    prefork children = 1
-    prefork children:ldap = 2
     dreplsrv:notify_interval = 1
     ldb:nosync = yes
     log level = 1
@@ -58,7 +57,7 @@ class ReplicatingController(DomainController):
     """A domain controller on a host."""
 
     def __init__(self, directory: Path, host: Host, site: str, authority: CertificateAuthority | None = None) -> None:
-        super().__init__(directory, host.address, durable=False)
+        super().__init__(directory, host.address, durable=False, model=MODEL)
         self.host = host
         self.site = site
         if authority is not None:

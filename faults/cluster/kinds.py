@@ -13,7 +13,9 @@ from faults.cluster import database
 from faults.cluster.controllers import ReplicatingController
 from faults.cluster.network import Host, filled
 from faults.cluster.site import Cluster, Machine, wait_for
-from faults.kinds import Fault, Kind, NotBack
+from faults.kinds import BUSY, Fault, Kind, NotBack
+from tests.support.domain import Domain
+from tests.support.samba_database import busy_with_a_write
 
 _One = TypeVar("_One")
 _SLOW = "256kbit"
@@ -164,6 +166,11 @@ def _controller_paused(cluster: Cluster, fault: Fault) -> None:
         controller.resume()
 
 
+def _controller_busy(cluster: Cluster, fault: Fault) -> None:
+    with busy_with_a_write(Domain(_choose(cluster.controllers, fault))):
+        time.sleep(fault.seconds)
+
+
 def _controller_unplugged(cluster: Cluster, fault: Fault) -> None:
     _during(_choose(cluster.controllers, fault).host.unplugged(), fault)
 
@@ -263,6 +270,7 @@ KINDS = (
     _kind("domain controller crashed", "directory", 5, (1, 20), _controller_crashed),
     _kind("domain controller restarted", "directory", 2, _SHORT, _controller_restarted),
     _kind("domain controller paused", "directory", 3, _LONG, _controller_paused),
+    _kind(BUSY, "directory", 1, (60, 60), _controller_busy),
     _kind("domain controller unplugged", "directory", 4, (3, 20), _controller_unplugged),
     _kind("domain controller's link slow", "directory", 2, _LONG, _controller_slowed),
     _kind("a gateway host apart from a domain controller", "directory", 5, (3, 20), _one_from_a_controller),

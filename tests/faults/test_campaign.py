@@ -14,11 +14,17 @@ import pytest
 from faults.campaign import Plan, Result, run_campaign
 from faults.checks import CHECKS, Story
 from faults.diary import Outcome, Request
+from faults.kinds import BUSY
 from faults.observed import Record
 from faults.report import report
+from faults.servers import OPERATION_SECONDS
 from tests.support.environment import DATABASE
 
 FAULTS = 12 if DATABASE == "postgresql" else 6
+SEED = 34
+"""With it the domain controller is among the victims, busy with a write."""
+LONGEST = OPERATION_SECONDS + 4
+"""Seconds that a fault lasts at most, here: more than the gateway waits for an answer."""
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +36,17 @@ def result(tmp_path_factory: pytest.TempPathFactory, testrun_uid: str) -> Result
         if not kept.exists():
             directory = Path(tempfile.mkdtemp(prefix="gateway-faults-"))
             directory.chmod(0o755)
-            plan = Plan(FAULTS, DATABASE, 1, clients=3, pace=0.6, patience=10, back_within=300, settled_within=600)
+            plan = Plan(
+                FAULTS,
+                DATABASE,
+                SEED,
+                clients=3,
+                pace=0.6,
+                patience=10,
+                back_within=300,
+                settled_within=600,
+                longest=LONGEST,
+            )
             kept.write_bytes(pickle.dumps(run_campaign(plan, directory, say=lambda _: None)))
             shutil.rmtree(directory, ignore_errors=True)
     result: Result = pickle.loads(kept.read_bytes())  # noqa: S301 - our own, of a moment ago
@@ -68,6 +84,7 @@ def without(story: Story, record: Record) -> Story:
 def test_every_target_is_met(result: Result) -> None:
     assert {name: found for name, found in result.findings.items() if found} == {}
     assert len(result.struck) == FAULTS
+    assert BUSY in {struck.fault.kind.name for struck in result.struck}
     assert sum(Outcome.DONE in request.outcomes for request in result.story.requests) > 20
 
 

@@ -58,11 +58,11 @@ class Domain:
 
 
 @contextmanager
-def running_domain(directory: Path, *, recycle_bin: bool = True) -> Iterator[Domain]:
+def running_domain(directory: Path, *, recycle_bin: bool = True, model: str = "prefork") -> Iterator[Domain]:
     """Copy the provisioned template, start it on a free loopback address, and stop it at the end."""
     with reserved_address() as address:
         shutil.copytree(_template(recycle_bin=recycle_bin), directory)
-        controller = DomainController(directory, address, recycle_bin=recycle_bin, durable=False)
+        controller = DomainController(directory, address, recycle_bin=recycle_bin, durable=False, model=model)
         try:
             controller.start()
             yield Domain(controller)
