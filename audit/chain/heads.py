@@ -35,10 +35,13 @@ def head() -> Head | None:
 
 
 def append_head(found: Head, file: Path) -> None:
-    """Add the head to a file as its last line: on storage where nothing can be changed or removed, this still works."""
+    """Add the head to a file as its last line: on storage where nothing can be changed or removed, this still works.
+
+    It begins a line of its own, whatever became of the line before: one that was cut off can never be mended there.
+    """
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(descriptor, f"{json.dumps(found)}\n".encode())
+        os.write(descriptor, f"\n{json.dumps(found)}\n".encode())
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -47,18 +50,17 @@ def append_head(found: Head, file: Path) -> None:
 def latest_head(text: str) -> Head:
     """The furthest of the heads in a file, one in a line. Raises ValueError for what is none.
 
-    The last line may have been cut off as it was written.
+    A line that was cut off as it was written says nothing.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
     heads: list[Head] = []
-    for number, line in enumerate(lines, 1):
+    for line in filter(str.strip, text.splitlines()):
         try:
             found: Head = json.loads(line)
             if not isinstance(found["seal"], int) or not isinstance(found["mac"], str):
                 raise TypeError
-        except (ValueError, KeyError, TypeError):
-            if number == len(lines) and heads and not text.endswith("\n"):
-                break
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, json.JSONDecodeError) and line.startswith("{"):
+                continue
             raise ValueError("no head of the operations log") from None
         heads.append(found)
     if not heads:

@@ -336,7 +336,7 @@ def test_a_worker_seals_and_keeps_the_head(tmp_path: Path) -> None:
         write_change()
         tasks.seal_log()
         tasks.keep_log_head()
-    assert [json.loads(line) for line in file.read_text().splitlines()] == [first, heads.head()]
+    assert [json.loads(line) for line in file.read_text().split("\n") if line] == [first, heads.head()]
     lost = OperationsLogSection(HeadFile=str(tmp_path / "missing" / "head.json"))
     with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"OperationsLog": lost})):
         tasks.keep_log_head()
@@ -348,6 +348,21 @@ def test_the_furthest_of_the_heads_in_a_file_counts() -> None:
     old, new = {"seal": 1, "mac": "a"}, {"seal": 2, "mac": "b"}
     text = "".join(f"{json.dumps(head)}\n" for head in (old, new, old))
     assert heads.latest_head(text)["seal"] == heads.latest_head(text + '{"seal": 3, "m')["seal"] == 2
-    for nothing in ("", "{}", "[]\n", '{"seal": 1}\n', "no\n" + text):
+    for nothing in ("", '{"seal": 3, "m', "{}", "[]\n", '{"seal": 1}\n', "no\n" + text):
         with pytest.raises(ValueError, match="no head"):
             heads.latest_head(nothing)
+
+
+def test_a_head_that_was_cut_off_spoils_no_later_one(tmp_path: Path) -> None:
+    """Where nothing can be taken back it stays there for good."""
+    file = tmp_path / "head.json"
+    write_change()
+    tasks.seal_log()
+    found = heads.head()
+    assert found is not None
+    heads.append_head(found, file)
+    whole = file.read_text()
+    for length in range(len(whole)):
+        file.write_text(whole + whole[:length])
+        heads.append_head({**found, "seal": 2}, file)
+        assert heads.latest_head(file.read_text())["seal"] == 2, length
