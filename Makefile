@@ -105,11 +105,14 @@ lock: install-test ## Write the requirements*.txt anew from pyproject.toml
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements.txt
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --custom-compile-command "make lock" --extra tracing -c requirements.txt \
+		--python-version 3.11 --custom-compile-command "make lock" --extra agents -c requirements.txt \
+		-o requirements-agents.txt
+	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--python-version 3.11 --custom-compile-command "make lock" --extra tracing -c requirements-agents.txt \
 		-o requirements-tracing.txt
 	$(UV) pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--python-version 3.11 --custom-compile-command "make lock" --extra tracing --group dev \
-		-c requirements-tracing.txt -o requirements-dev.txt
+		--python-version 3.11 --custom-compile-command "make lock" --all-extras --group dev \
+		-c requirements-agents.txt -c requirements-tracing.txt -o requirements-dev.txt
 	$(UV) pip compile -q --group node --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--python-version 3.11 --custom-compile-command "make lock" -o requirements-node.txt
 	$(UV) pip compile -q --group docs --generate-hashes --no-emit-index-url --no-emit-find-links \

@@ -13,6 +13,7 @@ from django.db import close_old_connections
 from django.urls import get_resolver
 
 from gateway.server.application import Application
+from keys.agents.extra import how_to_install
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gateway.settings")
 django.setup(set_prefix=False)
@@ -20,7 +21,7 @@ django.setup(set_prefix=False)
 application = Application()
 # Django would import them with the first request, which took a second and a half longer for it.
 get_resolver().url_patterns  # noqa: B018 - importing is what reading them does
-if settings.CONFIGURATION.Agents.Enabled:
+if settings.CONFIGURATION.Agents.Enabled and how_to_install() is None:
     import_module("gateway.surfaces.agent.protocol")
 
 # What Django would do for each request when it is closed: our cache has nothing to close, database connections are

@@ -7,6 +7,7 @@ from django.core import checks
 
 from directory.ldap import answers_are_compiled
 from gateway.core.secrets.stored import find_secrets
+from keys.agents.extra import how_to_install
 
 _SHOWN = 10
 
@@ -42,5 +43,20 @@ def check_answers(**_: Any) -> list[checks.CheckMessage]:
             "The directory's answers are decoded by python-ldap, so that large searches take a third longer.",
             hint="Install the wheel that was built for this machine, with the versions of requirements.txt.",
             id="gateway.W002",
+        )
+    ]
+
+
+@checks.register(checks.Tags.compatibility)
+def check_agents(**_: Any) -> list[checks.CheckMessage]:
+    """Warn where agents are switched on and what they need is not installed: whatever they ask is 501."""
+    command = how_to_install()
+    if command is None:
+        return []
+    return [
+        checks.Warning(
+            "Agents are switched on (Agents:Enabled), and what they need is not installed.",
+            hint=f"In the folder with the files of the release: {command}; then restart the web server.",
+            id="gateway.W003",
         )
     ]

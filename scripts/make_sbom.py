@@ -1,9 +1,9 @@
 """The parts of a release for scanners: a CycloneDX 1.5 document of what requirements.txt locks, with hashes, licences,
 and the libraries that the wheels bring along.
 
-`python scripts/make_sbom.py REQUIREMENTS [WITH-EXTRAS]`, printed. What only the second file locks is optional. Licences
-and libraries are those of the packages installed beside this Python, which have to be the ones locked. It has no time
-and no random number in it: the same locks give the same document on the same platform.
+`python scripts/make_sbom.py REQUIREMENTS [WITH-EXTRA]…`, printed. What only the further files lock is optional.
+Licences and libraries are those of the packages installed beside this Python, which have to be the ones locked. It has
+no time and no random number in it: the same locks give the same document on the same platform.
 """
 
 import json
@@ -48,14 +48,14 @@ def _inside(name: str, version: str) -> dict[str, Any]:
     return {"licenses": license_of(name, package), **({"components": parts} if parts else {})}
 
 
-def document(requirements: Path, with_extras: Path | None = None) -> dict[str, Any]:
+def document(requirements: Path, *with_extras: Path) -> dict[str, Any]:
     """The whole."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     purl = f"pkg:pypi/{project['name']}@{project['version']}"
     parts = components(requirements.read_text("utf-8"))
     required = {part["bom-ref"] for part in parts}
-    more = components(with_extras.read_text("utf-8")) if with_extras else []
-    optional = [part | {"scope": "optional"} for part in more if part["bom-ref"] not in required]
+    more = {part["bom-ref"]: part for file in with_extras for part in components(file.read_text("utf-8"))}
+    optional = [part | {"scope": "optional"} for name, part in more.items() if name not in required]
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
@@ -77,7 +77,7 @@ def document(requirements: Path, with_extras: Path | None = None) -> dict[str, A
 
 if __name__ == "__main__":
     try:
-        listed = document(*map(Path, sys.argv[1:3]))
+        listed = document(*map(Path, sys.argv[1:]))
     except LookupError as error:
         sys.exit(f"The list of parts cannot be made: {error.args[0]}")
     json.dump(listed, sys.stdout, indent=1)

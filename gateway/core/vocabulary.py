@@ -159,6 +159,7 @@ _WORDS: Final[Mapping[str, Promise]] = {
     "database": pgettext_lazy("word", "database"),
     "redis": pgettext_lazy("word", "redis"),
     "workers": pgettext_lazy("word", "workers"),
+    "agents": pgettext_lazy("word", "agents"),
     # members of the gateway's own tables
     "allowed addresses": pgettext_lazy("word", "allowed addresses"),
     "description": pgettext_lazy("word", "description"),

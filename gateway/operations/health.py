@@ -11,6 +11,7 @@ from gateway.core.shapes import Moment, render_timestamp
 from gateway.monitoring.certificates import Kind, certificates
 from gateway.monitoring.heartbeats import ALIVE, Worker, find_workers
 from gateway.monitoring.readiness import Check, HealthStatus, readiness, status_of
+from keys.agents.extra import how_to_install
 
 _PATIENCE = 3.0
 """Seconds for which domain controllers are waited for whose certificates were not seen yet."""
@@ -63,13 +64,16 @@ class HealthJson(TypedDict):
 def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation takes its call
     """Read whether database, broker and every enabled directory answer, and whether a worker is there.
 
-    What does not answer is waited for at most 3 seconds, and what was found is kept for 2.
+    What does not answer is waited for at most 3 seconds, and what was found is kept for 2. Agents are among the checks
+    where they are switched on and this host lacks what they need.
     """
     checks = list(readiness.checks())
     found: list[Worker] = []
     if all(check.detail is None for check in checks if check.name == "broker"):
         found, check = _check_workers()
         checks.append(check)
+    if command := how_to_install():
+        checks.append(Check("agents", f"what they need is not installed: {command}"))
     return {
         "status": status_of(checks),
         "checks": [

@@ -9,16 +9,16 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 from oauthlib.oauth2 import OAuth2Error
 
-from gateway.core.errors import GatewayError, MethodNotAllowed, NotFound, RateLimited, ServiceUnavailable
+from gateway.core.errors import GatewayError, MethodNotAllowed, RateLimited, ServiceUnavailable
 from gateway.surfaces.problems import error_of, problem_response
 from keys.agents import metadata, registration
 from keys.agents.addresses import ENDPOINT, RESOURCE_METADATA, SERVER_METADATA
+from keys.agents.extra import require_agents
 from keys.agents.server import oauth, require_audience
 from keys.sign_in.credentials import client_address
 
@@ -33,8 +33,7 @@ def _endpoint(method: str) -> Callable[[_Respond], _Respond]:
         @wraps(respond)
         def view(request: HttpRequest) -> HttpResponse:
             try:
-                if not settings.CONFIGURATION.Agents.Enabled:
-                    raise NotFound
+                require_agents()
                 if request.method != method:
                     raise MethodNotAllowed(headers={"Allow": method})
                 return respond(request)

@@ -1,6 +1,13 @@
 """Refusals of this part: what an agent is told that may not, or not yet."""
 
-from gateway.core.errors import Unauthorized
+from gateway.core.errors import GatewayError, Unauthorized
+
+
+class AgentsNotInstalled(GatewayError):
+    """Agents are wanted, and cannot be served: `gateway check` says how to install what they need."""
+
+    status, code = 501, "Agents.NotInstalled"
+    title = "Agents are switched on, but this gateway was installed without what they need"
 
 
 class UnauthorizedAgent(Unauthorized):

@@ -1,13 +1,16 @@
 """The house as pyproject.toml declares it: every module stands in a layer, and no two files need one another."""
 
+import re
 import tomllib
 from graphlib import TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import grimp
 import pytest
 
-_PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+_PROJECT_FOLDER = Path(__file__).parents[2]
+_PROJECT = tomllib.loads((_PROJECT_FOLDER / "pyproject.toml").read_text(encoding="utf-8"))
 _RULES = _PROJECT["tool"]["importlinter"]
 
 
@@ -37,6 +40,20 @@ def test_every_module_stands_in_a_layer(imports: grimp.ImportGraph) -> None:
 
 def test_no_layer_is_empty(imports: grimp.ImportGraph) -> None:
     assert not _layers() - imports.modules
+
+
+def test_extras_are_imported_in_one_place_each() -> None:
+    """Everything else has to work where only requirements.txt is installed, imports inside functions included."""
+    locked = set(re.findall(r"^[a-z0-9-]+(?=\[|==)", (_PROJECT_FOLDER / "requirements.txt").read_text(), re.MULTILINE))
+    graph = grimp.build_graph(*_RULES["root_packages"], include_external_packages=True)
+    brought_by = packages_distributions()
+    extras = {
+        module
+        for module in graph.modules
+        if module in brought_by and locked.isdisjoint(name.lower().replace("_", "-") for name in brought_by[module])
+    }
+    needing = {user for module in extras for user in graph.find_modules_that_directly_import(module)}
+    assert needing == {"gateway.surfaces.agent.protocol", "gateway.core.span_export"}
 
 
 def test_no_files_need_one_another(imports: grimp.ImportGraph) -> None:

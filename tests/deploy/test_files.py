@@ -186,16 +186,20 @@ def test_dashboard() -> None:
 
 
 def test_list_of_parts() -> None:
-    """What the locks have is what the list of parts has, hashes included; what is for traces alone is optional."""
-    files = PROJECT / "requirements.txt", PROJECT / "requirements-tracing.txt"
+    """What the locks have is what the list of parts has, hashes included; what is for extras alone is optional."""
+    files = [PROJECT / f"requirements{extra}.txt" for extra in ("", "-agents", "-tracing")]
     listed = json.loads(ran(sys.executable, PROJECT / "scripts" / "make_sbom.py", *files))["components"]
-    required, all_of_them = (locked(file.read_text()) for file in files)
+    required, *with_extras = (locked(file.read_text()) for file in files)
+    all_of_them = set().union(*with_extras)
     assert {(part["name"], part["version"]) for part in listed} == all_of_them
     assert {(part["name"], part["version"]) for part in listed if "scope" not in part} == required
     assert {part["scope"] for part in listed if (part["name"], part["version"]) not in required} == {"optional"}
-    assert ("opentelemetry-sdk", "optional") in {(part["name"], part.get("scope")) for part in listed}
-    hashes = [each for part in listed for each in part["externalReferences"][0]["hashes"]]
-    assert len(hashes) == files[1].read_text().count("--hash=sha256:")
+    scopes = {(part["name"], part.get("scope")) for part in listed}
+    assert {("mcp", "optional"), ("opentelemetry-sdk", "optional"), ("django", None)} <= scopes
+    locks = "".join(file.read_text() for file in files)
+    assert {each["content"] for part in listed for each in part["externalReferences"][0]["hashes"]} == set(
+        re.findall("--hash=sha256:([0-9a-f]+)", locks)
+    )
     inside = {
         part["name"]: {each["name"]: each.get("version") for each in part.get("components", ())} for part in listed
     }

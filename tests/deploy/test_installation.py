@@ -34,6 +34,7 @@ def test_installation(installation: Installation, deployment: Deployment, domain
     deployment.stop("caddy")
     _serves_from_another_host(deployment)
     _says_how_it_is(deployment)
+    _lets_agents_in_with_what_they_need(deployment)
     with _steady_client(deployment) as answered:
         _rotates_its_keys(deployment)
     assert len(answered) > 10
@@ -206,6 +207,32 @@ def _says_how_it_is(deployment: Deployment) -> None:
         assert time.monotonic() < deadline, missing
         time.sleep(0.5)
     assert missing == never
+
+
+def _lets_agents_in_with_what_they_need(deployment: Deployment) -> None:
+    """The plain wheel is without it, and says what is missing and how to install it."""
+    assert deployment.run("check").returncode == 0
+    assert _status(deployment, "/mcp", "--json", "{}") == 404, "agents are switched off"
+    settings = deployment.env_file.read_text()
+    deployment.env_file.write_text(f"{settings}\nAgents__Enabled=true\n")
+    deployment.restart("web")
+    for path in ("/mcp", "/oauth/register"):
+        assert _answer(deployment, path, "--json", "{}")["code"] == "Agents.NotInstalled"
+    assert _answer(deployment, "/rest/me")["subject"]["username"] == "grace"
+    command = f"{deployment.installed.folder}/bin/pip install --require-hashes -r requirements-agents.txt"
+    (check,) = (each for each in _answer(deployment, "/rest/health")["checks"] if each["name"] == "agents")
+    assert (check["status"], command in check["detail"]) == ("unavailable", True)
+    for page in ("agents/", "home/health"):
+        assert command in deployment.curl(f"https://{HOST}/console/{page}").stdout
+    told = deployment.run("check")
+    assert (told.returncode, "gateway.W003" in told.stderr, command in told.stderr) == (0, True, True)
+    deployment.installed.install("agents")
+    deployment.restart("web")
+    assert _status(deployment, "/mcp", "--json", "{}") == 401
+    assert "agents" not in {each["name"] for each in _answer(deployment, "/rest/health")["checks"]}
+    assert "gateway.W003" not in deployment.run("check").stderr
+    deployment.env_file.write_text(settings)
+    deployment.restart("web")
 
 
 def _measured(deployment: Deployment) -> set[str]:

@@ -45,7 +45,7 @@ class Installation:
         self.folder = folder
         self._command([self._python, "-m", "venv", "--without-pip", folder])
         wheel = build_wheel(folder / "dist")
-        site = next(folder.glob("lib/python3*/site-packages"))
+        self._site = next(folder.glob("lib/python3*/site-packages"))
         pip: list[str | Path] = [
             sys.executable,
             "-m",
@@ -56,9 +56,14 @@ class Installation:
             "--quiet",
         ]
         self._command([*pip, "--no-index", "--no-deps", "--disable-pip-version-check", wheel])
-        of_python = {"python_full_version": self._command([self._python, "-c", _VERSION]).strip()}
-        for needed in _dependencies(Distribution.at(next(site.glob(f"{WHEEL}-*.dist-info"))), of_python):
-            _link(needed, site)
+        self._of_python = {"python_full_version": self._command([self._python, "-c", _VERSION]).strip()}
+        self.install()
+
+    def install(self, extra: str = "") -> None:
+        """What the wheel needs, with one of its extras."""
+        root = Distribution.at(next(self._site.glob(f"{WHEEL}-*.dist-info")))
+        for needed in _dependencies(root, self._of_python, extra):
+            _link(needed, self._site)
 
     @property
     def command(self) -> Path:
@@ -117,10 +122,10 @@ def own(path: Path, user: pwd.struct_passwd | None) -> Path:
     return path
 
 
-def _dependencies(root: Distribution, of_python: dict[str, str]) -> Iterator[Distribution]:
+def _dependencies(root: Distribution, of_python: dict[str, str], wanted_extra: str) -> Iterator[Distribution]:
     """Everything that the distribution needs with that Python, and what that needs, by their metadata."""
     extras_seen: dict[str, set[str]] = {}
-    waiting = [(Requirement(text), "") for text in root.requires or ()]
+    waiting = [(Requirement(text), wanted_extra) for text in root.requires or ()]
     while waiting:
         wanted, of_extra = waiting.pop()
         if wanted.marker is not None and not wanted.marker.evaluate({**of_python, "extra": of_extra}):

@@ -12,6 +12,7 @@ from django.utils.translation import ngettext
 
 from gateway.console.page_context import PageContext, console_page
 from gateway.core.errors import GatewayError
+from keys.agents.extra import how_to_install
 from keys.models import Level
 
 _CLIENTS_SHOWN = 100
@@ -38,6 +39,7 @@ def _page(page: PageContext, **context: Any) -> HttpResponseBase:
             "levels": Level,
             "states": (("active", _("Active")), ("expired", _("Expired")), ("ended", _("Ended"))),
             "is_on": settings.CONFIGURATION.Agents.Enabled,
+            "how_to_install": how_to_install(),
             "registration": settings.CONFIGURATION.Agents.Registration,
             "address": page.request.build_absolute_uri("/mcp"),
             **context,

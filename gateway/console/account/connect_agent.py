@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.core.signing import BadSignature, TimestampSigner
 from django.http import HttpResponseBase, HttpResponseRedirect
 from django.urls import path
@@ -19,10 +18,10 @@ from django.utils.translation import gettext as _
 from audit.administration.recording import recorded
 from directory.models import DirectoryConnection
 from gateway.console.page_context import PageContext, console_page
-from gateway.core.errors import NotFound
 from gateway.core.unseen import with_unseen_marked
 from keys.agents import authorization, redirects
 from keys.agents.addresses import audience_of
+from keys.agents.extra import require_agents
 from keys.agents.grants import Consent
 from keys.agents.models import AgentClient
 from keys.agents.scopes import SCOPES, Scope, usable
@@ -45,8 +44,7 @@ class _ScopeChoice:
 
 @console_page("GET", "POST")
 def connect_agent(page: PageContext) -> HttpResponseBase:
-    if not settings.CONFIGURATION.Agents.Enabled:
-        raise NotFound
+    require_agents()
     try:
         asked = authorization.read_request(page.request)
     except authorization.NotAsked as refusal:

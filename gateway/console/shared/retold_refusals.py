@@ -24,6 +24,7 @@ TITLES: Final = (
     gettext_noop("None of the media types asked for can be produced"),
     gettext_noop("The present state does not allow this"),
     gettext_noop("This gateway is set up already"),
+    gettext_noop("Agents are switched on, but this gateway was installed without what they need"),
     gettext_noop("A request with a body must carry Content-Length"),
     gettext_noop("The request body is too large"),
     gettext_noop("The address is too long"),

@@ -7,16 +7,16 @@ refuses is the answer of its tool.
 
 from typing import TYPE_CHECKING
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from pydantic_core import to_json
 
-from gateway.core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable, NotFound
+from gateway.core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
 from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import read_document
 from keys.agents.addresses import issuer_of
+from keys.agents.extra import require_agents
 from keys.agents.identification import identify_agent
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 @csrf_exempt  # a cookie is no credential here
 def agent_endpoint(request: HttpRequest) -> HttpResponse:
     """Answer one message of an agent."""
-    if not settings.CONFIGURATION.Agents.Enabled:
-        raise NotFound
+    require_agents()
     if request.method != "POST":  # nothing is kept between messages: there is no stream to open, and no session to end
         refusal = problem_response(request, MethodNotAllowed())
         refusal["Allow"] = "POST"
