@@ -49,7 +49,7 @@ SITES = ("Headquarters", "Branch")
 """Of the first and of the second domain controller. The gateway's hosts are in the first."""
 _USE_NOTIFY = b"1"
 """NTDSSITELINK_OPT_USE_NOTIFY ([MS-ADTS] 6.1.1.2.2.3.2): a change is told of at once, not when the interval is over."""
-_PATIENCE = 240.0
+_PATIENCE = 600.0
 """Seconds until two that were just started replicate: a busy machine may take its time."""
 
 

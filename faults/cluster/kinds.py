@@ -147,14 +147,14 @@ def _controller_crashed(cluster: Cluster, fault: Fault) -> None:
     os.killpg(controller.process_id, signal.SIGKILL)
     controller.stop()
     time.sleep(fault.seconds)
-    controller.start(prepare=False)
+    controller.start(prepare=False, timeout=fault.patience)
 
 
 def _controller_restarted(cluster: Cluster, fault: Fault) -> None:
     controller = _choose(cluster.controllers, fault)
     controller.stop()
     time.sleep(fault.seconds)
-    controller.start(prepare=False)
+    controller.start(prepare=False, timeout=fault.patience)
 
 
 def _controller_paused(cluster: Cluster, fault: Fault) -> None:

@@ -38,7 +38,7 @@ _NUMBERS = {
 """The hosts, and the last number of their addresses."""
 _WEB_PORT, _PORT = 8000, 8080
 _DISK, _DATABASE_DISK = "16m", "480m"
-_EVEN_WITHIN = 180.0
+_EVEN_WITHIN = 600.0
 
 
 @dataclass
