@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import ldap
 
+from directory.ldap import measurements
 from directory.ldap.connections.connection import Connection
 from directory.ldap.errors import InvalidValue, LdapError, OutcomeUnknown, Unavailable, error_from
 from directory.ldap.writes.changes import Add, Modify
@@ -31,7 +32,7 @@ class _UnderWay(NamedTuple):
 
     message: int
     guarded: bool
-    give_up_at: float
+    sent_at: float
     error: LdapError | None = None
 
 
@@ -45,6 +46,7 @@ class Pipeline:
         self._writes = writes
         self._seconds = seconds
         self._under_way: deque[_UnderWay] = deque()
+        self._answered_at = 0.0
 
     @property
     def is_late(self) -> bool:
@@ -70,15 +72,15 @@ class Pipeline:
         return bool(self._under_way)
 
     def _send(self, write: Add | Modify) -> _UnderWay:
-        give_up_at = time.monotonic() + self._seconds
+        sent_at = time.monotonic()
         try:
-            return _UnderWay(send(self._connection.ldap, write), write.guarded, give_up_at)
+            return _UnderWay(send(self._connection.ldap, write), write.guarded, sent_at)
         except ldap.LDAPError as failure:
             error = error_from(failure, guarded=write.guarded, writing=True)
             self.is_lost = isinstance(error, OutcomeUnknown)  # it may have left
         except (TypeError, ValueError):  # python-ldap refuses NUL and lone surrogates before sending
             error = InvalidValue("A name in the write has characters the directory cannot take")
-        return _UnderWay(0, write.guarded, give_up_at, error)
+        return _UnderWay(0, write.guarded, sent_at, error)
 
     def _next_answer(self) -> LdapError | None:
         sent = self._under_way.popleft()
@@ -90,13 +92,21 @@ class Pipeline:
             return StillUnderWay(self._late)
         try:
             # Zero would mean not to wait at all, but an answer may be there already.
-            self._connection.ldap.result3(sent.message, timeout=max(0.001, sent.give_up_at - time.monotonic()))
+            left = sent.sent_at + self._seconds - time.monotonic()
+            self._connection.ldap.result3(sent.message, timeout=max(0.001, left))
         except ldap.TIMEOUT:
+            measurements.listener.failed(self._connection.url, "write", "TIMEOUT")
             owed = (sent, *(each for each in self._under_way if each.error is None))
             self._late = LateAnswers(self._connection, [each.message for each in owed])
             return StillUnderWay(self._late)
         except ldap.LDAPError as failure:
             error = error_from(failure, guarded=sent.guarded, writing=True)
             self.is_lost = isinstance(error, OutcomeUnknown)
+            if self.is_lost:
+                measurements.listener.failed(self._connection.url, "write", type(failure).__name__)
             return error
+        now = time.monotonic()
+        # Before, the server was at those that were sent earlier.
+        measurements.listener.used(self._connection.url, "write", now - max(sent.sent_at, self._answered_at))
+        self._answered_at = now
         return None

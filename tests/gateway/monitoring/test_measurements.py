@@ -6,6 +6,7 @@ import ssl
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
@@ -15,12 +16,14 @@ from django.test import Client
 from django.utils import timezone
 from redis import Redis
 
+from audit.read_buffer import reads
 from gateway.management import backups
 from gateway.monitoring import certificates, heartbeats
 from gateway.monitoring.readiness import Readiness, readiness
 from tests.gateway.middleware.test_request_id import logging_as
 from tests.support.cast import Console, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
+from tests.support.directory import Directory
 from tests.support.domain import Domain
 from tests.support.gateway import LiveGateway, free_port
 from tests.support.proxy import FaultyProxy
@@ -168,20 +171,37 @@ def test_probes_are_no_requests(client: Client, redis_server: RedisServer) -> No
     assert value(client, "gateway_requests_total") == before + 1
 
 
-def test_what_a_domain_controller_is_asked_has_the_requests_id(
-    domain: Domain, capsys: pytest.CaptureFixture[str]
+def test_one_id_leads_from_the_access_line_to_the_record_and_the_domain_controller(
+    domain: Domain, directory: Directory, organizational_unit: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Whatever is asked for, also where threads help: the proxy's log has the same id (tests/deploy)."""
     key = make_integration(make_connection(domain))
-    with logging_as("json", level="DEBUG"):
-        assert key.get("/api/ad/users?q=Administrator", **{"X-Request-Id": "traced-down"}).status == 200
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    asked = [
-        line for line in lines if line["logger"] == "gateway.directory" and line.get("request_id") == "traced-down"
-    ]
-    assert ("search", domain.url) in {(line["kind"], line["server"]) for line in asked}
-    (access,) = [line for line in lines if line["logger"] == "gateway.access"]
-    wanted = {"operation": "users.search", "key": key.key.name, "owner": key.key.owner.username}
-    assert wanted.items() <= access.items()
+    group = directory.add_group(parent=organizational_unit)
+    users = [directory.add_user(parent=organizational_unit) for _ in range(12)]
+    titles = {"items": [{"id": str(user), "replace": {"title": "Countess"}} for user in users]}
+    asked: dict[str, tuple[str, str, Any]] = {
+        "users.search": ("GET", "/api/ad/users?q=Administrator", None),
+        "users.update": ("PATCH", f"/api/ad/users/{users[0]}", {"replace": {"title": "Clerk"}}),
+        "users.update batch": ("POST", "/api/ad/users/batch/update", titles),
+        "groups.change-members": ("POST", f"/api/ad/groups/{group}/members", {"add": [str(user) for user in users]}),
+    }
+    for name, request in asked.items():
+        id, operation = name.replace(" ", "-"), name.partition(" ")[0]
+        with logging_as("json", level="DEBUG"):
+            assert key.call(*request, **{"X-Request-Id": id}).status == 200
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        (access,) = [line for line in lines if line["logger"] == "gateway.access"]
+        wanted = {"request_id": id, "operation": operation, "key": key.key.name, "owner": key.key.owner.username}
+        assert wanted.items() <= access.items()
+        to_directory = [line for line in lines if line["logger"] == "gateway.directory"]
+        # What is read in the background, for all who ask later, is no request's.
+        asked_for = [line for line in to_directory if line["kind"] == "write" or "request_id" in line]
+        assert {line.get("request_id") for line in asked_for} == {id}
+        assert ("search" if operation == "users.search" else "write") in {line["kind"] for line in asked_for}
+        reads.flush()
+        records = key.get(f"/api/operations?requestId={id}").body["items"]
+        assert {record["operation"] for record in records} == {operation}
+        capsys.readouterr()
 
 
 def test_the_last_backup(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
