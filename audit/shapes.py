@@ -78,6 +78,35 @@ class OneRecordJson(KnownRecordJson):
     doubt: NotRequired[str]
 
 
+class OwnChangeJson(TypedDict):
+    """A change that the caller has asked for, and how it stands: without its values."""
+
+    id: Id
+    at: Moment
+    completedAt: Moment | None
+    operation: str
+    directory: str | None
+    target: RecordTargetJson | None
+    outcome: Annotated[str, documented_as(Outcome)]
+    code: str | None
+    reversible: Annotated[str, documented_as(Reversible)]
+
+
+def own_change_as_json(record: OperationRecord) -> OwnChangeJson:
+    known = record_as_json(record)
+    return {
+        "id": known["id"],
+        "at": known["at"],
+        "completedAt": known["completedAt"],
+        "operation": known["operation"],
+        "directory": known["directory"],
+        "target": known["target"],
+        "outcome": known["outcome"],
+        "code": known["code"],
+        "reversible": known["reversible"],
+    }
+
+
 def record_as_json(record: OperationRecord) -> RecordJson:
     answer: RecordJson = {
         "id": str(record.id),

@@ -22,12 +22,21 @@ from audit.overview_shapes import (
     verification_as_json,
 )
 from audit.reverts import BEGINNING, reverted_by
-from audit.shapes import FoldedJson, FoundRecordJson, KnownRecordJson, OneRecordJson, RecordJson, record_as_json
+from audit.shapes import (
+    FoldedJson,
+    FoundRecordJson,
+    KnownRecordJson,
+    OneRecordJson,
+    OwnChangeJson,
+    RecordJson,
+    own_change_as_json,
+    record_as_json,
+)
 from directory.lookup.access import named_inside_scopes
 from directory.lookup.visibility import changes_seen_by, hidden_attributes
 from gateway.core.call import Call, Surface
 from gateway.core.errors import InvalidRequest, NotFound
-from gateway.core.operation import operation
+from gateway.core.operation import SIGNED_IN, operation
 from gateway.core.paging import Page, PageQuery, page_of
 from gateway.core.shapes import WHOLE_NUMBER, Flag, Guid, Query, Timestamp, render_timestamp
 from gateway.core.streams import RecordStream
@@ -300,3 +309,15 @@ def read_operation(call: Call, *, id: UUID) -> OneRecordJson:
     if doubt := verification.why_doubted(record):
         answer["doubt"] = doubt
     return answer
+
+
+@operation(
+    "operations.read-own", "GET operations/own/{id}", permission=SIGNED_IN, output=OwnChangeJson, surfaces=REST_ONLY
+)
+def read_own_change(call: Call, *, id: UUID) -> OwnChangeJson:
+    """Read how a change stands that you have asked for: one whose answer is late is followed by it."""
+    own = statistics.only_changes(visible_records(call)).filter(owner_id=call.person.id)
+    record = own.filter(id=id).first()
+    if record is None:
+        raise NotFound
+    return own_change_as_json(record)

@@ -250,12 +250,14 @@ def await_results(client: Client, lost: Sequence[RecordedWrite]) -> list[Result]
         None if not found and late_writes.is_awaited(record.id) else found
         for record, found in zip(records, applied, strict=True)
     ]
-    return [Result(record=record, refusal=_refusal_of(found)) for record, found in zip(records, known, strict=True)]
+    return [
+        Result(record=record, refusal=_refusal_of(record, found)) for record, found in zip(records, known, strict=True)
+    ]
 
 
-def _refusal_of(applied: bool | None) -> GatewayError | None:
+def _refusal_of(record: OperationRecord, applied: bool | None) -> GatewayError | None:
     if applied is None:
-        return errors.OutcomeUnknown()
+        return errors.OutcomeUnknown(recordId=str(record.id))
     return None if applied else errors.Unavailable()
 
 

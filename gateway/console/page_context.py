@@ -14,6 +14,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from directory.errors import OutcomeUnknown
 from directory.models import DirectoryConnection
 from gateway import pipeline, shown_once
 from gateway.console.menu import MENU, Entry, entries_for
@@ -37,6 +38,14 @@ class WaitsForSecondPerson(Exception):
     def __init__(self, request_id: str) -> None:
         super().__init__(request_id)
         self.request_id = request_id
+
+
+class AnswerIsLate(Exception):
+    """The domain controller has not answered yet; the page goes on to one that follows the change by its record."""
+
+    def __init__(self, record_id: str) -> None:
+        super().__init__(record_id)
+        self.record_id = record_id
 
 
 @dataclass(slots=True)
@@ -119,7 +128,10 @@ class PageContext:
         respond_async: bool = False,
         **arguments: Any,
     ) -> pipeline.Answer:
-        """The same with its status and headers. `if_match` is the version seen; `reason` goes to the log."""
+        """The same with its status and headers. `if_match` is the version seen; `reason` goes to the log.
+
+        Beside what it refuses a change raises what no form handles: the page goes on to where the change is followed.
+        """
         call = replace(
             self.call,
             if_match=frozenset({if_match}) if if_match else None,
@@ -133,7 +145,12 @@ class PageContext:
         )
         operation = find_operation(name)
         self._require_form_sent(operation, query or {})
-        answer = pipeline.run(operation, call, inputs)
+        try:
+            answer = pipeline.run(operation, call, inputs)
+        except OutcomeUnknown as unknown:
+            if (record_id := unknown.members.get("recordId")) is not None:
+                raise AnswerIsLate(record_id) from unknown
+            raise
         self.may_be_behind |= answer.may_be_behind
         if operation.effect is Effect.ADMINISTER and answer.status == 202:
             raise WaitsForSecondPerson(answer.body["changeRequest"]["id"])
@@ -195,6 +212,8 @@ def console_page(
             except WaitsForSecondPerson as waits:
                 messages.info(request, _("This gives more access, so a second person has to approve it first."))
                 return _send_to(request, reverse("console:change", kwargs={"request_id": waits.request_id}))
+            except AnswerIsLate as late:
+                return _send_to(request, reverse("console:own-change", kwargs={"record_id": late.record_id}))
             except Exception as error:  # noqa: BLE001 - the console's problem handler
                 return refusal_page(request, page, error_of(error))
 

@@ -15,7 +15,7 @@ from gateway.console.directory import (
     tree,
 )
 from gateway.console.directory.finding import page as finding
-from gateway.console.directory.objects import access, actions, compare, edit, memberships, new
+from gateway.console.directory.objects import access, actions, compare, edit, memberships, new, own_change
 from gateway.console.directory.objects import page as objects
 from gateway.console.directory.objects import sign_in as sign_in_card
 from gateway.console.directory.selection import pages as selection
@@ -62,6 +62,7 @@ urlpatterns = [
     *objects.urls,
     *access.urls,
     *actions.urls,
+    *own_change.urls,
     *memberships.urls,
     *compare.urls,
     *sign_in_card.urls,

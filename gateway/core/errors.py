@@ -3,7 +3,7 @@
 Errors of the directory itself live in `directory.errors`, those of one app in that app.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -74,6 +74,13 @@ class GatewayError(Exception):
         if self.errors:
             problem["errors"] = [error.as_json() for error in self.errors]
         return problem
+
+
+def every_error(family: type[GatewayError] = GatewayError) -> Iterator[type[GatewayError]]:
+    """A class of errors and all those below it; a code's own class comes before those that say the same otherwise."""
+    yield family
+    for error in family.__subclasses__():
+        yield from every_error(error)
 
 
 class MalformedRequest(GatewayError):

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from audit.webhooks.catalogue import events
 from gateway.core.configuration import Configuration, RateLimit
-from gateway.core.errors import GatewayError
+from gateway.core.errors import every_error
 from gateway.core.operation import operations
 from keys.permissions.assignable import GRANTABLE
 from keys.permissions.meanings import MEANINGS
@@ -78,7 +78,7 @@ def errors_table() -> str:
     for module in ("gateway.urls", "gateway.tasks"):
         import_module(module)  # what answers requests and works on them has then declared its errors
     known: dict[tuple[int, str], str] = {}
-    for error in _errors(GatewayError):  # a code's own class comes before those that say the same in other words
+    for error in every_error():  # a code's own class comes before those that say the same in other words
         known.setdefault((error.status, error.code), error.title)
     return _table(
         ("Status", "Code", "Meaning"),
@@ -130,9 +130,3 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"`{item}`" for item in value) or "none"
     return f"`{value}`" if value != "" else "none"
-
-
-def _errors(family: type[GatewayError]) -> Iterator[type[GatewayError]]:
-    yield family
-    for error in family.__subclasses__():
-        yield from _errors(error)

@@ -11,9 +11,11 @@ from django.utils.translation import gettext_lazy as _
 from directory.shapes.change_words import say
 from gateway.console.shared.change_facts import facts_of_record
 from gateway.console.shared.names import common_name
+from gateway.console.shared.titles import title_of_code
 from gateway.core.vocabulary import capitalized, sentence_of, words
 
 register = template.Library()
+register.filter(title_of_code)
 
 
 _THINGS: Final = {

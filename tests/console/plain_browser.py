@@ -102,6 +102,10 @@ class PlainBrowser:
             sent.setdefault(name, []).append(value)
         return self._show(self._client.post(address, sent), address)
 
+    def ask_again(self) -> int:
+        """Have the page ask for itself, as its scripts do; the status of what it gets, which is not shown."""
+        return int(self._client.get(self.address, headers={"HX-Request": "true"}).status_code)
+
     @property
     def buttons(self) -> list[str]:
         return [label for form in self.forms for label in form.buttons]

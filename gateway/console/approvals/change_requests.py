@@ -55,6 +55,7 @@ def _page(page: PageContext, request_id: UUID, **context: Any) -> HttpResponseBa
             "is_under_way": review["changeRequest"]["status"] in _UNDER_WAY,
             "is_run": review["changeRequest"]["operation"] in RUNS,
             "may_talk": is_pending and (review["own"] or page.may("change-requests.approve")),
+            "may_see_log": page.may("operations.read"),
             "kept": kept_filters(page),
             "comment": page.form.get("comment", ""),
             "password_was_shown": shown_once.is_expected(page.request),

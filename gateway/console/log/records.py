@@ -7,17 +7,18 @@ from urllib.parse import urlencode
 from uuid import UUID
 
 from django.contrib import messages
-from django.http import HttpResponseBase
+from django.http import HttpResponse, HttpResponseBase
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from audit.administration.descriptions import names_of_changes
-from audit.models import Outcome, Reversible
+from audit.models import OPEN_OUTCOMES, Outcome, Reversible
 from directory.shapes.kinds import Kind
 from gateway.console.log.chain import chain_state
 from gateway.console.log.periods import PRESETS, for_field, with_bounds, with_said_period, with_zone
 from gateway.console.page_context import PageContext, console_page
+from gateway.console.shared.spans import seconds_since
 from gateway.core.errors import GatewayError, NotFound
 from gateway.core.operation import find_operation, operations
 from gateway.core.streams import StreamFormat
@@ -116,7 +117,11 @@ def export(page: PageContext, form: StreamFormat) -> HttpResponseBase:
 
 @console_page(get="operations.read")
 def record(page: PageContext, record_id: UUID) -> HttpResponseBase:
-    return page.render("log/log_record.html", _about(page, record_id))
+    """A record. The page of an open one asks for itself, and is left as it is while the record is open."""
+    about = _about(page, record_id)
+    if about["is_open"] and page.is_partial:
+        return HttpResponse(status=204)
+    return page.render("log/log_record.html", about)
 
 
 def _about(page: PageContext, record_id: UUID) -> dict[str, Any]:
@@ -125,6 +130,8 @@ def _about(page: PageContext, record_id: UUID) -> dict[str, Any]:
     target, here = found["target"], page.call.directory
     return {
         "record": found,
+        "is_open": found["outcome"] in OPEN_OUTCOMES,
+        "waited": seconds_since(found["at"]),
         "chain": chain_state(page),
         "is_object": bool(target and target["id"] and target["kind"] in list(Kind)),
         "may_revert": _may_revert(page, found),

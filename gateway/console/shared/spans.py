@@ -1,7 +1,9 @@
 """Lengths of time and distances from now, as people say them in their language."""
 
+from datetime import datetime
 from typing import Final, NamedTuple
 
+from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext_lazy
@@ -57,6 +59,11 @@ def _in_units(seconds: float) -> tuple[_Unit, int] | None:
         if seconds >= 0.95 * unit.seconds:
             return unit, round(seconds / unit.seconds)
     return None
+
+
+def seconds_since(moment: str) -> int:
+    """The whole seconds since a moment of an answer."""
+    return max(0, int((timezone.now() - datetime.fromisoformat(moment)).total_seconds()))
 
 
 def length_in_words(seconds: float) -> str:

@@ -1,8 +1,6 @@
 """A domain controller that is busy for longer than anybody waits: a time-out is no loss, and absence no proof."""
 
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +16,7 @@ from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 from tests.support.mishaps import settle
 from tests.support.samba_database import busy_with_a_write
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the answers are waited for, and recorded, by another thread
 
@@ -30,13 +29,6 @@ def integration(domain: Domain, configure: Configure, monkeypatch: pytest.Monkey
     key = make_integration(make_connection(domain))
     assert key.get("/api/ad/users?q=Administrator").status == 200
     return key
-
-
-def wait_until(holds: Callable[[], object], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def outcomes(operation: str) -> list[tuple[str, str | None]]:
@@ -54,6 +46,7 @@ def test_what_is_done_in_the_end_was_never_recorded_as_failed(
         answer = integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}, Idempotency_Key="one")
         assert (answer.status, answer.code) == (504, "AD.Directory.OutcomeUnknown")
         assert outcomes("users.update") == [UNKNOWN]
+        assert answer.body["recordId"] == str(OperationRecord.objects.get(operation="users.update").id)
         settle()
         assert outcomes("users.update") == [UNKNOWN], "the directory shows the state from before"
         again = integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}}, Idempotency_Key="one")
@@ -111,6 +104,8 @@ def test_items_of_a_batch(
         assert {result["problem"]["code"] for result in results} == {"AD.Directory.OutcomeUnknown"}
         settle()
         assert outcomes("users.update") == [UNKNOWN] * 3
+        records = OperationRecord.objects.filter(operation="users.update").order_by("batch_index")
+        assert [result["problem"]["recordId"] for result in results] == [str(record.id) for record in records]
     wait_until(lambda: outcomes("users.update") == [("succeeded", None)] * 3)
     assert {directory.text(user, "title") for user in users} == {"Countess"}
 

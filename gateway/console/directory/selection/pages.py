@@ -126,7 +126,7 @@ def _context(page: PageContext, task: Task) -> dict[str, Any]:
     return {
         "task": task,
         "risks": sorted({step.risk for step in task.changing if step.risk}),
-        "results": sorted(task.ended, key=lambda step: step.outcome != "failed"),
+        "results": [*task.late, *sorted(task.ended, key=lambda step: step.outcome != "failed")],
         "may_undo": task.is_over and bool(task.done) and not task.is_undo and _may_undo(page),
         "may_see_log": page.may("operations.search"),
     }

@@ -15,7 +15,11 @@ from django.core.cache import cache
 from django.utils.translation import gettext as _
 from redis import RedisError
 
+from audit.log import NOT_APPLIED
+from audit.models import OPEN_OUTCOMES, Outcome
+from directory.errors import OutcomeUnknown
 from gateway.console.page_context import PageContext
+from gateway.console.shared.titles import title_of_code
 from gateway.core.errors import Conflict, GatewayError, NotFound, ServiceUnavailable
 from gateway.core.operation import Risk, find_operation
 from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
@@ -40,7 +44,8 @@ class Step:
 
     With `member_from` the object that the step at that place makes becomes a member besides those in its document.
     `effect` is what the preview said: "change", "none" (it is so already) or "refused". `outcome` is "done", "waiting"
-    (for approval) or "failed", empty before. `problem` says why it is refused or has failed.
+    (for approval), "late" or "failed", empty before. `problem` says why it is refused or has failed. Of one that is
+    late the domain controller has not answered yet; `record_id` is its record in the log.
     """
 
     operation: str
@@ -56,6 +61,7 @@ class Step:
     warnings: list[str] = field(default_factory=list)
     outcome: str = ""
     problem: str = ""
+    record_id: str | None = None
 
     @property
     def is_due(self) -> bool:
@@ -125,7 +131,20 @@ class Task:
 
     @property
     def ended(self) -> list[Step]:
-        return [step for step in self.steps if step.outcome]
+        return [step for step in self.steps if step.outcome not in ("", "late")]
+
+    @property
+    def late(self) -> list[Step]:
+        return [step for step in self.steps if step.outcome == "late"]
+
+    @property
+    def due(self) -> list[Step]:
+        """What can be done now."""
+        return [step for step in self.steps if step.is_due and not self.waits_for_late(step)]
+
+    def waits_for_late(self, step: Step) -> bool:
+        """Whether it needs the object of a step of which nobody knows yet whether it was made."""
+        return step.member_from is not None and self.steps[step.member_from].outcome == "late"
 
     @property
     def done(self) -> int:
@@ -141,7 +160,7 @@ class Task:
 
     @property
     def is_over(self) -> bool:
-        return self.is_started and not any(step.is_due for step in self.steps)
+        return self.is_started and not self.due and not self.late
 
 
 def begin(page: PageContext, task: Task) -> Task:
@@ -161,11 +180,12 @@ def keep(task: Task) -> None:
 
 
 def _as_json(task: Task) -> dict[str, Any]:
-    """The task without what steps do not have: processes of the release before know no `member_from`."""
+    """The task without what steps do not have: processes of the release before do not know all of it."""
     known = asdict(task)
     for step in known["steps"]:
-        if step["member_from"] is None:
-            del step["member_from"]
+        for name in ("member_from", "record_id"):
+            if step[name] is None:
+                del step[name]
     return known
 
 
@@ -244,9 +264,12 @@ def advance(page: PageContext, task: Task) -> bool:
         return False
     try:
         task.steps = find(page, UUID(task.id)).steps  # another request may have gone on since it was read
-        due = [step for step in task.steps if step.is_due][:CHUNK]
-        for step, result in _executed(page, task, due, dry_run=False):
-            if isinstance(result, Exception):
+        for step in task.late:
+            _follow(page, step)
+        for step, result in _executed(page, task, task.due[:CHUNK], dry_run=False):
+            if isinstance(result, OutcomeUnknown) and "recordId" in result.members:
+                step.outcome, step.record_id = "late", result.members["recordId"]
+            elif isinstance(result, Exception):
                 step.outcome, step.problem = "failed", error_of(result).detail
             else:
                 step.outcome = "waiting" if result is not None and result.status == 202 else "done"
@@ -257,6 +280,21 @@ def advance(page: PageContext, task: Task) -> bool:
         if cache.get(lock) == holder:  # else it took too long, and another request is at work
             cache.delete(lock)
     return True
+
+
+def _follow(page: PageContext, step: Step) -> None:
+    """Note what has become of a change whose answer was late, if that is known by now."""
+    change = page.perform("operations.read-own", id=step.record_id)
+    if change["outcome"] in OPEN_OUTCOMES:
+        return
+    if change["outcome"] == Outcome.SUCCEEDED:
+        step.outcome = "done"
+        if find_operation(step.operation).creates:
+            step.object_id = change["target"]["id"]
+    elif change["code"] == NOT_APPLIED:
+        step.outcome, step.problem = "failed", _("The change was not made.")
+    else:
+        step.outcome, step.problem = "failed", title_of_code(change["code"])
 
 
 def _executed(
@@ -278,6 +316,7 @@ def _executed(
         end = next((at for at in range(start, len(steps)) if steps[at].operation != name), len(steps))
         part = steps[start:end]
         if not dry_run:
+            part = [step for step in part if not task.waits_for_late(step)]  # also for one of this round
             yield from ((step, _not_made(task, step)) for step in part if _waits_in_vain(task, step))
             part = [step for step in part if not _waits_in_vain(task, step)]
         items = execute_batch(
