@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
-from directory.ldap import Client, DistinguishedName, Entry, Equals, Or, Scope, comparable
+from directory.ldap import Client, DistinguishedName, Equals, Or, Scope, comparable
 from directory.lookup.access import client_of
+from directory.lookup.siblings import NAMES, Named, as_named, objects_in
 from directory.lookup.visibility import Visibility, parent_of, visibility_of
 from directory.shapes.proposal import Proposal
 from gateway.core.call import Call
 from gateway.core.look_alikes import likely_twins, look_alike
 
-_NAMES = ("name", "sAMAccountName", "displayName")
 _GIVEN_BY = frozenset({"distinguishedname", "samaccountname", "displayname"})
-_SIBLINGS = 1000
 _REFERENCES = 100
 _SPELLINGS = 100
 """So many spellings are looked for by one search."""
@@ -46,7 +45,7 @@ def look_alikes(call: Call, proposal: Proposal) -> tuple[str, ...]:
     """
     client, visibility = client_of(call), visibility_of(call)
     named = list(_named(client, visibility, proposal))
-    return tuple(islice(dict.fromkeys(_sentences(client, visibility, named)), _TOLD))
+    return tuple(islice(dict.fromkeys(_sentences(call, client, visibility, named)), _TOLD))
 
 
 def _named(client: Client, visibility: Visibility, proposal: Proposal) -> Iterator[_Named]:
@@ -67,13 +66,13 @@ def _named(client: Client, visibility: Visibility, proposal: Proposal) -> Iterat
         return
     is_membership = any(change.attribute.lower() == "member" for change in proposal.changes)
     wanted = {*islice(referred, _REFERENCES), *((target.id,) if is_membership and target.id else ())}
-    for guid, entry in client.read_many(wanted, ("objectGUID", *_NAMES)).items():
+    for guid, entry in client.read_many(wanted, ("objectGUID", *NAMES)).items():
         if guid == target.id:
             sentence = "its target has a name that looks like that of"
         else:
             shown = entry.dn if _may_name(visibility, entry.dn) else "an object"
             sentence = f"it refers to {shown}, whose name looks like that of"
-        yield _Named(sentence, guid, _names_of(entry))
+        yield _Named(sentence, guid, as_named(entry).names)
 
 
 def _names_given(proposal: Proposal) -> tuple[str, ...]:
@@ -86,10 +85,9 @@ def _names_given(proposal: Proposal) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _sentences(client: Client, visibility: Visibility, named: Collection[_Named]) -> Iterator[str]:
+def _sentences(call: Call, client: Client, visibility: Visibility, named: Collection[_Named]) -> Iterator[str]:
     for each in named:
-        for entry in _siblings(client, each):
-            yield from _sentence(visibility, each, entry)
+        yield from _of_siblings(call, client, visibility, each)
     names = dict.fromkeys(name for each in named for name in each.names)
     share = max(_ALL_SPELLINGS // max(1, len(names)), _LEAST_SPELLINGS)
     spellings = dict.fromkeys(
@@ -103,35 +101,36 @@ def _sentences(client: Client, visibility: Visibility, named: Collection[_Named]
             yield from _sentence(visibility, each, found)
 
 
-def _siblings(client: Client, named: _Named) -> Iterator[Entry]:
-    if named.container is not None:
-        attributes = ("objectGUID", *_NAMES)
-        yield from client.search(named.container, Scope.ONE_LEVEL, attributes=attributes, limit=_SIBLINGS)
+def _of_siblings(call: Call, client: Client, visibility: Visibility, each: _Named) -> Iterator[str]:
+    if each.container is None or call.directory is None:
+        return
+    for other in objects_in(client, call.directory.id, each.container):
+        if any(_sentence(visibility, each, other)):
+            break
+    else:
+        return
+    for other in objects_in(client, call.directory.id, each.container, anew=True):  # it may have gone since
+        yield from _sentence(visibility, each, other)
 
 
-def _spelled(client: Client, spellings: list[str]) -> Iterator[Entry]:
+def _spelled(client: Client, spellings: list[str]) -> Iterator[Named]:
     for first in range(0, len(spellings), _SPELLINGS):
         some = spellings[first : first + _SPELLINGS]
-        condition = Or(*(Equals(attribute, spelling) for attribute in _NAMES for spelling in some))
-        base, attributes = client.settings.base_dn, ("objectGUID", *_NAMES)
-        yield from client.search(base, Scope.SUBTREE, condition, attributes=attributes, limit=_FOUND)
+        condition = Or(*(Equals(attribute, spelling) for attribute in NAMES for spelling in some))
+        base, attributes = client.settings.base_dn, ("objectGUID", *NAMES)
+        yield from map(as_named, client.search(base, Scope.SUBTREE, condition, attributes=attributes, limit=_FOUND))
 
 
-def _sentence(visibility: Visibility, named: _Named, entry: Entry) -> Iterator[str]:
-    if entry.guid == named.id:
+def _sentence(visibility: Visibility, named: _Named, other: Named) -> Iterator[str]:
+    if other.id == named.id or not _are_twins(named.names, other.names):
         return
-    is_seen = _may_name(visibility, entry.dn)
-    names = _names_of(entry) if is_seen else tuple(entry.texts("sAMAccountName"))
-    if any(_are_twins(one, other) for one in named.names for other in names):
-        yield f"{named.sentence} {entry.dn if is_seen else 'an account that the caller may not see'}"
+    is_seen = _may_name(visibility, other.dn)
+    if is_seen or _are_twins(named.names, other.accounts):
+        yield f"{named.sentence} {other.dn if is_seen else 'an account that the caller may not see'}"
 
 
-def _are_twins(one: str, other: str) -> bool:
-    return comparable(one) != comparable(other) and look_alike(one, other)
-
-
-def _names_of(entry: Entry) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name for attribute in _NAMES for name in entry.texts(attribute)))
+def _are_twins(names: Collection[str], others: Collection[str]) -> bool:
+    return any(look_alike(one, other) and comparable(one) != comparable(other) for other in others for one in names)
 
 
 def _may_name(visibility: Visibility, dn: str) -> bool:

@@ -36,6 +36,7 @@ _SCRIPTS: Final = tuple(
 )
 
 
+@lru_cache(maxsize=4096)
 def skeletons(name: str) -> frozenset[tuple[str, str]]:
     """The forms of a name by which those that look alike meet: as it is written, in small and in capital letters.
 
@@ -47,6 +48,8 @@ def skeletons(name: str) -> frozenset[tuple[str, str]]:
 
 
 def _seen(name: str) -> str:
+    if name.isascii() and name.isprintable():  # as most are, of a thousand siblings
+        return name
     return "".join(each for each in unicodedata.normalize("NFKC", name) if not is_unseen(each))
 
 

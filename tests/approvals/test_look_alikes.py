@@ -111,6 +111,22 @@ def test_an_account_name_and_a_sibling_that_nobody_would_guess(
     assert reasons_of(asking.post("/api/ad/contacts", body)) == [TOLD.format(sibling)]
 
 
+def test_a_sibling_that_has_gone_or_has_another_name_is_not_told(
+    asking: Integration, directory: Directory, organizational_unit: str, name: str
+) -> None:
+    """Though the names in a container are kept."""
+    body = {"name": f"Goop {name}", "parent": organizational_unit}
+    for number in range(2):
+        sibling = directory.add_unit(f"Gоор {name}", parent=organizational_unit)
+        assert reasons_of(asking.post("/api/ad/contacts", body)) == [TOLD.format(sibling)]
+        if number:
+            directory.delete(sibling)
+        else:
+            directory.rename(sibling, random_name("other"))
+    answer = asking.post("/api/ad/contacts", body)
+    assert answer.status == 201, answer.body
+
+
 def test_members_and_groups_that_look_like_others(
     asking: Integration, directory: Directory, organizational_unit: str, name: str
 ) -> None:

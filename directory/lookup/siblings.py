@@ -1,0 +1,87 @@
+"""The names in a container, kept by this process: asked again, the directory tells only what has changed in it since.
+
+A domain controller counts its changes (`uSNChanged`), each one its own. What is kept is of one of them, and read anew
+when another one answers, when nothing known is left there, and every few minutes. An object that has gone since may
+still be among those kept.
+"""
+
+import threading
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from directory.ldap import ANYTHING, Client, Entry, GreaterOrEqual, Scope
+
+NAMES = ("name", "sAMAccountName", "displayName")
+_AT_ONCE = 1000
+"""Objects of one search; of a larger container not all are known."""
+_KEPT = 5000
+_CONTAINERS = 16
+_SECONDS = 300.0
+_OVERLAP = 50
+"""Changes that may become visible after one that was counted later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An object by its names; `accounts` are those that are account names."""
+
+    id: UUID
+    dn: str
+    names: tuple[str, ...]
+    accounts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    server: str | None
+    counted: int
+    read_at: float
+    objects: dict[UUID, Named]
+
+
+_kept: dict[tuple[UUID, str], _Kept] = {}
+_lock = threading.Lock()
+
+
+def as_named(entry: Entry) -> Named:
+    """An entry that was read with `objectGUID` and the attributes in `NAMES`."""
+    names = dict.fromkeys(name for attribute in NAMES for name in entry.texts(attribute))
+    return Named(entry.guid, entry.dn, tuple(names), tuple(entry.texts("sAMAccountName")))
+
+
+def objects_in(client: Client, directory: UUID, container: str, *, anew: bool = False) -> Collection[Named]:
+    """The objects directly in a container. Those that have gone lately are among them, unless all are read `anew`."""
+    key = directory, container.lower()
+    before = None if anew else _kept.get(key)
+    if before is not None and time.monotonic() - before.read_at > _SECONDS:
+        before = None
+    now = before and _read(client, container, before)
+    now = now or _read(client, container, None)
+    if now is None:
+        return ()
+    if now.counted and len(now.objects) <= _KEPT:
+        with _lock:
+            _kept.pop(key, None)  # the last one used is the last one
+            _kept[key] = now
+            while len(_kept) > _CONTAINERS:
+                del _kept[next(iter(_kept))]
+    return now.objects.values()
+
+
+def _read(client: Client, container: str, before: _Kept | None) -> _Kept | None:
+    """What was known before with what has changed since; None where that cannot be told, or the container is empty."""
+    condition = ANYTHING if before is None else GreaterOrEqual("uSNChanged", str(before.counted - _OVERLAP))
+    attributes = ("objectGUID", "uSNChanged", *NAMES)
+    entries = list(client.search(container, Scope.ONE_LEVEL, condition, attributes=attributes, limit=_AT_ONCE))
+    servers = {entry.server for entry in entries} | ({before.server} if before is not None else set())
+    if not entries or len(servers) != 1:
+        return None
+    counts = [int(count) for entry in entries for count in entry.texts("uSNChanged")]
+    return _Kept(
+        server=servers.pop(),
+        counted=max(counts) if len(counts) == len(entries) else 0,  # who may not read it is told all each time
+        read_at=time.monotonic() if before is None else before.read_at,
+        objects=({} if before is None else before.objects) | {entry.guid: as_named(entry) for entry in entries},
+    )
