@@ -19,7 +19,7 @@ _AT_ONCE = 1000
 _KEPT = 5000
 _CONTAINERS = 16
 _SECONDS = 300.0
-_OVERLAP = 50
+_OVERLAP = 20
 """Changes that may become visible after one that was counted later."""
 
 
