@@ -9,6 +9,7 @@ from bench.against import checked_out, commit_of, print_ratios
 from bench.agent import measure_agent_reads
 from bench.batch import measure_batch
 from bench.domain import Domain, running_domain
+from bench.fairness import CONNECTIONS, MEMBERS, measure_fairness
 from bench.flood import TARGET, measure_flood
 from bench.gateway import DATABASES, Gateway, running_bare, running_gateway
 from bench.history import PARTS, PICTURE, draw, keep
@@ -92,6 +93,21 @@ def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     print(f"\nThe flood was answered with {told}.")
 
 
+def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
+    memberships = 5 if quick else 140
+    found = measure_fairness(domain, gateway, reads=20 if quick else 400, memberships=memberships)
+    print("\n| One key's read | median | 99th percentile |\n|---|---|---|")
+    dry_runs = f"{CONNECTIONS} dry runs of {memberships} × {MEMBERS} names"
+    for name, waited in (("alone", found.alone), (f"behind {dry_runs} of another key", found.behind)):
+        cells = (
+            f"{seconds * 1000:.1f} ms" + ("" if waited is found.alone else f" ({seconds / alone:.1f} ×)")
+            for seconds, alone in ((waited.median, found.alone.median), (waited.late, found.alone.late))
+        )
+        print(f"| {name} | {' | '.join(cells)} |")
+    told = ", ".join(f"{count} × {status}" for status, count in sorted(found.answers.items()))
+    print(f"\nThe dry runs were answered with {told}.")
+
+
 def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     """Needs PostgreSQL: on SQLite there is one host."""
     parts = ("web", "worker", "domain controller", "redis", "database", "clients")
@@ -154,6 +170,8 @@ def main() -> None:
             print_ratios(results, before)
         if _is_wanted("flood", arguments.only):
             print_flood(domain, one[0], quick=arguments.quick)
+        if _is_wanted("fairness", arguments.only):
+            print_fairness(domain, one[0], quick=arguments.quick)
         if _is_wanted("hosts", arguments.only):
             print_hosts(domain, next(each for each in both if each.database == "postgresql"), quick=arguments.quick)
         print_memory(both)

@@ -31,12 +31,15 @@ class Answer(NamedTuple):
 
 
 class Client:
-    """One keep-alive connection on a bare socket."""
+    """One keep-alive connection on a bare socket; each part of an answer is waited for `patience` seconds."""
 
-    def __init__(self, gateway: Gateway, url: str | None = None, *, api_key: str | None = None) -> None:
+    def __init__(
+        self, gateway: Gateway, url: str | None = None, *, api_key: str | None = None, patience: float = 120
+    ) -> None:
         parts = urlsplit(url or gateway.base_url)
         self._address = (parts.hostname or "", parts.port or 80)
         self._head = f"Host: {parts.netloc}\r\nX-API-Key: {api_key or gateway.api_key}\r\n"
+        self._patience = patience
         self._socket: socket.socket | None = None
         self._used = 0.0
 
@@ -70,7 +73,7 @@ class Client:
         if self._socket is None or time.monotonic() - self._used > _IDLE_SECONDS:
             if self._socket is not None:
                 self._socket.close()
-            self._socket = socket.create_connection(self._address, timeout=120)
+            self._socket = socket.create_connection(self._address, timeout=self._patience)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return self._socket
 

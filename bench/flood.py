@@ -8,7 +8,7 @@ asks for one.
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +30,11 @@ READERS = 4
 """Connections, so that those of every web process to the directory are read over."""
 _REFUSED_PAUSE = 0.05
 """Seconds that a refused flooder waits: much less than `Retry-After` asks for."""
+_PATIENCE = 600.0
+"""Seconds: what floods waits for itself."""
 _IN_CHAIN = "1.2.840.113556.1.4.1941"
+Request = tuple[str, str, bytes]
+"""Method, path and body."""
 _GROUPS = ("Domain Admins", "Domain Controllers", "Schema Admins")
 
 
@@ -73,33 +77,36 @@ def measure_flood(domain: Domain, gateway: Gateway, *, reads: int, accounts: int
 
     read_all(min(reads, 100))  # opens the connections to the directory
     alone = read_all(reads)
-    with _flood(gateway, costliest_filters(domain)) as answers:
+    searches = [("GET", f"/api/ad/users?pageSize=1000&filter={quote(each)}", b"") for each in costliest_filters(domain)]
+    with flood(gateway, searches, connections=FLOODERS) as answers:
         return Flooded(alone, read_all(reads), dict(answers))
 
 
 @contextmanager
-def _flood(gateway: Gateway, filters: list[str]) -> Iterator[Counter[int]]:
-    """Search without end on some connections; how often which status was answered."""
+def flood(gateway: Gateway, requests: Sequence[Request], *, connections: int) -> Iterator[Counter[int]]:
+    """Send another key's requests without end; how often which status was answered."""
     answers: Counter[int] = Counter()
     ended = threading.Event()
 
     def flooder(number: int) -> Callable[[], None]:
-        def search() -> None:
-            client = Client(gateway, api_key=gateway.api_keys[1])
-            turns = cycle(filters[number % len(filters) :] + filters[: number % len(filters)])
-            while not ended.is_set():
-                status = client.send("GET", f"/api/ad/users?pageSize=1000&filter={quote(next(turns))}").status
+        def send() -> None:
+            client = Client(gateway, api_key=gateway.api_keys[1], patience=_PATIENCE)
+            first = number % len(requests)
+            for method, path, body in cycle([*requests[first:], *requests[:first]]):
+                if ended.is_set():
+                    return
+                status = client.send(method, path, body).status
                 answers[status] += 1
                 if status == 429:
                     ended.wait(_REFUSED_PAUSE)
 
-        return search
+        return send
 
-    threads = [threading.Thread(target=flooder(number)) for number in range(FLOODERS)]
+    threads = [threading.Thread(target=flooder(number)) for number in range(connections)]
     for thread in threads:
         thread.start()
     try:
-        while not answers:  # the first search is done: the flood is there
+        while not answers:  # the first is answered: the flood is there
             time.sleep(0.01)
         yield answers
     finally:
