@@ -3,12 +3,12 @@
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db.models import Q, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
@@ -16,6 +16,7 @@ from audit.administration.recorded_admin import RecordedAdmin, call_of
 from directory.models import DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 from directory.queries.connection_test import functional_level_name, try_and_record
+from gateway.core.errors import GatewayError
 
 
 class ServersField(forms.CharField):
@@ -122,7 +123,13 @@ class DirectoryConnectionAdmin(RecordedAdmin):
             raise Http404
         if not self.has_change_permission(request, row):
             raise PermissionDenied
-        report = try_and_record(call_of(request), row)
+        try:
+            report = try_and_record(call_of(request), row)
+        except GatewayError as refusal:
+            self.message_user(request, f"{refusal.detail}.", messages.ERROR)
+            return HttpResponseRedirect(
+                reverse("admin:directory_directoryconnection_change", args=[row.pk], current_app=self.admin_site.name)
+            )
         context = {
             **self.admin_site.each_context(request),
             "title": f"Test of {row.name}",

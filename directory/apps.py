@@ -13,3 +13,5 @@ class DirectoryConfig(AppConfig):
         """Declare the app's operations and own tables: importing their modules fills the registries."""
         import_module("directory.operations")
         import_module("directory.log_descriptions")
+        sign_in_by = import_module("directory.lookup.connection").sign_in_by
+        sign_in_by(import_module("directory.queries.bind_attempts").CountedOpener)

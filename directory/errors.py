@@ -159,7 +159,10 @@ class Unavailable(GatewayError):
 
 
 class OutcomeUnknown(GatewayError):
-    """A write was sent and no answer came; whether it was applied could not be found out."""
+    """A write was sent and no answer came; whether it was applied could not be found out.
+
+    `recordId` is its record in the operations log, which will tell.
+    """
 
     status, code, title = 504, "AD.Directory.OutcomeUnknown", "It is not known whether the change was applied"
 
@@ -210,6 +213,8 @@ def from_ldap(error: ldap.LdapError) -> GatewayError:
     """What a caller is told about an error of the LDAP layer."""
     if isinstance(error, ldap.TlsError):
         return Unavailable("The connection to the directory is not secured by TLS; a test of the connection says why.")
+    if isinstance(error, ldap.BadCredentials):
+        return Unavailable("The directory refuses the gateway's own account; a test of the connection says why.")
     meaning = next(_MEANING[kind] for kind in type(error).__mro__ if kind in _MEANING)
     number = int(error.hex_code, 16) if error.hex_code else 0
     if meaning is AlreadyExists:

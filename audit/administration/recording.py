@@ -163,8 +163,9 @@ _NOT_ADMINISTERED = frozenset(
     {
         *(TABLE, "django_session", "django_admin_log"),
         "gateway_shownonce",
-        # what trying a code writes
+        # what trying a code or a password writes
         *("keys_failedsignin", "keys_secondfactor", "keys_recoverycode"),
+        *("directory_passwordattempt", "directory_bindpassword"),
     }
 )
 

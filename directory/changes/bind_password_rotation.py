@@ -41,6 +41,7 @@ from directory.outcomes.evidence import evidence_of
 from directory.outcomes.writer import RecordedWrite
 from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import policy_of
+from directory.queries import bind_attempts
 from directory.shapes.kinds import kind_of
 from directory.shapes.proposal import SECRET
 from gateway.core import shared_clock
@@ -157,8 +158,8 @@ def _settle(row: DirectoryConnection) -> None:
         raise Conflict("The password of this connection is being rotated.")
     with errors.translated():
         client = get_client(row.id)
-        is_new = client.authenticate(row.bind_dn, row.pending_bind_password) is not BindResult.WRONG
-        is_old = not is_new and client.authenticate(row.bind_dn, row.bind_password) is not BindResult.WRONG
+        is_new = bind_attempts.authenticate(row, client, row.pending_bind_password) is not BindResult.WRONG
+        is_old = not is_new and bind_attempts.authenticate(row, client, row.bind_password) is not BindResult.WRONG
     if is_new:
         _take_over(row.id, row.pending_bind_password)
     elif is_old:
@@ -181,6 +182,7 @@ def _take_over(connection_id: UUID, new: str) -> None:
         if (row := _lock(connection_id, new)) is not None:
             row.previous_bind_password, row.bind_password = row.bind_password, new
             row.pending_bind_password, row.pending_since, row.rotated_at = "", None, shared_clock.now()
+            bind_attempts.note_given(row)
             row.save()
 
 

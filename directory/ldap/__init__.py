@@ -29,7 +29,8 @@ from directory.ldap.codecs import (
 from directory.ldap.comparison import comparable, fold, pattern_of
 from directory.ldap.connections.agreement import ONE_SERVER, Agreement
 from directory.ldap.connections.authentication import BindResult
-from directory.ldap.connections.connection import bind_sub_code_of
+from directory.ldap.connections.connection import Connection, bind_sub_code_of, is_wrong_password, open_connection
+from directory.ldap.connections.pool import Opener
 from directory.ldap.connections.reachability import Obstacle, address_of, find_obstacle, read_certificate
 from directory.ldap.connections.servers_asked import note_asked, servers_asked, servers_asked_so_far
 from directory.ldap.connections.settings import ServerSettings
@@ -192,6 +193,7 @@ __all__ = [
     "BuiltinRid",
     "ClassCategory",
     "Client",
+    "Connection",
     "Contains",
     "Control",
     "CurrentPasswordWrong",
@@ -231,6 +233,7 @@ __all__ = [
     "ObjectType",
     "ObjectTypes",
     "Obstacle",
+    "Opener",
     "Or",
     "OutcomeUnknown",
     "PasswordPolicy",
@@ -285,12 +288,14 @@ __all__ = [
     "is_recycle_bin_enabled",
     "is_samba",
     "is_text",
+    "is_wrong_password",
     "listen",
     "make_rdn",
     "map_generic",
     "may_refer",
     "names_in",
     "note_asked",
+    "open_connection",
     "parse_descriptor",
     "parse_filter",
     "parse_sddl",

@@ -74,6 +74,7 @@ class Client:
         self, settings: ServerSettings, opener: Opener = open_connection, agreement: Agreement = ONE_SERVER
     ) -> None:
         self.settings = settings
+        self.opener = opener
         self.agreement = agreement
         self._server: str | None = None
         self._pool = Pool(settings, opener, agreement)

@@ -79,7 +79,12 @@ class LimitExceeded(LdapError):
 
 
 class Unavailable(LdapError):
-    """No domain controller answers. Nothing was changed: no write had been sent."""
+    """No domain controller answers. Nothing was changed: no write had been sent.
+
+    `may_have_bound`: whether a password was sent that the server may look at yet.
+    """
+
+    may_have_bound = False
 
 
 class BadCredentials(Unavailable):

@@ -6,7 +6,7 @@ from uuid import UUID
 import ldap
 
 from directory.ldap.client import Client
-from directory.ldap.connections.connection import Connection, open_connection
+from directory.ldap.connections.connection import Connection
 from directory.ldap.entry import Entry
 from directory.ldap.errors import NotFound, ProtocolError, Unavailable
 from directory.ldap.flags import RECYCLE_BIN_FEATURE_GUID
@@ -105,7 +105,7 @@ def _open_any(client: Client) -> Connection:
     problem: Unavailable | None = None
     for url in client.settings.urls:
         try:
-            return open_connection(url, client.settings, client.settings.connect_seconds)
+            return client.opener(url, client.settings, client.settings.connect_seconds)
         except Unavailable as error:
             problem = problem or error
     raise problem or Unavailable("No server is configured")

@@ -5,7 +5,7 @@ Whether a caller may use a connection is read by `keys` at each request; what is
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from directory.ldap import Client, ServerSettings
+from directory.ldap import Client, Opener, ServerSettings, open_connection
 from directory.lookup.agreement import agreement_of
 from directory.models import DirectoryConnection
 
@@ -52,7 +52,16 @@ def get_client(connection_id: UUID) -> Client:
 
 
 def _new_client(row: DirectoryConnection) -> Client:
-    return Client(server_settings(row), agreement=agreement_of(row.pk, row.urls))
+    return Client(server_settings(row), _opener_of(row), agreement_of(row.pk, row.urls))
+
+
+_opener_of: Callable[[DirectoryConnection], Opener] = lambda _: open_connection  # noqa: E731 - exchanged as a whole
+
+
+def sign_in_by(opener_of: Callable[[DirectoryConnection], Opener]) -> None:
+    """Have the clients that are made from now on open their connections so; once for each process, as it starts."""
+    global _opener_of  # noqa: PLW0603 - one for the process
+    _opener_of = opener_of
 
 
 def load_schemas_soon() -> None:

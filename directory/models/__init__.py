@@ -1,5 +1,6 @@
 """The tables of the directory app. Directory objects themselves are never stored."""
 
+from directory.models.bind_passwords import BindPassword
 from directory.models.change_templates import ChangeTemplate
 from directory.models.connections import DirectoryConnection, DirectoryPermission
 from directory.models.password_attempts import PasswordAttempt
@@ -8,6 +9,7 @@ from directory.models.saved_filters import SavedFilter
 
 __all__ = [
     "AccountResult",
+    "BindPassword",
     "ChangeTemplate",
     "DirectoryConnection",
     "DirectoryPermission",

@@ -1,8 +1,10 @@
 """Trying an account's password without locking the account.
 
 Every route by which a password of an account of the domain is tried begins an attempt here first: sign-in, a change of
-a password with the present one, on every surface and host. An attempt is counted in the database before the directory
-is asked, and what the domain controller has counted elsewhere counts too, so the threshold is never reached.
+a password with the present one, a test of a connection, and a connection's own password as long as it is not known to
+be right (`directory.queries.bind_attempts`), on every surface and host. An attempt is counted in the database before
+the directory is asked, and what the domain controller has counted elsewhere counts too, so the threshold is never
+reached.
 """
 
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Min
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
@@ -48,6 +50,7 @@ class _Lockout:
 
 _NEVER_LOCKS = _Lockout(22, timedelta(minutes=15), is_counted_there=False)
 _UNREADABLE = _Lockout(3, timedelta(hours=1))
+_UNKNOWN = _Lockout(3, timedelta(minutes=30), is_counted_there=False)
 
 
 def tries_password(write: Write) -> bool:
@@ -76,19 +79,56 @@ def begin(
     the time nor the answer tells which names exist. Raises RateLimited for a credential that has given wrong
     passwords for too many other accounts. The last attempt below the threshold is for those who `may_take_last`.
     """
-    subject = str(account) if account is not None else name
-    digest = salted_hmac("directory.password_attempts", subject.casefold(), algorithm="sha256").hexdigest()
-    rows = PasswordAttempt.objects.filter(account_digest=digest)
+    digest = _digest_of(str(account) if account is not None else name)
     # Those that end while the directory is asked are counted twice at worst, never not at all.
-    ended = set(rows.filter(state=State.WRONG).values_list("pk", flat=True))
+    ended = _ended(digest)
     entry = client.find(account or uuid4(), _ATTRIBUTES)
     lockout = _lockout_of(client, entry)
-    counted, counted_at = _counted_there(entry, lockout)
+    counted = _counted_there(entry, lockout)
+    return _count(digest, lockout, ended, counted, credential_id=credential_id, may_take_last=may_take_last)
+
+
+def begin_unknown(subject: str, *, credential_id: str = "", may_take_last: bool = False) -> PasswordAttempt:
+    """The same of an account that no directory can be asked about: as if the third wrong password locked it."""
+    digest = _digest_of(subject)
+    nothing: tuple[int, datetime | None] = (0, None)
+    return _count(digest, _UNKNOWN, _ended(digest), nothing, credential_id=credential_id, may_take_last=may_take_last)
+
+
+def note_wrong(subject: str) -> None:
+    """Count a wrong password that nobody had counted before it was tried, for it was known to be right."""
+    PasswordAttempt.objects.create(account_digest=_digest_of(subject), state=State.WRONG)
+
+
+def _digest_of(subject: str) -> str:
+    return salted_hmac("directory.password_attempts", subject.casefold(), algorithm="sha256").hexdigest()
+
+
+def _ended(digest: str) -> set[int]:
+    ended = PasswordAttempt.objects.filter(account_digest=digest, state=State.WRONG)
+    return set(ended.values_list("pk", flat=True))
+
+
+def _count(
+    digest: str,
+    lockout: _Lockout,
+    ended: set[int],
+    counted_there: tuple[int, datetime | None],
+    *,
+    credential_id: str,
+    may_take_last: bool,
+) -> PasswordAttempt:
+    rows = PasswordAttempt.objects.filter(account_digest=digest)
+    counted, counted_at = counted_there
+    # Inside of another transaction the locks would be held until that ends, while others wait to sign in.
+    is_own = not connection.in_atomic_block
     with transaction.atomic():
         if credential_id:
-            lock_record("password-attempts", credential_id)
+            if is_own:
+                lock_record("password-attempts", credential_id)
             _require_few_targets(credential_id, digest)
-        lock_record("password-attempts", digest)
+        if is_own:
+            lock_record("password-attempts", digest)
         now = timezone.now()
         known, since, last = 0, 0, counted_at
         previous = now

@@ -110,7 +110,7 @@ class _Identities:
         known, read_at = self._named.get(name.name, (frozenset(), None))
         if read_at is None or monotonic() - read_at >= IDENTITY_SECONDS:
             now = monotonic()
-            found = _look_up(client, name.name)
+            found = accounts_of_bind_name(client, name.name)
             if len(found) == 1 and name.learnt_for != name.name:
                 learn_bind_account(name, sid_to_text(*found))
             known = known.union(found)
@@ -127,8 +127,8 @@ def _identities_of(client: Client) -> _Identities:
         return _identities.setdefault(client, _Identities())
 
 
-def _look_up(client: Client, name: str) -> frozenset[bytes]:
-    """The accounts of the client's domain that a name of a simple bind may stand for ([MS-ADTS] 5.1.1.1.1).
+def accounts_of_bind_name(client: Client, name: str) -> frozenset[bytes]:
+    """The SIDs of the accounts of the client's domain that a name of a simple bind may stand for ([MS-ADTS] 5.1.1.1.1).
 
     Where the domain that it names is not sure, an account too many is found rather than one too few.
     """

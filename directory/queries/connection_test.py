@@ -11,6 +11,7 @@ from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, S
 from directory.lookup.connection import server_settings
 from directory.models import DirectoryConnection
 from directory.protection.domain_control import unreadable_lists
+from directory.queries.bind_attempts import CountedOpener
 from directory.queries.connection_faults import Fault, FaultKind, base_fault, fault_of
 from gateway.core.call import Call
 
@@ -64,7 +65,7 @@ def try_and_record(call: Call, row: DirectoryConnection) -> ConnectionReport:
 
     The record of a connection that is not saved yet names the servers.
     """
-    report = try_connection(row)
+    report = try_connection(call, row)
     saved = not row._state.adding
     name = row.name if saved else f"{row.name} ({', '.join(row.urls)})"
     log.record_read(
@@ -76,11 +77,13 @@ def try_and_record(call: Call, row: DirectoryConnection) -> ConnectionReport:
     return report
 
 
-def try_connection(row: DirectoryConnection) -> ConnectionReport:
+def try_connection(call: Call, row: DirectoryConnection) -> ConnectionReport:
     """Connect to each server anew, sign in and look around; says for each what stands in the way.
 
-    A refused password is not tried on the other servers: a domain counts it and locks the account.
+    A refused password is not tried on the other servers: a domain counts it and locks the account. One that is not
+    known to work is a guess of the caller's: raises TooManyWrongPasswords, RateLimited.
     """
+    opener = CountedOpener(row, call)
     everything = server_settings(row)
     servers: list[ServerReport] = []
     reached: ServerCheck | None = None
@@ -93,7 +96,7 @@ def try_connection(row: DirectoryConnection) -> ConnectionReport:
         if refused:
             servers.append(_report(url, problem=_("Not tried, as the bind name or password was refused")))
             continue
-        client = Client(replace(everything, urls=(url,), pool_size=1))
+        client = Client(replace(everything, urls=(url,), pool_size=1), opener)
         try:
             found = check_server(client)
             warnings = warnings or _warnings(client)

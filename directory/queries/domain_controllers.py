@@ -67,5 +67,7 @@ def _clients_of(client: Client) -> Sequence[Client]:
             impatient = replace(
                 client.settings, pool_size=2, connect_seconds=_CONNECT_SECONDS, operation_seconds=_CONNECT_SECONDS
             )
-            found = _known[client] = [Client(replace(impatient, urls=(url,))) for url in client.settings.urls]
+            found = _known[client] = [
+                Client(replace(impatient, urls=(url,)), client.opener) for url in client.settings.urls
+            ]
         return found

@@ -31,6 +31,7 @@ NOT_ADMINISTERED = {
         "AccessToken",
         "FailedSignIn",
         "PasswordAttempt",
+        "BindPassword",
         "IdempotencyRecord",
         "ShownOnce",
     ),

@@ -102,7 +102,7 @@ def open_connection(url: str, settings: ServerSettings, seconds: float) -> Conne
     try:
         return sign_in(url, settings, seconds, settings.bind_dn, settings.bind_password)
     except BadCredentials as refused:
-        if not settings.other_passwords or bind_sub_code_of(refused) not in _WRONG_PASSWORD:
+        if not settings.other_passwords or not is_wrong_password(refused):
             raise
         for password in settings.other_passwords:
             with contextlib.suppress(BadCredentials):
@@ -132,8 +132,11 @@ def sign_in(url: str, settings: ServerSettings, seconds: float, bind_name: str, 
             raise TlsError(f"{host_of(url)} cannot be trusted: {reason}") from error
         raise Unavailable(f"{host_of(url)} cannot be reached") from error
     except ldap.LDAPError as error:
+        failure = error_from(error)
+        if isinstance(failure, Unavailable):
+            failure.may_have_bound = bool(connection.get_option(ldap.OPT_X_TLS_VERSION))
         _discard(connection)
-        raise error_from(error) from error
+        raise failure from error
     except (TypeError, ValueError) as error:  # NUL or a lone surrogate in the name or the password
         _discard(connection)
         raise InvalidValue("A bind name or password cannot contain such characters") from error
@@ -212,6 +215,11 @@ def _bind_refusal(error: ldap.LDAPError) -> str:
 
 
 _WRONG_PASSWORD = ("52e", None)  # [MS-ERREF] 2.2, ERROR_LOGON_FAILURE
+
+
+def is_wrong_password(refused: BadCredentials) -> bool:
+    """Whether a bind was refused for its name or password, and for nothing else that is known of the account."""
+    return bind_sub_code_of(refused) in _WRONG_PASSWORD
 
 
 def bind_sub_code_of(refused: BadCredentials) -> str | None:

@@ -89,7 +89,7 @@ class Command(BaseCommand):
         except ValidationError as refusal:
             first = refusal.errors(include_input=False, include_url=False)[0]
             raise CommandError(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
-        report = try_connection(row)
+        report = try_connection(call_of_command("setup"), row)
         self._tell(report)
         if not report["ok"] and not self._options["anyway"]:
             raise CommandError("The directory was not connected; nothing of it was saved. --anyway saves it as it is.")

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
+from audit.administration.unattended import call_of_command
 from audit.models import OperationRecord
 from directory.changes import bind_password_rotation
 from directory.ldap import Client, OutcomeUnknown, Write
@@ -98,7 +99,7 @@ def test_it_works(rotator: Console, row: DirectoryConnection, directory: Directo
     assert row.is_bind_password_sealed
     assert (row.pending_bind_password, row.pending_since) == ("", None)
     assert directory.can_sign_in(account, row.bind_password)
-    assert try_connection(row)["ok"]
+    assert try_connection(call_of_command("test"), row)["ok"]
     assert get_client(row.id).read(account, ("objectGUID",)).guid == account
     record = record_of(account)
     assert (record.outcome, record.directory_id) == ("succeeded", row.id)
@@ -122,7 +123,7 @@ def test_the_minimum_age_stands_in_the_way(
     row.refresh_from_db()
     assert (row.bind_password, row.pending_bind_password, row.pending_since) == (PASSWORD, "", None)
     assert (record_of(account).outcome, record_of(account).code) == ("failed", "AD.Password.PolicyViolation")
-    assert try_connection(row)["ok"]
+    assert try_connection(call_of_command("test"), row)["ok"]
 
 
 def test_a_password_for_other_servers_is_not_rotated(rotator: Console, row: DirectoryConnection) -> None:
@@ -212,7 +213,7 @@ def test_a_server_that_does_not_know_the_new_one_yet_takes_the_old_one(
     directory.modify(account, unicodePwd=f'"{PASSWORD}"'.encode("utf-16-le"))
     assert get_client(row.id).read(account, ("objectGUID",)).guid == account
     DirectoryConnection.objects.update(rotated_at=timezone.now() - timedelta(hours=2), revision=100)
-    assert not try_connection(DirectoryConnection.objects.get())["ok"], "but not for ever"
+    assert not try_connection(call_of_command("test"), DirectoryConnection.objects.get())["ok"], "but not for ever"
     sweep()
     assert DirectoryConnection.objects.get().previous_bind_password == ""
 

@@ -11,6 +11,7 @@ from django.db.models import Field
 from django.test import Client
 from django.urls import reverse
 
+from audit.administration.unattended import call_of_command
 from directory.ldap import LdapError
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
@@ -188,7 +189,8 @@ def test_what_leads_nowhere_else_does_not(
         row = DirectoryConnection.objects.get()
         taken, told = ask(editor, way, row, body)
         assert taken, (body, told)
-    assert try_connection(DirectoryConnection.objects.get())["ok"] is False  # the base is another, and was reached
+    report = try_connection(call_of_command("test"), DirectoryConnection.objects.get())
+    assert report["ok"] is False  # the base is another, and was reached
     assert DirectoryConnection.objects.get().is_bind_password_sealed
 
 

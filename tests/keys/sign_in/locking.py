@@ -11,8 +11,8 @@ _MINUTES = 60 * 10**7
 
 
 @contextmanager
-def locking_policy(directory: Directory, account: UUID) -> Iterator[None]:
-    """A fine-grained policy of an account that locks it at the fifth failure within half an hour."""
+def locking_policy(directory: Directory, account: UUID, *, threshold: int = 5) -> Iterator[None]:
+    """A fine-grained policy of an account that locks it at so many failures within half an hour."""
     dn = f"CN={random_name('policy')},CN=Password Settings Container,CN=System,{directory.base_dn}"
     directory.add(
         dn,
@@ -25,7 +25,7 @@ def locking_policy(directory: Directory, account: UUID) -> Iterator[None]:
             "msDS-MinimumPasswordLength": "0",
             "msDS-MinimumPasswordAge": "0",
             "msDS-MaximumPasswordAge": str(-(2**63)),
-            "msDS-LockoutThreshold": "5",
+            "msDS-LockoutThreshold": str(threshold),
             "msDS-LockoutObservationWindow": str(-30 * _MINUTES),
             "msDS-LockoutDuration": str(-30 * _MINUTES),
             "msDS-PSOAppliesTo": directory.dn(account),
