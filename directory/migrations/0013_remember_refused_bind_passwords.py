@@ -4,25 +4,26 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('directory', '0012_count_accounts_by_credential'),
+        ("directory", "0012_count_accounts_by_credential"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='BindPassword',
+            name="BindPassword",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('digest', models.CharField(max_length=64)),
-                ('server', models.CharField(max_length=300)),
-                ('worked_at', models.DateTimeField(null=True)),
-                ('refused_at', models.DateTimeField(null=True)),
-                ('tried_until', models.DateTimeField(null=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("digest", models.CharField(max_length=64)),
+                ("server", models.CharField(max_length=300)),
+                ("worked_at", models.DateTimeField(null=True)),
+                ("refused_at", models.DateTimeField(null=True)),
+                ("tried_until", models.DateTimeField(null=True)),
             ],
             options={
-                'default_permissions': (),
-                'constraints': [models.UniqueConstraint(fields=('digest', 'server'), name='directory_bind_password_once')],
+                "default_permissions": (),
+                "constraints": [
+                    models.UniqueConstraint(fields=("digest", "server"), name="directory_bind_password_once")
+                ],
             },
         ),
     ]
