@@ -1,4 +1,4 @@
-"""What the wheel holds besides Python: `directory/ldap/_answers.c`, compiled for the machine that builds it.
+"""What the wheel holds besides Python: `active_directory/_answers.c`, compiled for the machine that builds it.
 
 With Python's stable interface, and linked to nothing but the C library, one file serves every Python from 3.11 and
 every libldap. For another processor the wheel is built of the source archive, which pip does by itself.
@@ -13,7 +13,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_INSTALLED = "directory_management_gateway/apps/directory/ldap/_answers.abi3.so"
+_INSTALLED = "directory_management_gateway/apps/active_directory/_answers.abi3.so"
 
 
 class AnswersHook(BuildHookInterface[Any]):

@@ -19,18 +19,19 @@ from django.utils.html import format_html_join
 from django.utils.safestring import mark_safe
 from django.views.decorators.http import require_POST
 
-from approvals import decisions, secrets
-from approvals.deciders import find_deciders, why_barred
+from approvals import secrets
 from approvals.models import ChangeRequest, Status
+from approvals.review import decisions
+from approvals.review.conflict_of_interest import find_deciders, why_barred
 from audit import log
-from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
-from audit.administration.recording import recorded
+from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
+from audit.model_changes.recording import recorded
 from audit.redact import ChangeJson
+from core import shown_once
+from core.errors import Forbidden, GatewayError, NotFound
+from core.operation import find_operation
 from directory.lookup.visibility import READ_OBJECT, without_values
-from directory.shapes.explained_values import explained
-from gateway import shown_once
-from gateway.core.errors import Forbidden, GatewayError, NotFound
-from gateway.core.operation import find_operation
+from directory.shapes.wording.explained_values import explained
 from keys.sign_in.confirmation import is_needed, require_confirmation
 
 DECIDE = "approvals.decide_change"

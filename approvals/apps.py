@@ -10,6 +10,5 @@ class ApprovalsConfig(AppConfig):
     verbose_name = "Approvals"
 
     def ready(self) -> None:
-        """Declare the app's operations and own tables: importing their modules fills the registries."""
-        import_module("approvals.operations")
+        """Declare how the app's own tables are logged: importing these modules fills the registry."""
         import_module("approvals.log_descriptions")

@@ -1,6 +1,6 @@
 """Refusals of this app: why a change request cannot be decided, and why an approved change failed."""
 
-from gateway.core.errors import GatewayError
+from core.errors import GatewayError
 
 
 class NotPending(GatewayError):

@@ -1,8 +1,8 @@
 """Change requests as the operations log tells of the decisions about them."""
 
 from approvals.models import ChangeRequest
-from audit.administration.descriptions import Facts, Secret, own_table
-from gateway.core.shapes import render_timestamp
+from audit.model_changes.descriptions import Facts, Secret, own_table
+from core.shapes import render_timestamp
 
 
 @own_table("change-requests", ChangeRequest, hidden=("input", "secret"))

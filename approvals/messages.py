@@ -9,8 +9,8 @@ from django.utils.translation import override
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import facts_of
 from audit.webhooks.chat import ChatMessage
-from directory.shapes.change_words import say
-from gateway.core.unseen import with_unseen_marked
+from core.text.unseen import with_unseen_marked
+from directory.shapes.wording.change_words import say
 
 _SPACES = re.compile(r"[ \t\r\n]+")
 

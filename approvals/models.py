@@ -8,9 +8,9 @@ from django.db import models
 from django.db.models import Q
 
 from audit.models import REASON_LENGTH, new_record_id
-from gateway.core.operation import Risk
-from gateway.core.secrets.digests import digests, number_of_key
-from gateway.core.secrets.encryption import EncryptedTextField
+from core.operation import Risk
+from core.secrets.digests import digests, number_of_key
+from core.secrets.encryption import EncryptedTextField
 
 _OF_REQUEST: Final = b"digest of a change request"
 _OF_WHAT_IS_ASKED: Final = b"digest of what a change request asks for"
@@ -44,9 +44,9 @@ class ChangeRequest(models.Model):
     password generated while it was applied, encrypted, for the approver to take before `secret_until`, or with
     `secret_for_requester` for who asked, as the key said then (`approvals.secrets`).
 
-    A change of the gateway's own tables that gives more access waits here too (`approvals.access_requests`). It has no
-    directory, its target is a row by the resource of its operations, and a person without a key may have asked for it:
-    `key_id` is their session's then.
+    A change of the gateway's own tables that gives more access waits here too (`approvals.review.access_requests`). It
+    has no directory, its target is a row by the resource of its operations, and a person without a key may have asked
+    for it: `key_id` is their session's then.
 
     Of an agent (`agent`), `key_id` is the grant that it acts by (`keys.agents`), and `asked` what it asked for as a
     keyed digest: of those that are the same one waits at most.
@@ -58,7 +58,7 @@ class ChangeRequest(models.Model):
     where an earlier release kept the request.
 
     `protected` is whether the target was a protected object, which may need two approvals; then `first_…` is the first
-    and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.notifications`' notes of what
+    and `decided_…` the second. `to_announce` and `expiry_announced` are `approvals.review.notifications`' notes of what
     people are still to be told.
     """
 
@@ -212,7 +212,7 @@ class Audience(models.TextChoices):
 
 
 class Notice(models.Model):
-    """Something that one person is still to be told about a change request; gone when it was sent (`approvals.mail`).
+    """Something that one person is still to be told about a change request; deleted once it was sent (`review.mail`).
 
     `claim` marks those that a worker is sending, until `claimed_until`: then it was lost, and another one sends them.
     """

@@ -1,7 +1,7 @@
 """The queue of change requests: held, claimed by one worker, finished.
 
-The table is the queue; the message to a worker only saves waiting. Deciding is `approvals.decisions`', carrying out
-the pipeline's.
+The table is the queue; the message to a worker only saves waiting. `approvals.review.decisions` decides, the pipeline
+applies.
 """
 
 import json
@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from typing_extensions import TypedDict
 
+from active_directory import DistinguishedName, fold
 from approvals.errors import Changed, NotApplied, NotAppliedInTime, PartlyFailed
 from approvals.models import ChangeRequest, Status
 from approvals.shapes import ChangeTargetJson, changes_to_keep, target_as_json
@@ -26,17 +27,16 @@ from audit.identifiers import new_identifier
 from audit.log import NOT_APPLIED
 from audit.models import OperationRecord, Outcome
 from audit.redact import ChangeJson, ReferenceJson, redacted
+from core.call import Call, CredentialKind, Surface
+from core.database import shared_clock
+from core.errors import Forbidden, RateLimited, ServiceUnavailable
+from core.operation import Risk
+from core.redis.broker import BrokerUnavailable, send_task
+from core.secrets.encryption import UndecryptableSecret
+from core.shapes import Id, Moment, documented_as, render_timestamp
 from directory.errors import Unavailable
-from directory.ldap import DistinguishedName, fold
 from directory.models.runs import AccountStatus, Run, RunState
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
-from gateway.core import shared_clock
-from gateway.core.broker import BrokerUnavailable, send_task
-from gateway.core.call import Call, CredentialKind, Surface
-from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
-from gateway.core.operation import Risk
-from gateway.core.secrets.encryption import UndecryptableSecret
-from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
 from keys.models import ApiKey
 
 _logger = structlog.stdlib.get_logger(__name__)

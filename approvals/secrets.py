@@ -11,9 +11,9 @@ from uuid import UUID
 from django.db.models import Case, DateTimeField, Value, When
 
 from approvals.models import ChangeRequest, Status
-from gateway.core import shared_clock
-from gateway.core.call import PersonRef
-from gateway.core.errors import Conflict, Forbidden, NotFound, ServiceUnavailable
+from core.call import PersonRef
+from core.database import shared_clock
+from core.errors import Conflict, Forbidden, NotFound, ServiceUnavailable
 
 KEPT_FOR = timedelta(hours=24)
 """How long the approver has, from the moment the change is known to be applied."""

@@ -5,9 +5,10 @@ most often found with it: a line for each attribute with its verdict and the rea
 (attributes), MS-ADSC (classes), MS-ADTS, MS-KILE and MS-PKCA (how they are used), MS-CRTD (certificate templates).
 
 The verdicts: `security`; `ordinary`, which only people read; `effect`, judged by what the change does to somebody's
-ability to sign in (`directory.shapes.sign_in_effects`); `unwritable`, which no request writes in the schema reviewed,
-and which is security where another schema lets it be written. An attribute that is not in the table is a site's own:
-ordinary, unless the configuration names it (`Supervision:SecurityAttributes`) or the schema marks it confidential.
+ability to sign in (`directory.shapes.wording.sign_in_effects`); `unwritable`, which no request writes in the schema
+reviewed, and which is security where another schema lets it be written. An attribute that is not in the table is a
+site's own: ordinary, unless the configuration names it (`Supervision:SecurityAttributes`) or the schema marks it
+confidential.
 """
 
 import csv

@@ -7,13 +7,13 @@ from typing_extensions import NotRequired, TypedDict
 
 from approvals.models import ChangeRequest, Status
 from audit.redact import HeldChangeJson, ReferenceJson, redacted
+from core.call import Call
+from core.operation import Risk
+from core.problem_shapes import KEPT_PROBLEM
+from core.shapes import Id, Moment, documented_as, render_timestamp
 from directory.lookup.visibility import may_see_values
-from directory.shapes.change_words import ChangeFacts, change_facts
 from directory.shapes.proposal import AttributeChange
-from gateway.core.call import Call
-from gateway.core.operation import Risk
-from gateway.core.problem_shapes import KEPT_PROBLEM
-from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
+from directory.shapes.wording.change_words import ChangeFacts, change_facts
 
 
 class ChangeTargetJson(TypedDict):

@@ -39,7 +39,7 @@ ANNOUNCED = frozenset(
         *(Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE),
     }
 )
-"""What the requester is told of (`approvals.notifications`)."""
+"""What the requester is told of (`approvals.review.notifications`)."""
 
 NO_NEWS = frozenset({(Status.APPLYING, Status.APPROVED), (Status.UNKNOWN, Status.APPROVED)})
 """Of an approved change that is still to be applied nobody needs to hear again."""

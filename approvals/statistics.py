@@ -7,7 +7,7 @@ from django.db.models import Count, DurationField, ExpressionWrapper, F, Min, Q,
 from django.utils import timezone
 
 from approvals.models import ChangeRequest, Status
-from gateway.core.operation import Risk
+from core.operation import Risk
 
 PERIOD = timedelta(days=30)
 

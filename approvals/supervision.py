@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from approvals.security_attributes import meaning_of
+from core.call import SupervisionLevel
+from core.operation import Operation, Risk
+from core.text.unseen import unseen_in, with_unseen_marked
 from directory.shapes.proposal import Proposal
-from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Operation, Risk
-from gateway.core.unseen import unseen_in, with_unseen_marked
 
 HELD: dict[SupervisionLevel, frozenset[Risk]] = {
     SupervisionLevel.ASK_EVERY_CHANGE: frozenset({Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY}),

@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from audit.administration.recorded_admin import ReadOnlyAdmin
+from audit.model_changes.recorded_admin import ReadOnlyAdmin
 from audit.models import OperationRecord
 from audit.webhooks import admin as webhook_admin  # noqa: F401 - registers itself
 

@@ -10,6 +10,5 @@ class AuditConfig(AppConfig):
     verbose_name = "Operations log"
 
     def ready(self) -> None:
-        """Declare the app's operations and own tables: importing their modules fills the registries."""
-        import_module("audit.operations")
+        """Declare how the app's own tables are logged: importing these modules fills the registry."""
         import_module("audit.webhooks.log_descriptions")

@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from gateway.core.shared_clock import ahead
+from core.database.shared_clock import ahead
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS_PER_MS = 4096  # the 12 bits after the milliseconds hold their fraction

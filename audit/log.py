@@ -1,6 +1,6 @@
 """Writing the operations log: the intent before a change, its outcome after, refusals, queued changes and reads.
 
-Reading it is `audit.operations`; what settles open records in the directory is handed in from above.
+Reading it is `operations.log`; what settles open records in the directory is handed in from above.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,10 +19,11 @@ from audit.late_outcomes import LateOutcomes
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome, Reversible, seconds_of_a_write
 from audit.read_buffer import reads
 from audit.redact import redacted
-from gateway.core import leases, shared_clock, tracing
-from gateway.core.call import Call
-from gateway.core.errors import ServiceUnavailable
-from gateway.core.prepared import PreparedInsert, execute_alone, execute_each
+from core import tracing
+from core.call import Call
+from core.database import row_lease, shared_clock
+from core.database.prepared import PreparedInsert, execute_alone, execute_each
+from core.errors import ServiceUnavailable
 
 _logger = structlog.stdlib.get_logger(__name__)
 _prepared: Final = PreparedInsert(OperationRecord)
@@ -258,7 +259,7 @@ def record_administration(
     """Record a change of the gateway's own tables; raises NotRecorded.
 
     Joins the caller's transaction: change and record stand together. `raised_access` says in words what somebody may
-    do from now on and could not do before. Who changes tables comes here by `audit.administration`.
+    do from now on and could not do before. Who changes tables comes here by `audit.model_changes`.
     """
     record = _new_record(
         call,
@@ -398,4 +399,4 @@ def settle_pending(
 def _lease(record_id: UUID, *, seen: datetime) -> bool:
     """Take a due record for this settler: `settle_at` is still what was seen, or another one was faster."""
     due = OperationRecord.objects.filter(id=record_id, outcome__in=OPEN_OUTCOMES)
-    return leases.take(due, "settle_at", seen=seen, lasts=SETTLER_LEASE, counting="settle_attempts")
+    return row_lease.take(due, "settle_at", seen=seen, lasts=SETTLER_LEASE, counting="settle_attempts")

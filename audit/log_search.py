@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from django.db.models import BooleanField, Exists, F, Func, OuterRef, Q, QuerySet, Value
 
-from audit.administration.descriptions import names_of_changes
+from audit.model_changes.descriptions import names_of_changes
 from audit.models import OperationRecord
-from gateway.core.operation import operations
+from core.operation import operations
 
 _SYNONYMS: Final = {
     "create": "make new add",

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from audit.identifiers import new_identifier
-from gateway.core import shared_clock
+from core.database import shared_clock
 
 
 class Outcome(models.TextChoices):

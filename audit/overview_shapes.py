@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from typing_extensions import TypedDict
 
-from audit.chain.heads import Head
+from audit.chain.head_export import Head
 from audit.models import LogVerification, Outcome
 from audit.statistics import Day, Usage
-from gateway.core.shapes import Moment, render_timestamp
+from core.shapes import Moment, render_timestamp
 
 
 class DayJson(TypedDict):

@@ -11,7 +11,7 @@ from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, 
 
 from audit.chain.seals import mac_of
 from audit.models import OperationRecord
-from gateway.core.prepared import PreparedInsert
+from core.database.prepared import PreparedInsert
 
 _logger = structlog.stdlib.get_logger(__name__)
 _insert: Final = PreparedInsert(OperationRecord)

@@ -5,8 +5,8 @@ from typing import Any
 
 from typing_extensions import NotRequired, TypedDict
 
-from directory.ldap import is_credential as holds_secret
-from gateway.core.shapes import Id
+from active_directory import is_credential as holds_secret
+from core.shapes import Id
 
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
 

@@ -7,8 +7,8 @@ from typing_extensions import NotRequired, TypedDict
 from audit.models import OperationRecord, Outcome, Reversible
 from audit.redact import ChangeJson
 from audit.reverts import reverted_by
-from gateway.core.call import Surface
-from gateway.core.shapes import Id, Moment, documented_as, render_timestamp
+from core.call import Surface
+from core.shapes import Id, Moment, documented_as, render_timestamp
 
 
 class RecordTargetJson(TypedDict):

@@ -13,8 +13,8 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from audit.models import OperationRecord, Outcome
-from gateway.core.errors import Forbidden
-from gateway.core.operation import Effect, operations
+from core.errors import Forbidden
+from core.operation import Effect, operations
 
 
 class _UtcDay(Func):

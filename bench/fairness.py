@@ -15,7 +15,7 @@ from bench.domain import Domain
 from bench.flood import flood
 from bench.gateway import Gateway
 from bench.reads import path_of
-from gateway.core.configuration import Configuration
+from core.configuration import Configuration
 
 CONNECTIONS = 3 * Configuration().Web.Threads
 MEMBERS = 60

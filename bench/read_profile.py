@@ -26,16 +26,16 @@ _INTERVAL = 0.001
 _SHOWN = 25
 # By the innermost frame that lies in one of these: what a library does counts for whoever of ours called it, and so do
 # queries and commands to Redis, which their askers give away to the files below.
-_QUERIES = re.compile(r"/django/db/|/gateway/core/(prepared|quick_redis)\.py")
+_QUERIES = re.compile(r"/django/db/|/core/(prepared|quick_redis)\.py")
 _STAGES = (
     ("record of the read", r"/audit/"),
-    ("LDAP: client and python-ldap", r"/directory/ldap/"),
+    ("LDAP: client and python-ldap", r"/active_directory/"),
     ("who calls: key, role, link", r"/keys/"),
     ("rate limits", r"/middleware/rate_limit|rate_limits\.py|/limits\.py"),
     ("request id, access line, measurements", r"/middleware/request_id|/gateway/monitoring/"),
     ("other middleware", r"/gateway/middleware/"),
     ("directory: lookup, visibility, shapes", r"/directory/(?!ldap)"),
-    ("pipeline", r"/gateway/pipeline/|/gateway/core/"),
+    ("pipeline", r"/gateway/pipeline/|/core/"),
     ("surface and rendering", r"/gateway/(surfaces|server)/"),
     ("REST framework", r"/rest_framework/"),
     ("Django", r"/django/"),
@@ -65,8 +65,8 @@ class Sampler:
 
 def profile(api_key: str, paths: list[str]) -> None:
     """In a process that has the gateway's environment."""
+    from core.deadlines import Deadline
     from gateway.application import application
-    from gateway.core.deadlines import Deadline
     from gateway.server.answers import answer
 
     def read(number: int) -> None:

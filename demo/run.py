@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from core.secrets.private_files import make_private_by_default
 from demo.domain_controller import (
     BASE_DN,
     LDAP_PORTS,
@@ -27,7 +28,6 @@ from demo.domain_controller import (
 )
 from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
 from demo.supervisor import Console, Service, ServiceError, Stopped, Supervisor
-from gateway.core.secrets.private_files import make_private_by_default
 
 HOST = "127.0.0.1"
 DIRECTORY = PROJECT / "var" / "demo"

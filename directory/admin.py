@@ -12,11 +12,11 @@ from django.urls import URLPattern, path, reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.http import require_POST
 
-from audit.administration.recorded_admin import RecordedAdmin, call_of
+from audit.model_changes.recorded_admin import RecordedAdmin, call_of
+from core.errors import GatewayError
 from directory.models import DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 from directory.queries.connection_test import functional_level_name, try_and_record
-from gateway.core.errors import GatewayError
 
 
 class ServersField(forms.CharField):

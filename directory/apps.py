@@ -10,8 +10,7 @@ class DirectoryConfig(AppConfig):
     verbose_name = "Directory"
 
     def ready(self) -> None:
-        """Declare the app's operations and own tables: importing their modules fills the registries."""
-        import_module("directory.operations")
+        """Declare how the app's own tables are logged: importing these modules fills the registry."""
         import_module("directory.log_descriptions")
         sign_in_by = import_module("directory.lookup.connection").sign_in_by
         sign_in_by(import_module("directory.queries.bind_attempts").CountedOpener)

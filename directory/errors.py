@@ -6,8 +6,8 @@ Everything that is said to a caller about a failure of the directory is decided 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from directory import ldap
-from gateway.core.errors import GatewayError
+import active_directory as ldap
+from core.errors import GatewayError
 
 RETRY_AFTER_SECONDS = 5
 
@@ -129,7 +129,7 @@ class DirectoryRejected(GatewayError):
     """The directory itself refuses a write; `directoryMessage` is its message without names and paths.
 
     Of what its schema or its other objects make certain, the gateway says it in the directory's place
-    (`directory.changes.prechecks`).
+    (`directory.changes.checks.prechecks`).
     """
 
     status, code, title = 422, "AD.Directory.Rejected", "The directory refuses this change"

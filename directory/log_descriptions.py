@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from audit.administration.descriptions import Facts, Secret, own_table
+from audit.model_changes.descriptions import Facts, Secret, own_table
 from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 

@@ -15,9 +15,9 @@ django.setup()
 
 from django.contrib.auth.models import Permission  # noqa: E402 - after Django is set up
 
+from core.call import SupervisionLevel  # noqa: E402
 from directory.models import DirectoryConnection  # noqa: E402
-from gateway.core.call import SupervisionLevel  # noqa: E402
-from keys.api_keys import secrets  # noqa: E402
+from keys import credential_values  # noqa: E402
 from keys.models import ApiKey, Link, Person, Role  # noqa: E402
 
 
@@ -36,7 +36,7 @@ def main() -> None:
     role.permissions.set(Permission.objects.filter(content_type__app_label__in=["directory", "audit"]))
 
     def make_key(name: str, level: SupervisionLevel) -> str:
-        value, secret = secrets.make(secrets.Prefix.API_KEY)
+        value, secret = credential_values.make(credential_values.Prefix.API_KEY)
         key = ApiKey.objects.create(
             name=name,
             owner=owner,

@@ -1,4 +1,4 @@
-"""The gateway itself as a Django app: kept answers, management commands, and operations about itself."""
+"""The gateway itself as a Django app: idempotency records, management commands and checks."""
 
 from importlib import import_module
 
@@ -7,8 +7,8 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import apps as admin
 
-from gateway.core import database_sessions, shared_clock
-from gateway.core.redis_urls import redis_warning
+from core.database import sessions, shared_clock
+from core.redis.urls import redis_warning
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -25,10 +25,9 @@ class GatewayConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
-        """Declare the app's operations: importing their modules fills the registry. Tell of what is careless."""
-        import_module("gateway.operations")
+        """Register the checks, watch the database, and warn of a careless configuration."""
         import_module("gateway.checks")
         shared_clock.watch()
-        database_sessions.watch()
+        sessions.watch()
         if not settings.DEVELOPMENT and (careless := redis_warning(settings.REDIS_URL)):
             _logger.warning(careless)

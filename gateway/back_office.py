@@ -9,11 +9,11 @@ from django.contrib.messages import get_messages
 from django.http import HttpRequest, HttpResponseBase
 from django.template.response import TemplateResponse
 
-from audit.administration.recording import only_recorded_writes
-from gateway.core.errors import GatewayError
+from audit.model_changes.recording import only_recorded_writes
+from core.errors import GatewayError
 from keys.authentication import identify_session
 from keys.models import Person
-from keys.permissions.confinement import is_confined
+from keys.permissions.scoping import is_confined
 from keys.sign_in import second_factor
 
 _READING = ("GET", "HEAD", "OPTIONS")

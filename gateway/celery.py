@@ -7,7 +7,7 @@ from importlib import import_module
 from celery import Celery
 from celery.signals import worker_init, worker_ready
 
-from gateway.core import broker_transport
+from core.redis import broker_transport
 from gateway.monitoring import metrics_folder
 from gateway.monitoring.heartbeats import Heartbeats, Pause, PrimaryWatch
 from gateway.monitoring.measured_tasks import MeasuredTask
@@ -21,7 +21,8 @@ app = Celery("gateway", task_cls=MeasuredTask)
 sys.path[:] = _path
 broker_transport.register()
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks(["gateway", "directory"])
+app.autodiscover_tasks(["gateway"])
+app.autodiscover_tasks(["gateway"], related_name="run_tasks")
 app.steps["consumer"].add(SweepStep)
 app.steps["consumer"].add(Heartbeats)
 app.steps["consumer"].add(PrimaryWatch)

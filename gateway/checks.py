@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core import checks
 
-from directory.ldap import answers_are_compiled
-from gateway.core.secrets.stored import find_secrets
+from active_directory import answers_are_compiled
+from core.secrets.stored import find_secrets
 from keys.agents.extra import how_to_install
 
 _SHOWN = 10

@@ -2,17 +2,19 @@
 
 from django.db import models
 
-from gateway.core.secrets.encryption import EncryptedTextField
+from core.shown_once import ShownOnce
+
+__all__ = ["IdempotencyRecord", "NotedBackup", "ShownOnce"]
 
 
 class IdempotencyRecord(models.Model):
     """The first answer to a request with an Idempotency-Key, kept for 24 hours. `status` is null while it still runs.
 
     `fingerprint` is a digest over directory, method, path, query and body, under the encryption key that
-    `encryption_key` names; `lease_until` ends the claim of a request
-    whose process was killed before it could answer (see `gateway.surfaces.leases`). `call_ids` are the gateway's own
-    identifiers of the attempt that runs and of those before it that came to no final answer. `rights` tells under which
-    rights the answer was given; null in a row that an earlier release wrote.
+    `encryption_key` names; `lease_until` ends the claim of a request whose process was killed before it could answer
+    (see `gateway.surfaces.idempotency_heartbeat`). `call_ids` are the gateway's own identifiers of the attempt that
+    runs and of those before it that came to no final answer. `rights` tells under which rights the answer was given;
+    null in a row that an earlier release wrote.
     """
 
     credential_id = models.CharField(max_length=64)
@@ -35,22 +37,6 @@ class IdempotencyRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key} of {self.credential_id}"
-
-
-class ShownOnce(models.Model):
-    """A value on its way to the page that shows it (see `gateway.shown_once`); `digest` says which page of whom."""
-
-    digest = models.CharField(max_length=64, primary_key=True)
-    value = EncryptedTextField()
-    expires_at = models.DateTimeField()
-
-    class Meta:
-        verbose_name = "value shown once"
-        indexes = [models.Index(fields=["expires_at"], name="shown_once_expiry")]
-        default_permissions = ()
-
-    def __str__(self) -> str:
-        return self.digest
 
 
 class NotedBackup(models.Model):

@@ -5,14 +5,14 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.core.configuration import BadConfiguration, load_configuration
-from gateway.core.deployment import database_from, hosts_from, mail_from
-from gateway.core.oauth import provider_settings
-from gateway.core.redis_clients import broker_options_from, broker_tls_from
-from gateway.core.redis_urls import broker_from, redis_from
-from gateway.core.secrets.files import with_secrets_from_files
-from gateway.core.secrets.own import FILES, encryption_keys_from, log_keys_from, secret_key_from
-from gateway.core.secrets.private_files import (
+from core.configuration import BadConfiguration, load_configuration
+from core.deployment import database_from, hosts_from, mail_from
+from core.oauth import provider_settings
+from core.redis.clients import broker_options_from, broker_tls_from
+from core.redis.urls import broker_from, redis_from
+from core.secrets.files import with_secrets_from_files
+from core.secrets.keyring import FILES, encryption_keys_from, log_keys_from, secret_key_from
+from core.secrets.private_files import (
     database_files,
     make_directory,
     make_private_by_default,
@@ -20,7 +20,7 @@ from gateway.core.secrets.private_files import (
     require_private_directory,
     require_writable_directory,
 )
-from gateway.core.tracing import require_usable
+from core.tracing import require_usable
 
 make_private_by_default()
 
@@ -86,7 +86,11 @@ INSTALLED_APPS = [
     "directory",
     "keys",
     "approvals",
+    "operations",
+    "console",
 ]
+if DEVELOPMENT and (BASE_DIR / "demo").is_dir():
+    INSTALLED_APPS.append("demo")  # its commands grow a domain for trials; no wheel has it
 
 # Outermost first. Rate limit and body size are decided before anything looks at a credential
 # (docs/api.md#order-of-checks).
@@ -180,7 +184,7 @@ CACHES = {
         "KEY_PREFIX": "gateway",
         # A counter that does not answer must not hold up the request for long.
         "OPTIONS": {
-            "pool_class": "gateway.core.redis_clients.Pools",
+            "pool_class": "core.redis.clients.Pools",
             "socket_connect_timeout": 1,
             "socket_timeout": 1,
         },

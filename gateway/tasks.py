@@ -10,22 +10,24 @@ import structlog
 from celery import shared_task
 from django.conf import settings
 
-from approvals import mail, notifications, queue, secrets
+from active_directory import LdapError
+from approvals import queue, secrets
+from approvals.review import mail, notifications
 from audit import log
-from audit.chain import heads, sealing, verification_requests
+from audit.chain import head_export, sealing, verification_requests
 from audit.models import OperationRecord
 from audit.webhooks import delivery
 from audit.webhooks import events as webhooks
+from core import shown_once
 from directory.changes import bind_password_rotation
-from directory.ldap import LdapError
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import find_created
-from gateway import pipeline, shown_once
+from gateway import pipeline
 from gateway.surfaces.idempotency import forget_old_answers
 from keys.agents import cleanup
-from keys.people import presence
+from keys.people import account_status
 
 logger = structlog.get_logger(__name__)
 
@@ -63,7 +65,7 @@ def tell_people() -> None:
 @shared_task(name="gateway.tasks.check_people")
 def check_people() -> None:
     """Deactivate the people who have left their directory."""
-    presence.check_all()
+    account_status.check_all()
 
 
 @shared_task(name="gateway.tasks.seal_log")
@@ -88,16 +90,16 @@ def deliver_webhooks() -> None:
 def keep_log_head() -> None:
     """Keep the head of the log's chain where the configuration says, outside the database."""
     configuration = settings.CONFIGURATION.OperationsLog
-    head = heads.head()
+    head = head_export.head()
     if head is None:
         return
     if configuration.HeadFile:
         try:
-            heads.append_head(head, Path(configuration.HeadFile))
+            head_export.append_head(head, Path(configuration.HeadFile))
         except OSError:
             logger.exception("the head of the operations log cannot be kept", file=configuration.HeadFile)
     if configuration.HeadToSyslog:
-        heads.log_head(head)
+        head_export.log_head(head)
 
 
 def _find_outcome(record: OperationRecord) -> bool | None:

@@ -7,8 +7,7 @@ from django.contrib import admin
 from django.urls import include, path
 from django.views.generic import RedirectView
 
-from gateway.console.account.sign_in import sign_in_to_admin, sign_out
-from gateway.core.call import Surface
+from core.call import Surface
 from gateway.monitoring.health import health, metrics, ready
 from gateway.surfaces import agent_sign_in, problems
 from gateway.surfaces.agent.endpoint import agent_endpoint
@@ -38,10 +37,8 @@ urlpatterns = [
     *rest_urls,
     path("mcp", agent_endpoint),
     *agent_sign_in.urls,
-    path("console/", include("gateway.console.urls")),
-    path("admin/login/", sign_in_to_admin),
-    path("admin/logout/", sign_out),
-    path("admin/password_change/", RedirectView.as_view(pattern_name="console:account")),  # where wrong ones count
+    path("console/", include("console.urls")),
+    path("admin/", include("console.back_office_urls")),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(pattern_name="console:home")),
 ]

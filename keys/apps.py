@@ -10,7 +10,6 @@ class KeysConfig(AppConfig):
     verbose_name = "Keys and people"
 
     def ready(self) -> None:
-        """Declare the app's operations and own tables: importing their modules fills the registries."""
-        import_module("keys.operations")
+        """Declare how the app's own tables are logged: importing these modules fills the registry."""
         import_module("keys.log_descriptions")
         import_module("keys.agents.log_descriptions")

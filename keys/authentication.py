@@ -19,13 +19,14 @@ from django.utils import timezone
 
 from audit import security
 from audit.reverts import reverted_by
-from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
-from gateway.core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
-from keys.api_keys import secrets, usage
-from keys.api_keys.addresses import is_allowed
+from core.call import Call, CredentialKind, CredentialRef, Surface
+from core.errors import AmbiguousCredential, Forbidden, InvalidRequest, Unauthorized, UnsupportedMediaType
+from core.network.allowed_networks import is_allowed
+from keys import credential_values
+from keys.api_keys import usage
 from keys.callers import note_caller
 from keys.models import AccessToken, Person
-from keys.people.presence import NotChecked, Standing, standing_of
+from keys.people.account_status import NotChecked, Standing, standing_of
 from keys.permissions import cache, effective
 from keys.permissions.effective import KeyFacts
 from keys.sign_in import second_factor
@@ -52,7 +53,7 @@ def identify_machine(request: HttpRequest) -> Call:
 
 
 def _identify_key(request: HttpRequest, value: str) -> Call:
-    secret = secrets.parse(value.strip(), secrets.Prefix.API_KEY)
+    secret = credential_values.parse(value.strip(), credential_values.Prefix.API_KEY)
     if secret is None:
         raise _refusal(request, "malformed API key")
     key = cache.find_key(secret.lookup_id)
@@ -76,7 +77,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     )
 
 
-def _why_key_is_refused(key: KeyFacts | None, secret: secrets.Secret, address: str) -> str | None:
+def _why_key_is_refused(key: KeyFacts | None, secret: credential_values.Secret, address: str) -> str | None:
     if key is None:
         return "unknown API key"
     is_previous = secret.lookup_id == key.previous_lookup_id
@@ -98,7 +99,7 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() != "bearer":
         raise _refusal(request, "unknown authentication scheme")
-    secret = secrets.parse(value.strip(), secrets.Prefix.PLATFORM_TOKEN)
+    secret = credential_values.parse(value.strip(), credential_values.Prefix.PLATFORM_TOKEN)
     if secret is None:
         raise _refusal(request, "malformed or not a platform token")
     session = Session.objects.filter(session_key=OuterRef("session_key"), expire_date__gt=timezone.now())
@@ -129,7 +130,7 @@ def _require_standing(request: HttpRequest, standing: Standing, *, lookup_id: st
         raise NotChecked
 
 
-def _why_token_is_refused(token: Any, secret: secrets.Secret) -> str | None:
+def _why_token_is_refused(token: Any, secret: credential_values.Secret) -> str | None:
     if token is None:
         return "unknown token"
     if not secret.matches(token.digest):

@@ -4,7 +4,7 @@ from typing import Final
 
 from django.http import HttpRequest
 
-from gateway.core.call import Call
+from core.call import Call
 
 IS_IDENTIFIED: Final = "gateway.is_identified"
 """The variable of the environment that a request has once its caller is known."""

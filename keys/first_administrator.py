@@ -18,15 +18,15 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext_noop
 
 from audit import security
-from audit.administration.recording import recorded
+from audit.model_changes.recording import recorded
 from audit.models import OperationRecord
-from gateway.core.call import Call
-from gateway.core.errors import Conflict, invalid_member
-from gateway.core.versions import lock_record
+from core.call import Call
+from core.errors import Conflict, invalid_member
+from core.text.names import refuse_label
+from core.versions import lock_record
 from keys.models import Person
 from keys.people.local_accounts import check_username, save, set_email, set_password
-from keys.people.names import refuse_label
-from keys.sign_in import limits
+from keys.sign_in import login_throttle
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -78,13 +78,13 @@ def require_code(given: str, *, client_address: str, request_id: str = "") -> No
 
     Attempts are counted for each address: the code is too long to be guessed, this keeps the log from being filled.
     """
-    attempt = limits.begin(f"set-up\0{client_address}", client_address, at_most=CODES_FROM_AN_ADDRESS)
+    attempt = login_throttle.begin(f"set-up\0{client_address}", client_address, at_most=CODES_FROM_AN_ADDRESS)
     is_right = attempt is not None and constant_time_compare(_plain(given), _plain(code()))
     if is_right and attempt is not None:
-        limits.take_back(attempt)
+        login_throttle.take_back(attempt)
         return
     if attempt is not None:
-        limits.fail(attempt)
+        login_throttle.fail(attempt)
     refusal = WrongCode(too_often=attempt is None)
     security.refused(str(refusal), client_address=client_address or None, request_id=request_id)
     raise refusal
@@ -97,7 +97,7 @@ def _plain(given: str) -> str:
 def make_first_administrator(call: Call, *, username: str, password: str, display_name: str, email: str = "") -> Person:
     """Make the superuser who makes everything else, with a record in the log. Two attempts at once make one.
 
-    `call` is one of `audit.administration.unattended`. Raises SetUpClosed, InvalidRequest at `username`,
+    `call` is one of `audit.model_changes.unattended`. Raises SetUpClosed, InvalidRequest at `username`,
     `displayName`, `email` or `password`, or Conflict for a name that cannot be told from another one.
     """
     with recorded(call, operation="people.create") as administration:

@@ -8,14 +8,14 @@ from typing import Any, cast
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
 
-from audit.administration.descriptions import Facts, Secret, own_table
-from gateway.core.call import SupervisionLevel
-from gateway.core.shapes import render_timestamp
+from audit.model_changes.descriptions import Facts, Secret, own_table
+from core.call import SupervisionLevel
+from core.shapes import render_timestamp
 from keys.models import ApiKey, Person, Role, SecondFactor
-from keys.people.groups import DirectoryGroup, kept_scopes
-from keys.permissions.assignable import named
-from keys.permissions.confinement import ScopesAsKept, kept_of_person, reaches_no_further
+from keys.models.assignable import named
+from keys.models.groups import DirectoryGroup, kept_scopes
 from keys.permissions.effective import permissions_of_person
+from keys.permissions.scoping import ScopesAsKept, kept_of_person, reaches_no_further
 
 _LEVELS = tuple(level.value for level in SupervisionLevel)
 """From strict to free."""

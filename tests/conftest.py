@@ -44,11 +44,12 @@ prepare_environment()
 # Here and not left to pytest-django: conftests of single folders, read next, import models.
 django.setup()
 
-from audit.chain import mark  # noqa: E402 - after Django is set up
+from audit.chain import checkpoint  # noqa: E402 - after Django is set up
 from audit.read_buffer import reads  # noqa: E402 - after Django is set up
+from core import rate_limits  # noqa: E402
+from core.redis import quick_client  # noqa: E402
 from directory.lookup import connection as connections  # noqa: E402
 from directory.models import DirectoryConnection  # noqa: E402
-from gateway.core import quick_redis, rate_limits  # noqa: E402
 from tests.support.cast import Integration, make_connection, make_integration  # noqa: E402
 from tests.support.ldap_clients import ClientOfTests  # noqa: E402
 
@@ -120,7 +121,7 @@ def each_log_is_a_new_one() -> None:
     (Path(settings.DATA_DIR) / "log-mark").unlink(missing_ok=True)
     if REDIS_SOCKET.exists():
         with suppress(RedisError):
-            _redis().delete(mark._KEY)
+            _redis().delete(checkpoint._KEY)
 
 
 @cache
@@ -169,7 +170,7 @@ def configure(settings: Any) -> Configure:
 @pytest.fixture
 def patient_counters(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Redis is waited for, also where the test before did without it: otherwise a request might go uncounted."""
-    monkeypatch.setattr(quick_redis, "TIMEOUT", 60.0)
+    monkeypatch.setattr(quick_client, "TIMEOUT", 60.0)
     rate_limits._counters.cache_clear()
     yield
     rate_limits._counters.cache_clear()

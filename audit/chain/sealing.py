@@ -9,13 +9,13 @@ from django.db import IntegrityError, transaction
 from django.db.models import Count, Min, Q, QuerySet
 from django.utils import timezone
 
-from audit.chain.malformed import UNREADABLE, Malformed, read_rows
-from audit.chain.mark import move_mark
+from audit.chain.checkpoint import move_mark
+from audit.chain.row_checks import UNREADABLE, Malformed, read_rows
 from audit.chain.seals import FINAL, OPEN, entry_of, is_authentic, seal_after
 from audit.chain.verification import find_missing_keys
 from audit.models import OPEN_OUTCOMES, LogSeal, OperationRecord, SealedAs
 from audit.webhooks.events import enqueue_records
-from gateway.core import tracing
+from core import tracing
 
 _logger = structlog.stdlib.get_logger(__name__)
 

@@ -14,9 +14,9 @@ from django.db import transaction
 from django.db.models import Exists, Max, Min, OuterRef
 from django.db.models.functions import Length
 
-from audit.chain.heads import Head
-from audit.chain.malformed import AT_ONCE, Malformed, read_by_key, read_keys, read_rows
-from audit.chain.mark import find_mark, is_held, what_is_missing
+from audit.chain.checkpoint import find_mark, is_held, what_is_missing
+from audit.chain.head_export import Head
+from audit.chain.row_checks import AT_ONCE, Malformed, read_by_key, read_keys, read_rows
 from audit.chain.seals import (
     ENTRY_BYTES,
     FINAL,

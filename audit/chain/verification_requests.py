@@ -10,8 +10,8 @@ from django.core.cache import cache
 from redis.exceptions import RedisError
 
 from audit.chain.verification import Progress, find_tampering, keep_verification
-from gateway.core.broker import BrokerUnavailable, send_task
-from gateway.core.errors import ServiceUnavailable
+from core.errors import ServiceUnavailable
+from core.redis.broker import BrokerUnavailable, send_task
 
 _logger = structlog.stdlib.get_logger(__name__)
 

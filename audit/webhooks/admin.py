@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
-from audit.administration.recorded_admin import RecordedAdmin
+from audit.model_changes.recorded_admin import RecordedAdmin
 from audit.webhooks.delivery import send_again
 from audit.webhooks.models import (
     DeliveryState,
@@ -19,7 +19,7 @@ from audit.webhooks.models import (
     WebhookEndpoint,
     new_secret,
 )
-from gateway import shown_once
+from core import shown_once
 
 
 class EndpointForm(forms.ModelForm):

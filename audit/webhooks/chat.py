@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.webhooks.models import EndpointFormat
-from gateway.core.unseen import for_people
+from core.text.unseen import for_people
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,13 @@ from urllib.parse import SplitResult, urlsplit
 import structlog
 from django.conf import settings
 
-from audit.administration.recording import recorded
-from audit.administration.unattended import call_of_gateway
+from audit.model_changes.recording import recorded
+from audit.model_changes.unattended import call_of_gateway
 from audit.webhooks.events import sign
 from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from gateway.core import leases, shared_clock, tracing
-from gateway.core.address_rules import may_be_reached, parse
+from core import tracing
+from core.database import row_lease, shared_clock
+from core.network.outbound_policy import may_be_reached, parse
 
 _logger = structlog.stdlib.get_logger(__name__)
 
@@ -61,7 +62,7 @@ def send_again(delivery: WebhookDelivery) -> None:
 
 def _lease(delivery: WebhookDelivery) -> bool:
     mine = WebhookDelivery.objects.filter(id=delivery.id, state=DeliveryState.WAITING)
-    return leases.take(mine, "next_at", seen=delivery.next_at, lasts=LEASE, counting="attempts")
+    return row_lease.take(mine, "next_at", seen=delivery.next_at, lasts=LEASE, counting="attempts")
 
 
 @tracing.traced("deliver a webhook")

@@ -17,9 +17,9 @@ from audit.shapes import record_as_json
 from audit.webhooks.catalogue import OF_OUTCOMES, OF_STATUSES
 from audit.webhooks.chat import ChatMessage, body_of
 from audit.webhooks.models import DeliveryState, EndpointFormat, EventGroup, WebhookDelivery, WebhookEndpoint
-from gateway.core import shared_clock
-from gateway.core.operation import Effect, find_operation
-from gateway.core.shapes import render_timestamp
+from core.database import shared_clock
+from core.operation import Effect, find_operation
+from core.shapes import render_timestamp
 
 KEPT = timedelta(days=7)
 """How long a delivered event can be looked at."""

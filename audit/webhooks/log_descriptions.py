@@ -1,8 +1,8 @@
 """Webhooks as the operations log tells of them."""
 
-from audit.administration.descriptions import Facts, Secret, own_table
+from audit.model_changes.descriptions import Facts, Secret, own_table
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
-from gateway.core.shapes import render_timestamp
+from core.shapes import render_timestamp
 
 
 @own_table("webhook-endpoints", WebhookEndpoint)

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
 from django.db import models
 
-from gateway.core.secrets.encryption import EncryptedTextField
+from core.secrets.encryption import EncryptedTextField
 
 
 class EventGroup(models.TextChoices):

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from uuid import UUID
 
+from active_directory import Entry, Modify, Schema, UserAccountControl, guid_reference
+from core.call import Call
 from directory.changes.update import TARGET_ATTRIBUTES, change_control, change_integer, target_of
-from directory.ldap import Entry, Modify, Schema, UserAccountControl, guid_reference
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
@@ -13,7 +14,6 @@ from directory.shapes.kinds import RESOURCES
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import Proposal
 from directory.shapes.record import PROTECTION_COMPUTED
-from gateway.core.call import Call
 
 
 def switched(schema: Schema, entry: Entry, *, enabled: bool) -> Delta:

@@ -16,10 +16,7 @@ import structlog
 from django.db import transaction
 from django.db.models import F
 
-from audit import log
-from directory import errors
-from directory.changes.passwords import PASSWORD_ATTRIBUTES, explain_refusal, find_minimum_age_hint
-from directory.ldap import (
+from active_directory import (
     BindResult,
     Client,
     DistinguishedName,
@@ -34,6 +31,12 @@ from directory.ldap import (
     guid_reference,
     quoted_password,
 )
+from audit import log
+from core.call import Call, DirectoryRef
+from core.database import shared_clock
+from core.errors import Conflict, GatewayError
+from directory import errors
+from directory.changes.passwords import PASSWORD_ATTRIBUTES, explain_refusal, find_minimum_age_hint
 from directory.lookup.connection import PREVIOUS_PASSWORD_FOR, REVISION_SECONDS, get_client
 from directory.models import DirectoryConnection
 from directory.outcomes import writer
@@ -44,9 +47,6 @@ from directory.policies.password_policy import policy_of
 from directory.queries import bind_attempts
 from directory.shapes.kinds import kind_of
 from directory.shapes.proposal import SECRET
-from gateway.core import shared_clock
-from gateway.core.call import Call, DirectoryRef
-from gateway.core.errors import Conflict, GatewayError
 
 LENGTH: Final = 64
 """At 68 characters to choose from, 64 of them are 389 bits."""

@@ -3,23 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from directory import errors
-from directory.changes.passwords import explain_refusal, require_acceptable
-from directory.changes.prechecks import (
-    refuse_primary_group_of_new,
-    require_attributes_of,
-    require_free,
-    require_mandatory_attributes,
-    require_possible_parent,
-)
-from directory.changes.references import (
-    parent_of,
-    require_new_members_allowed,
-    require_references_visible,
-    resolve_references,
-)
-from directory.changes.update import permissions_for_attributes
-from directory.ldap import (
+from active_directory import (
     Add,
     DistinguishedName,
     Entry,
@@ -30,9 +14,28 @@ from directory.ldap import (
     decode,
     quoted_password,
 )
+from core.call import Call
+from core.errors import InvalidRequest
+from core.operation import Risk
+from directory import errors
+from directory.changes.checks.prechecks import (
+    refuse_primary_group_of_new,
+    require_attributes_of,
+    require_free,
+    require_mandatory_attributes,
+    require_possible_parent,
+)
+from directory.changes.passwords import explain_refusal, require_acceptable
+from directory.changes.references import (
+    parent_of,
+    require_new_members_allowed,
+    require_references_visible,
+    resolve_references,
+)
+from directory.changes.update import permissions_for_attributes
 from directory.lookup.access import Reference, client_of, find_parent
-from directory.outcomes.arrival import require_still_taken
 from directory.outcomes.evidence import evidence_of
+from directory.outcomes.replication import require_still_taken
 from directory.policies.password_policy import PolicyReader
 from directory.policies.root_keys import explain_missing_key, warnings_of_missing_key
 from directory.protection.rules import protects_its_content, require_may_write
@@ -50,9 +53,6 @@ from directory.shapes.value_rules import (
     refuse_name,
     replace_bad_characters,
 )
-from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
-from gateway.core.operation import Risk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from uuid import UUID
 
-from directory import errors
-from directory.changes.deletion_protection import require_deletable
-from directory.changes.subtrees import time_warnings
-from directory.changes.update import TARGET_ATTRIBUTES, target_of
-from directory.groups.nesting import require_nobodys_primary_group
-from directory.ldap import (
+from active_directory import (
     Client,
     Delete,
     DistinguishedName,
@@ -21,6 +16,13 @@ from directory.ldap import (
     is_credential,
     is_recycle_bin_enabled,
 )
+from core.call import Call
+from core.operation import Risk
+from directory import errors
+from directory.changes.checks.deletion_protection import require_deletable
+from directory.changes.checks.subtrees import time_warnings
+from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.groups.nesting import require_nobodys_primary_group
 from directory.lookup.access import client_of, find_object
 from directory.lookup.children import has_children
 from directory.lookup.prefetch import prefetch_of
@@ -30,8 +32,6 @@ from directory.protection.rules import is_protected, protected_among, require_ma
 from directory.shapes.kinds import KINDS, RESOURCES, Kind, kind_of, permission_for
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES
-from gateway.core.call import Call
-from gateway.core.operation import Risk
 
 # What an administrator needs to know of a deleted object, or a restore to refill it, although nobody can write it.
 _WORTH_KEEPING = frozenset({"objectclass", "objectsid", "memberof", "admincount", "pwdlastset", "lastlogontimestamp"})

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from active_directory import Client, DistinguishedName, Schema, Scope
 from audit.deletions import CLOCKS_DIFFER_BY
 from audit.models import OperationRecord
 from audit.redact import ReferenceJson
 from directory.changes.references import parsed, references_of
-from directory.ldap import Client, DistinguishedName, Schema, Scope
 from directory.outcomes.evidence import ATTID_OF_NAME
 from directory.shapes.kinds import kind_of
 from directory.shapes.object_references import Form, forms_of, identifiers_in

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from active_directory import Client, DistinguishedName, Schema, servers_asked, with_names
+from core.shapes import parse_guid
 from directory.changes.references import parsed, resolve
-from directory.ldap import Client, DistinguishedName, Schema, servers_asked, with_names
-from directory.lookup.arrival import require_all_absent
-from gateway.core.shapes import parse_guid
+from directory.lookup.replication import require_all_absent
 
 PARENT: Final = "parent"
 """The member of bodies that names an object: by UUID, which is an identity already, or by distinguished name."""

@@ -6,8 +6,12 @@ from uuid import UUID
 
 from typing_extensions import TypedDict
 
+from active_directory import Entry, Modification, Modify, guid_reference
+from core.call import Call
+from core.errors import InvalidRequest
+from core.operation import Risk
 from directory import errors
-from directory.changes.group_cycles import cycle_check
+from directory.changes.checks.group_cycles import cycle_check
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
 from directory.groups.ancestry import NESTING_ATTRIBUTES
 from directory.groups.nesting import (
@@ -17,7 +21,6 @@ from directory.groups.nesting import (
     require_no_cycle,
     those_with_primary_group,
 )
-from directory.ldap import Entry, Modification, Modify, guid_reference
 from directory.lookup.access import client_of, find_object, find_objects
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import is_protected, require_may_write
@@ -26,9 +29,6 @@ from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_COMPUTED
-from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
-from gateway.core.operation import Risk
 
 _GROUP_ATTRIBUTES = (*TARGET_ATTRIBUTES, *NESTING_ATTRIBUTES, "member")
 

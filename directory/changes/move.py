@@ -1,6 +1,6 @@
 """Proposals to move an object to another parent and to give it another name: one modifyDN each.
 
-AD takes distinguished names only for this write (`directory.ldap.Rename`), so a name is resolved by objectGUID right
+AD takes distinguished names only for this write (`active_directory.Rename`), so a name is resolved by objectGUID right
 before, and the answer is compared with it afterwards.
 """
 
@@ -8,18 +8,21 @@ import re
 from collections.abc import Collection
 from uuid import UUID
 
+from active_directory import Client, DistinguishedName, Entry, Equals, InstanceType, Rename, Scope, make_rdn
+from core.call import Call
+from core.errors import InvalidRequest
+from core.operation import Risk
 from directory import errors
-from directory.changes.deletion_protection import require_deletable
-from directory.changes.prechecks import require_possible_parent
+from directory.changes.checks.deletion_protection import require_deletable
+from directory.changes.checks.prechecks import require_possible_parent
+from directory.changes.checks.subtrees import time_warnings
 from directory.changes.references import parent_of
-from directory.changes.subtrees import time_warnings
 from directory.changes.update import TARGET_ATTRIBUTES, target_of
-from directory.ldap import Client, DistinguishedName, Entry, Equals, InstanceType, Rename, Scope, make_rdn
 from directory.lookup.access import Reference, client_of, find_object, find_parent, require_inside_scopes
 from directory.lookup.children import has_children
 from directory.lookup.visibility import visibility_of
-from directory.outcomes.arrival import require_still_taken
 from directory.outcomes.evidence import evidence_of
+from directory.outcomes.replication import require_still_taken
 from directory.policies.group_policy import inheritance_warnings
 from directory.protection.rules import holds_protected, is_protected, protects_its_content, require_may_write
 from directory.queries.reading import read_changed
@@ -27,9 +30,6 @@ from directory.shapes.kinds import ACCOUNT_KINDS, RESOURCES, Kind, kind_of, perm
 from directory.shapes.proposal import AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, DirectoryObject
 from directory.shapes.value_rules import refuse_name
-from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
-from gateway.core.operation import Risk
 
 _FIRST_COMPONENT = re.compile(r"(?:[^\\,]|\\.)+")
 _COUNTED_BELOW = 10_000

@@ -1,6 +1,6 @@
 """Proposals to set an account's password (a reset) and to change it knowing the present one.
 
-Every connection to a directory is over TLS (`directory.ldap` opens no other), as Active Directory demands for these
+Every connection to a directory is over TLS (`active_directory` opens no other), as Active Directory demands for these
 writes. A password that was just replaced may still open the account for an hour: the directory's doing, not ours.
 """
 
@@ -9,9 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from uuid import UUID
 
-from directory import errors
-from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
-from directory.ldap import (
+from active_directory import (
     Client,
     Entry,
     LdapError,
@@ -22,6 +20,12 @@ from directory.ldap import (
     guid_reference,
     quoted_password,
 )
+from core.call import Call
+from core.errors import GatewayError
+from core.rate_limits import count_password_change
+from core.shapes import render_timestamp
+from directory import errors
+from directory.changes.update import TARGET_ATTRIBUTES, change_integer, target_of
 from directory.lookup.access import client_of, find_object
 from directory.outcomes.evidence import evidence_of
 from directory.policies import password_attempts
@@ -42,10 +46,6 @@ from directory.shapes.modifications import Delta
 from directory.shapes.passwords import PasswordReset
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal
 from directory.shapes.record import PROTECTION_COMPUTED
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError
-from gateway.core.rate_limits import count_password_change
-from gateway.core.shapes import render_timestamp
 
 _ATTRIBUTES = (*TARGET_ATTRIBUTES, "displayName", "pwdLastSet", "lockoutTime")
 PASSWORD_ATTRIBUTES = (*_ATTRIBUTES, RESULTANT_POLICY)

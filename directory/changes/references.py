@@ -4,14 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from directory import errors
-from directory.groups.nesting import (
-    MEMBER_ATTRIBUTES,
-    complaint_about_scopes,
-    require_no_cycle,
-    those_with_primary_group,
-)
-from directory.ldap import (
+from active_directory import (
     Client,
     DistinguishedName,
     Entry,
@@ -26,12 +19,19 @@ from directory.ldap import (
     may_refer,
     names_in,
 )
+from core.call import Call
+from core.errors import Forbidden
+from directory import errors
+from directory.groups.nesting import (
+    MEMBER_ATTRIBUTES,
+    complaint_about_scopes,
+    require_no_cycle,
+    those_with_primary_group,
+)
 from directory.lookup.access import client_of, require_inside_scopes
 from directory.lookup.visibility import visibility_of
 from directory.shapes.modifications import Delta, Step, referenced_names
 from directory.shapes.proposal import AttributeChange
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden
 
 _NAMES_IN_ONE_FILTER = 50
 # What the directory makes of a group that is created without a groupType.

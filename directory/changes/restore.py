@@ -8,14 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from audit.deletions import last_deletion
-from directory import errors
-from directory.changes.prechecks import require_possible_parent
-from directory.changes.references import parent_of
-from directory.changes.restore_from_log import FromLog, Image, image_of, restored_from_log
-from directory.changes.restored_links import RestoredLinks, find_restored_links
-from directory.changes.update import TARGET_ATTRIBUTES
-from directory.ldap import (
+from active_directory import (
     Client,
     DistinguishedName,
     Entry,
@@ -30,10 +23,20 @@ from directory.ldap import (
     make_rdn,
     reanimate,
 )
+from audit.deletions import last_deletion
+from core.call import Call
+from core.errors import GatewayError, InvalidRequest
+from core.operation import Risk
+from directory import errors
+from directory.changes.checks.prechecks import require_possible_parent
+from directory.changes.references import parent_of
+from directory.changes.restore_from_log import FromLog, Image, image_of, restored_from_log
+from directory.changes.restored_links import RestoredLinks, find_restored_links
+from directory.changes.update import TARGET_ATTRIBUTES
 from directory.lookup.access import Reference, client_of, find_object, find_parent
-from directory.outcomes.arrival import require_still_taken
 from directory.outcomes.evidence import evidence_of
-from directory.protection.governing import places_of
+from directory.outcomes.replication import require_still_taken
+from directory.protection.domain_infrastructure import places_of
 from directory.protection.rules import is_protected, protects_its_content, require_may_write
 from directory.queries.deleted_objects import (
     deleted_at,
@@ -48,9 +51,6 @@ from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind
 from directory.shapes.proposal import AttributeChange, DependentChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, version_of
 from directory.shapes.value_rules import refuse_name
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError, InvalidRequest
-from gateway.core.operation import Risk
 
 
 def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str | None) -> Proposal:

@@ -8,13 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from audit.models import OperationRecord
-from audit.redact import SECRET
-from directory.changes.identities import changes_of, read_recorded, resolve_as_of
-from directory.changes.references import references_of
-from directory.changes.update import TARGET_ATTRIBUTES, target_of
-from directory.groups.nesting import is_group
-from directory.ldap import (
+from active_directory import (
     AttributeType,
     Client,
     DistinguishedName,
@@ -32,13 +26,19 @@ from directory.ldap import (
     names_in,
     with_names,
 )
+from audit.models import OperationRecord
+from audit.redact import SECRET
+from core.call import Call
+from directory.changes.identities import changes_of, read_recorded, resolve_as_of
+from directory.changes.references import references_of
+from directory.changes.update import TARGET_ATTRIBUTES, target_of
+from directory.groups.nesting import is_group
 from directory.lookup.access import client_of
 from directory.lookup.visibility import Visibility, visibility_of
 from directory.outcomes.evidence import evidence_of
 from directory.protection.rules import protected_among
 from directory.shapes.proposal import AttributeChange, DependentChange, shown_values
 from directory.shapes.value_rules import MAINTAINED_BY_DIRECTORY, NAMING
-from gateway.core.call import Call
 
 # What a tombstone keeps, and what the directory gives a restored account anew: an account without a password has to
 # set one, and a primary group must be one that it is a member of.

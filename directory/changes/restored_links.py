@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
+from active_directory import Client, Entry, Equals, Scope, decode, names_in
+from core.call import Call
 from directory.errors import DirectoryDenied
 from directory.groups.ancestry import is_deleted
-from directory.ldap import Client, Entry, Equals, Scope, decode, names_in
 from directory.lookup.access import require_inside_scopes
 from directory.protection.rules import protected_among
 from directory.shapes.proposal import AttributeChange
 from directory.shapes.record import PROTECTION_ATTRIBUTES
-from gateway.core.call import Call
 
 MEMBERSHIPS: Final = ("member", "memberOf")
 # By kind of account: Domain Users, Guests, Computers, Controllers and Read-only Domain Controllers ([MS-DTYP] 2.4.2.4).

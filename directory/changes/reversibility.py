@@ -8,8 +8,8 @@ from typing import Final
 
 from audit.models import Reversible
 from audit.redact import SECRET, is_credential
+from core.operation import find_operation
 from directory.shapes.proposal import AttributeChange
-from gateway.core.operation import find_operation
 
 _NOT_PUT_BACK: Final = frozenset({"pwdlastset", "lockouttime"})
 """Moments that only the directory sets: others can write 0, or make it the present one, but not what it was."""

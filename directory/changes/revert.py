@@ -14,9 +14,23 @@ from uuid import UUID
 
 from typing_extensions import TypedDict
 
+from active_directory import (
+    AttributeType,
+    DistinguishedName,
+    Schema,
+    UserAccountControl,
+    decode,
+    names_in,
+    servers_asked_so_far,
+    with_names,
+)
 from audit.deletions import last_deletion
 from audit.models import OperationRecord, Outcome
 from audit.reverts import reason_of_revert
+from core.call import Call
+from core.errors import Forbidden, GatewayError
+from core.operation import Effect, Operation, Risk, find_operation
+from core.shapes import Id
 from directory import errors
 from directory.changes.accounts import propose_enabled
 from directory.changes.delete import propose_delete
@@ -27,19 +41,9 @@ from directory.changes.references import parent_of, references_of
 from directory.changes.restore import propose_restore
 from directory.changes.reversibility import can_be_put_back
 from directory.changes.update import propose_update
-from directory.ldap import (
-    AttributeType,
-    DistinguishedName,
-    Schema,
-    UserAccountControl,
-    decode,
-    names_in,
-    servers_asked_so_far,
-    with_names,
-)
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import visibility_of
-from directory.outcomes.arrival import require_judged_by_all
+from directory.outcomes.replication import require_judged_by_all
 from directory.protection.rules import is_protected, require_may_write
 from directory.queries.deleted_objects import deleted_at, find_deleted
 from directory.queries.reading import read_changed
@@ -49,10 +53,6 @@ from directory.shapes.inputs import ChangeMembers
 from directory.shapes.kinds import RESOURCES, resource_of
 from directory.shapes.proposal import AttributeChange, Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, ChangedObject
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden, GatewayError
-from gateway.core.operation import Effect, Operation, Risk, find_operation
-from gateway.core.shapes import Id
 
 _ORDER: Final = (Risk.ORDINARY, Risk.DESTRUCTIVE, Risk.SECURITY)
 _SHOWN: Final = 20

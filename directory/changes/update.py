@@ -3,12 +3,7 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
-from directory import errors
-from directory.changes.group_cycles import cycle_check
-from directory.changes.prechecks import require_update_possible
-from directory.changes.references import require_members_allowed, require_references_visible, resolve_references
-from directory.groups.nesting import require_type_fits
-from directory.ldap import (
+from active_directory import (
     FILETIME_NEVER,
     KEEPS_PASSWORD,
     Client,
@@ -22,6 +17,14 @@ from directory.ldap import (
     filetime_to_datetime,
     guid_reference,
 )
+from core.call import Call
+from core.errors import Forbidden, InvalidRequest
+from core.operation import Risk
+from directory import errors
+from directory.changes.checks.group_cycles import cycle_check
+from directory.changes.checks.prechecks import require_update_possible
+from directory.changes.references import require_members_allowed, require_references_visible, resolve_references
+from directory.groups.nesting import require_type_fits
 from directory.lookup.access import client_of, find_object
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.visibility import visibility_of
@@ -42,11 +45,8 @@ from directory.shapes.modifications import (
 from directory.shapes.object_references import is_list_in_one_value
 from directory.shapes.proposal import Proposal, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED, version_of
-from directory.shapes.sign_in_effects import sign_in_effects
 from directory.shapes.value_rules import ALL_GROUP_SCOPES, GROUP_SCOPE_BITS
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden, InvalidRequest
-from gateway.core.operation import Risk
+from directory.shapes.wording.sign_in_effects import sign_in_effects
 
 # What an update may not do under the permission to update alone (docs/api.md#effective-permissions).
 _PERMISSIONS_OF_ATTRIBUTE = {

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from directory.ldap import MANGLED, Client, DistinguishedName, Entry, Equals, Or, Scope
+from active_directory import MANGLED, Client, DistinguishedName, Entry, Equals, Or, Scope
 
 NESTING_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType", "memberOf")
 """What a group must have been read with to be placed among others."""

@@ -4,9 +4,9 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from uuid import UUID
 
+from active_directory import BUILTIN_DOMAIN_SID, And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
 from directory import errors
 from directory.groups.ancestry import NESTING_ATTRIBUTES, groups_above
-from directory.ldap import BUILTIN_DOMAIN_SID, And, Client, Entry, Equals, Filter, GroupType, Or, Scope, text_to_sid
 from directory.shapes.modifications import Delta
 
 MEMBER_ATTRIBUTES = ("objectGUID", "objectClass", "groupType", "primaryGroupID")

@@ -9,16 +9,16 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from active_directory import Client, DistinguishedName, Entry, InvalidValue, NotFound, begun, fold, pattern_of
+from core.call import Call
+from core.errors import Forbidden, InvalidRequest
+from core.shapes import parse_guid
 from directory import errors
-from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, NotFound, begun, fold, pattern_of
-from directory.lookup.arrival import require_absent, require_all_absent
 from directory.lookup.connection import get_client
 from directory.lookup.prefetch import prefetch_of
 from directory.lookup.protection_changes import show_nothing_before
+from directory.lookup.replication import require_absent, require_all_absent
 from directory.shapes.kinds import Kind, kind_of
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden, InvalidRequest
-from gateway.core.shapes import parse_guid
 
 Reference = UUID | DistinguishedName
 """How a caller names an object."""

@@ -1,6 +1,6 @@
 """Whether anything lies below an object. What lies there is read by whoever needs it."""
 
-from directory.ldap import Client, Entry, Scope
+from active_directory import Client, Entry, Scope
 
 
 def has_children(client: Client, entry: Entry) -> bool:

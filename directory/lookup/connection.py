@@ -16,8 +16,8 @@ from django.db import DatabaseError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from directory.ldap import Client, Opener, ServerSettings, open_connection
-from directory.lookup.agreement import agreement_of
+from active_directory import Client, Opener, ServerSettings, open_connection
+from directory.lookup.preferred_controller import agreement_of
 from directory.models import DirectoryConnection
 
 REVISION_SECONDS = 1.0

@@ -3,7 +3,7 @@
 import threading
 from weakref import WeakKeyDictionary
 
-from directory.ldap import Client, ProtocolError, sid_to_text
+from active_directory import Client, ProtocolError, sid_to_text
 
 _known: WeakKeyDictionary[Client, str] = WeakKeyDictionary()
 _lock = threading.Lock()

@@ -1,7 +1,7 @@
 """Objects whose names look like one that a change gives or refers to: an approver could take one for the other.
 
 They are looked for among the siblings of what is named, and in the whole directory by the spellings that are most
-likely (`gateway.core.look_alikes`). Both searches are bounded, so not every such object is found.
+likely (`core.text.look_alikes`). Both searches are bounded, so not every such object is found.
 """
 
 from collections.abc import Collection, Iterator
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
 
-from directory.ldap import Client, DistinguishedName, Equals, Or, Scope, comparable
+from active_directory import Client, DistinguishedName, Equals, Or, Scope, comparable
+from core.call import Call
+from core.text.look_alikes import likely_twins, look_alike
 from directory.lookup.access import client_of
 from directory.lookup.siblings import NAMES, Named, as_named, objects_in
 from directory.lookup.visibility import Visibility, parent_of, visibility_of
 from directory.shapes.proposal import Proposal
-from gateway.core.call import Call
-from gateway.core.look_alikes import likely_twins, look_alike
 
 _GIVEN_BY = frozenset({"distinguishedname", "samaccountname", "displayname"})
 _REFERENCES = 100

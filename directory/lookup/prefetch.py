@@ -10,8 +10,8 @@ from time import monotonic
 from typing import TypeVar
 from uuid import UUID
 
-from directory.ldap import Client, Entry, Modify, Write, note_asked
-from gateway.core.call import Call
+from active_directory import Client, Entry, Modify, Write, note_asked
+from core.call import Call
 
 _Result = TypeVar("_Result")
 

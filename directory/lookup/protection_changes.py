@@ -7,7 +7,7 @@ the moment they are made, those of others when it hears of them, with the next r
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from directory.ldap import Client
+from active_directory import Client
 
 _lock = Lock()
 _heard_of: WeakKeyDictionary[Client, int] = WeakKeyDictionary()

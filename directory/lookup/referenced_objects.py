@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from directory.ldap import Client, Equals, Filter, Or, Scope
+from active_directory import Client, Equals, Filter, Or, Scope
 from directory.lookup.domain_sid import domain_sid
 
 _IN_ONE_FILTER = 50

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from directory.ldap import ANYTHING, Client, Entry, GreaterOrEqual, Scope
+from active_directory import ANYTHING, Client, Entry, GreaterOrEqual, Scope
 
 NAMES = ("name", "sAMAccountName", "displayName")
 _AT_ONCE = 1000

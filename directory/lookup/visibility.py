@@ -14,8 +14,9 @@ from uuid import UUID
 
 from django.conf import settings
 
+from active_directory import Client, DistinguishedName, Entry, InvalidValue, LdapError, Schema, decoder
 from audit.redact import SECRET, ChangeJson
-from directory.ldap import Client, DistinguishedName, Entry, InvalidValue, LdapError, Schema, decoder
+from core.call import Call
 from directory.lookup.access import client_of, is_within_any, scope_bases
 from directory.lookup.connection import get_client
 from directory.lookup.referenced_objects import ReferencedObjects
@@ -29,7 +30,6 @@ from directory.shapes.object_references import (
     identifiers_in,
     links_in,
 )
-from gateway.core.call import Call
 
 READ_OBJECT: Final = "directory.read_object"
 READ_CONFIDENTIAL: Final = "directory.read_confidential"

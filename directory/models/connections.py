@@ -15,9 +15,9 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import F
 
-from directory.ldap import DistinguishedName, InvalidValue
+from active_directory import DistinguishedName, InvalidValue
+from core.secrets.encryption import EncryptedTextField
 from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
-from gateway.core.secrets.encryption import EncryptedTextField
 
 
 def _client_id() -> str:

@@ -17,14 +17,14 @@ import structlog
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import QuerySet
 
+from active_directory import Client, LdapError, Schema, decode, fold, is_samba
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
-from directory.ldap import Client, LdapError, Schema, decode, fold, is_samba
-from directory.lookup.arrival import server_of
+from core.database import shared_clock
+from directory.lookup.replication import server_of
 from directory.outcomes.evidence import await_all, find_outcome, growth, has_finished_writing
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import is_single_valued
 from directory.shapes.proposal import SECRET
-from gateway.core import shared_clock
 
 _logger = structlog.stdlib.get_logger(__name__)
 

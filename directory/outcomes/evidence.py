@@ -8,7 +8,7 @@ from time import monotonic, sleep
 from typing import Any
 from uuid import UUID
 
-from directory.ldap import (
+from active_directory import (
     NO_IDENTITIES,
     Add,
     AttributeType,
@@ -24,7 +24,7 @@ from directory.ldap import (
     Write,
     is_credential,
 )
-from directory.lookup.arrival import server_of
+from directory.lookup.replication import server_of
 from directory.shapes.modifications import comparison_key
 
 SECONDS_TO_COME_BACK = 6.0

@@ -16,9 +16,9 @@ from uuid import UUID
 import structlog
 from django.db import DatabaseError, InterfaceError, connection
 
+from active_directory import Client, LateAnswers, LdapError, Modify, StillUnderWay, Write
 from audit import log
 from audit.models import OperationRecord
-from directory.ldap import Client, LateAnswers, LdapError, Modify, StillUnderWay, Write
 
 _logger = structlog.stdlib.get_logger(__name__)
 

@@ -18,18 +18,18 @@ from typing import Final, TypeVar
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
+from active_directory import Add, Client, Delete, LateAnswers, LdapError, Modify, Rename, StillUnderWay, Write
 from audit import log
 from audit.models import OperationRecord, Outcome
+from core.errors import GatewayError, ServiceUnavailable
 from directory import errors
-from directory.ldap import Add, Client, Delete, LateAnswers, LdapError, Modify, Rename, StillUnderWay, Write
-from directory.lookup.arrival import NotArrived, server_of
+from directory.lookup.replication import NotArrived, server_of
 from directory.models import PasswordAttempt
-from directory.outcomes.arrival import require_arrived
 from directory.outcomes.attribution import await_recorded_outcomes
 from directory.outcomes.evidence import find_created
 from directory.outcomes.late_writes import LateWrites
+from directory.outcomes.replication import require_arrived
 from directory.policies import password_attempts
-from gateway.core.errors import GatewayError, ServiceUnavailable
 
 
 class NotSentInTime(ServiceUnavailable):

@@ -5,7 +5,7 @@ Whether a policy then applies (security filtering, WMI filters) is the clients' 
 
 import re
 
-from directory.ldap import Client, DistinguishedName, Entry, LdapError
+from active_directory import Client, DistinguishedName, Entry, LdapError
 from directory.lookup.visibility import Visibility
 
 _LINK = re.compile(r"\[LDAP://([^;\]]+);(\d+)\]", re.IGNORECASE)  # [MS-GPOL] 2.2.2

@@ -17,7 +17,7 @@ from functools import partial
 from time import monotonic
 from weakref import WeakKeyDictionary
 
-from directory.ldap import (
+from active_directory import (
     KEEPS_PASSWORD,
     Background,
     Client,

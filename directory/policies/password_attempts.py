@@ -17,12 +17,12 @@ from django.db.models import Min
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
+from active_directory import Client, Entry, Modify, Write, filetime_to_datetime
+from core.errors import RateLimited
+from core.versions import lock_record
 from directory import errors
-from directory.ldap import Client, Entry, Modify, Write, filetime_to_datetime
 from directory.models import PasswordAttempt
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, PolicyReader
-from gateway.core.errors import RateLimited
-from gateway.core.versions import lock_record
 
 State = PasswordAttempt.State
 

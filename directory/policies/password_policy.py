@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from typing_extensions import TypedDict
 
-from directory.ldap import ANYTHING, Client, DomainRid, Entry, PasswordProperties, Scope, UserAccountControl
+from active_directory import ANYTHING, Client, DomainRid, Entry, PasswordProperties, Scope, UserAccountControl
 from directory.shapes.passwords import utf16_length
 
 RESULTANT_POLICY = "msDS-ResultantPSO"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
+from active_directory import Client, Entry, Equals, GroupType, Or, Scope, UserAccountControl
 from directory.groups.ancestry import Key, group_keys, primary_group_of
-from directory.ldap import Client, Entry, Equals, GroupType, Or, Scope, UserAccountControl
 from directory.policies.password_policy import FineGrainedPolicy, PasswordPolicy
 
 _MOST_LOOKED_AT = 1000

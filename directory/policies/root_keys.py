@@ -6,9 +6,9 @@ them, so that finding none is no proof: it is a warning, and an explanation once
 
 from collections.abc import Sequence
 
+from active_directory import Client, Equals, LdapError, NotFound, Scope
+from core.errors import GatewayError
 from directory import errors
-from directory.ldap import Client, Equals, LdapError, NotFound, Scope
-from gateway.core.errors import GatewayError
 
 GROUP_MANAGED_CLASS = "msDS-GroupManagedServiceAccount"
 

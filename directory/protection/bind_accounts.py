@@ -14,8 +14,7 @@ from time import monotonic
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
-from directory.groups.ancestry import ABOVE_ATTRIBUTES, Above, ways_up
-from directory.ldap import (
+from active_directory import (
     And,
     Client,
     DistinguishedName,
@@ -28,8 +27,9 @@ from directory.ldap import (
     sid_to_text,
     text_to_sid,
 )
+from directory.groups.ancestry import ABOVE_ATTRIBUTES, Above, ways_up
 from directory.lookup.connection import BindName, bind_names, connection_of, learn_bind_account
-from directory.protection.governing import places_of
+from directory.protection.domain_infrastructure import places_of
 
 IDENTITY_SECONDS = 60.0
 """For how long it is believed whom a bind name stands for. Whom it stood for before is not forgotten."""

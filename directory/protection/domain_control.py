@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import structlog
 
-from directory.ldap import (
+from active_directory import (
     AccessMask,
     Ace,
     Client,
@@ -26,7 +26,7 @@ from directory.ldap import (
     parse_descriptor,
     text_to_sid,
 )
-from directory.protection.governing import Places, places_of
+from directory.protection.domain_infrastructure import Places, places_of
 
 logger = structlog.get_logger(__name__)
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from uuid import UUID
 
-from directory.ldap import Client, DistinguishedName, Entry, SystemFlags, UserAccountControl
+from active_directory import Client, DistinguishedName, Entry, SystemFlags, UserAccountControl
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import holders
-from directory.protection.governing import places_of, why_governing
+from directory.protection.domain_infrastructure import places_of, why_governing
 from directory.protection.rules import find_protected_below, path_to_holders, path_to_unreadable_group
 from directory.protection.state import administrative_accounts, administrative_groups
 from directory.shapes.record import PROTECTION_ATTRIBUTES

@@ -9,6 +9,9 @@ pipeline's business.
 from collections.abc import Collection, Iterable
 from uuid import UUID
 
+from active_directory import Client, Entry, Scope, sid_to_text
+from core.call import Call
+from core.errors import Forbidden
 from directory.groups.ancestry import (
     Above,
     Alongside,
@@ -19,11 +22,10 @@ from directory.groups.ancestry import (
     groups_above,
     ways_up,
 )
-from directory.ldap import Client, Entry, Scope, sid_to_text
 from directory.lookup.prefetch import Prefetch
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
 from directory.protection.domain_control import STATE_ATTRIBUTES, holders, watched
-from directory.protection.governing import is_for_everybody, places_of
+from directory.protection.domain_infrastructure import is_for_everybody, places_of
 from directory.protection.state import (
     administrative_accounts,
     administrative_groups,
@@ -33,8 +35,6 @@ from directory.protection.state import (
     protection_state,
 )
 from directory.shapes.record import PROTECTION_ATTRIBUTES, PROTECTION_COMPUTED
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden
 
 
 def require_may_write(call: Call, *, protected: bool) -> bool:

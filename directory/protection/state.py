@@ -11,8 +11,7 @@ from threading import Lock
 from time import monotonic
 from weakref import WeakKeyDictionary
 
-from directory.groups.ancestry import is_deleted, primary_group_of
-from directory.ldap import (
+from active_directory import (
     BUILTIN_DOMAIN_SID,
     PROTECTED_ACCOUNT_RIDS,
     PROTECTED_BUILTIN_RIDS,
@@ -34,10 +33,11 @@ from directory.ldap import (
     sid_to_text,
     text_to_sid,
 )
+from directory.groups.ancestry import is_deleted, primary_group_of
 from directory.lookup.protection_changes import changes_heard_of
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts, sids_signed_in_with
 from directory.protection.domain_control import holders
-from directory.protection.governing import Places, places_of
+from directory.protection.domain_infrastructure import Places, places_of
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 
 _NAMES_IN_ONE_FILTER = 100

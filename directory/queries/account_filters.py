@@ -5,7 +5,7 @@ The kinds themselves are in `shapes.kinds`. Left out here are those nobody signs
 
 from collections.abc import Collection
 
-from directory.ldap import (
+from active_directory import (
     And,
     BitAnd,
     Client,

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property, partial
 
-from directory.ldap import (
+from active_directory import (
     FILETIME_NEVER,
     FILETIME_TICKS_PER_SECOND,
     KEEPS_PASSWORD,

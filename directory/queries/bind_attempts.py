@@ -19,8 +19,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import Q
 from django.utils.crypto import salted_hmac
 
-from directory.errors import TooManyWrongPasswords, translated
-from directory.ldap import (
+from active_directory import (
     BadCredentials,
     BindResult,
     Client,
@@ -34,13 +33,14 @@ from directory.ldap import (
     open_connection,
     sid_to_text,
 )
+from core.call import Call
+from core.database import shared_clock
+from core.errors import RateLimited
+from directory.errors import TooManyWrongPasswords, translated
 from directory.lookup.connection import get_client, other_passwords
 from directory.models import BindPassword, DirectoryConnection, PasswordAttempt
 from directory.policies import password_attempts
 from directory.protection.bind_accounts import accounts_of_bind_name
-from gateway.core import shared_clock
-from gateway.core.call import Call
-from gateway.core.errors import RateLimited
 
 WAIT: Final = timedelta(hours=6)
 """For how long a refused password is not tried again: longer than domains remember wrong ones."""

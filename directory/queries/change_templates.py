@@ -5,8 +5,10 @@ from uuid import UUID
 
 from django.db.models import QuerySet
 
+from active_directory import Entry, is_credential
+from core.call import Call
+from core.errors import Forbidden, InvalidRequest, NotFound
 from directory import errors
-from directory.ldap import Entry, is_credential
 from directory.lookup.access import client_of, find_object, find_parent, is_within_any, parse_reference, scope_bases
 from directory.lookup.visibility import Visibility, may_see_confidential, visibility_of
 from directory.models.change_templates import ChangeTemplate
@@ -14,8 +16,6 @@ from directory.shapes.attribute_updates import pointer
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.placeholders import only_placeholder
 from directory.shapes.record import select
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden, InvalidRequest, NotFound
 
 _BY_OTHER_WAYS = frozenset({"member", "memberof", "useraccountcontrol", "distinguishedname", "cn", "name"})
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, gettext_noop
 
-from directory.ldap import (
+from active_directory import (
     BadCredentials,
     DistinguishedName,
     InvalidValue,
@@ -79,7 +79,7 @@ _REFUSED_BINDS: Final = {
     ),
     "775": (gettext_lazy("the account is locked"), gettext_lazy("Unlock it in Active Directory, then try once")),
 }
-# What `directory.ldap` says, which speaks English alone: with something in it, and as it is.
+# What `active_directory` says, which speaks English alone: with something in it, and as it is.
 _SAID: Final = (
     (
         re.compile(r"(?P<host>\S+) cannot be trusted: (?P<reason>.+)"),

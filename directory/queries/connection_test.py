@@ -5,15 +5,15 @@ from dataclasses import replace
 from django.utils.translation import gettext as _
 from typing_extensions import TypedDict
 
+from active_directory import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, check_server
 from audit import log
 from audit.models import Outcome
-from directory.ldap import BadCredentials, Client, FunctionalLevel, LdapError, ServerCheck, check_server
+from core.call import Call
 from directory.lookup.connection import server_settings
 from directory.models import DirectoryConnection
 from directory.protection.domain_control import unreadable_lists
 from directory.queries.bind_attempts import CountedOpener
 from directory.queries.connection_faults import Fault, FaultKind, base_fault, fault_of
-from gateway.core.call import Call
 
 
 class ServerReport(TypedDict):

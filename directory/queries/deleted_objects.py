@@ -7,8 +7,7 @@ A deleted object lies in the container of deleted objects under a name made of i
 from collections.abc import Collection
 from uuid import UUID
 
-from directory import errors
-from directory.ldap import (
+from active_directory import (
     MANGLED,
     And,
     AnyGuid,
@@ -23,6 +22,9 @@ from directory.ldap import (
     is_recycle_bin_enabled,
     make_rdn,
 )
+from core.call import Call
+from core.errors import Forbidden
+from directory import errors
 from directory.lookup.access import client_of, is_within_any, require_inside_scopes
 from directory.lookup.visibility import may_see_confidential, visibility_of
 from directory.protection.rules import is_protected
@@ -32,8 +34,6 @@ from directory.queries.searches.definitions import Search
 from directory.shapes.deleted import DeletedObject, Deletion
 from directory.shapes.kinds import Kind
 from directory.shapes.record import renderer_for, version_of
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden
 
 # [MS-ADTS] 6.1.1.4: found by this GUID whatever it is called.
 _CONTAINER = "<WKGUID=18E2EA80684F11D2B9AA00C04F79F805,{}>"

@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from directory.ldap import Client, LdapError
+from active_directory import Client, LdapError
 
 SECONDS = 2.0
 """How long each domain controller has for its whole answer."""

@@ -9,17 +9,17 @@ from uuid import UUID
 
 from pydantic import Field
 
+from active_directory import WELL_KNOWN_SIDS, And, AnyGuid, Entry, Equals, Filter, Or, sid_to_text
+from core.call import Call
+from core.paging import Page
+from core.shapes import Flag
 from directory.groups.ancestry import ABOVE_ATTRIBUTES, NESTING_ATTRIBUTES, groups_above
 from directory.groups.nesting import groups_below, is_foreign, relative_id
-from directory.ldap import WELL_KNOWN_SIDS, And, AnyGuid, Entry, Equals, Filter, Or, sid_to_text
 from directory.lookup.access import client_of, find_object
 from directory.queries.searches.definitions import Search
 from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.kinds import RESOURCES, Kind
 from directory.shapes.record import DirectoryObject
-from gateway.core.call import Call
-from gateway.core.paging import Page
-from gateway.core.shapes import Flag
 
 # Computed by Windows, through the trust for an account of another domain ([MS-ADTS] 3.1.1.4.5.18); not by Samba.
 _PRINCIPAL_NAME = "msDS-PrincipalName"

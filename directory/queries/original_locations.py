@@ -6,7 +6,7 @@ tells, and so on upwards.
 
 from collections.abc import Callable
 
-from directory.ldap import MANGLED, And, Client, DistinguishedName, Equals, Or, Scope
+from active_directory import MANGLED, And, Client, DistinguishedName, Equals, Or, Scope
 from directory.lookup.access import is_within_any
 
 LAST_KNOWN_PARENT = "lastKnownParent"

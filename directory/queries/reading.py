@@ -5,8 +5,10 @@ from time import monotonic, sleep
 from typing import TypeVar, cast
 from uuid import UUID
 
+from active_directory import DistinguishedName, Entry
+from core.call import Call
+from core.errors import InvalidRequest
 from directory import errors
-from directory.ldap import DistinguishedName, Entry
 from directory.lookup.access import Reference, client_of, find_object, parse_reference
 from directory.lookup.visibility import may_see_confidential, may_see_values, visibility_of
 from directory.outcomes.evidence import SECONDS_TO_COME_BACK
@@ -16,8 +18,6 @@ from directory.protection.state import SHOWN_AGE
 from directory.shapes.kinds import Kind, kind_of
 from directory.shapes.proposal import Target
 from directory.shapes.record import DirectoryObject, ObjectIdentity, renderer_for, version_of
-from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
 
 _Answer = TypeVar("_Answer")
 

@@ -11,8 +11,11 @@ from uuid import UUID
 
 from django.db.models import Q, QuerySet
 
+from active_directory import Entry
+from core.call import Call
+from core.errors import Forbidden, GatewayError, NotFound
+from core.paging import PageQuery
 from directory.errors import ObjectNotFound
-from directory.ldap import Entry
 from directory.lookup.access import client_of, find_base, parse_reference
 from directory.lookup.visibility import Visibility, may_see_confidential, visibility_of
 from directory.models.saved_filters import SavedFilter
@@ -24,9 +27,6 @@ from directory.shapes import kinds
 from directory.shapes.attribute_updates import pointer
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.record import select
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden, GatewayError, NotFound
-from gateway.core.paging import PageQuery
 
 if TYPE_CHECKING:
     SearchedKind = str

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
-from directory.ldap import (
+from active_directory import (
     AccessMask,
     And,
     Client,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from directory.ldap import (
+from active_directory import (
     KEEPS_PASSWORD,
     Client,
     DomainRid,
@@ -21,6 +21,8 @@ from directory.ldap import (
     UserAccountControl,
     filetime_to_datetime,
 )
+from core.call import Call
+from core.shapes import render_timestamp
 from directory.lookup.access import client_of, find_object
 from directory.lookup.visibility import may_see_confidential, visibility_of
 from directory.policies.password_policy import RESULTANT_POLICY, PasswordPolicy, policy_of
@@ -37,8 +39,6 @@ from directory.queries.sign_in_shapes import (
 )
 from directory.shapes.kinds import RESOURCES
 from directory.shapes.record import COMPUTED_CONTROL
-from gateway.core.call import Call
-from gateway.core.shapes import render_timestamp
 
 _PASSWORD_EXPIRY = "msDS-UserPasswordExpiryTimeComputed"  # noqa: S105 - an attribute's name
 _WORKSTATIONS = "userWorkstations"

@@ -4,8 +4,8 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
+from core.shapes import Id, Moment
 from directory.policies.password_policy import PasswordPolicyJson
-from gateway.core.shapes import Id, Moment
 
 ObstacleCode = Literal[
     "disabled",

@@ -6,9 +6,10 @@ from enum import StrEnum
 from typing import Literal, TypeVar
 from uuid import UUID
 
+from active_directory import Client, Entry, Filter, Modify, Or, begun
+from core.errors import GatewayError
 from directory.changes.accounts import switched, write_of
 from directory.errors import ObjectNotFound
-from directory.ldap import Client, Entry, Filter, Modify, Or, begun
 from directory.lookup.access import is_within_any
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from directory.protection.rules import protected_among
@@ -19,7 +20,6 @@ from directory.shapes.kinds import RESOURCES, Kind, kind_of
 from directory.shapes.modifications import Delta
 from directory.shapes.proposal import AttributeChange, Target
 from directory.shapes.record import PROTECTION_ATTRIBUTES
-from gateway.core.errors import GatewayError
 
 MAX_ACCOUNTS = 100
 """How many accounts one run takes at most."""

@@ -11,7 +11,7 @@ import structlog
 from django.conf import settings
 from redis import Redis, RedisError
 
-from gateway.core.redis_clients import redis_client
+from core.redis.clients import redis_client
 
 logger = structlog.get_logger(__name__)
 

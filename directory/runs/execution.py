@@ -18,23 +18,23 @@ from uuid import UUID
 
 from django.db import transaction
 
+from active_directory import Client, servers_asked
 from audit import log
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from core.call import Call
+from core.database import shared_clock
+from core.errors import GatewayError
 from directory import errors
 from directory.changes.reversibility import reversible_as
-from directory.ldap import Client, servers_asked
-from directory.lookup.arrival import NotArrived, server_of
 from directory.lookup.connection import get_client
+from directory.lookup.replication import NotArrived, server_of
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from directory.outcomes import writer
-from directory.outcomes.arrival import require_judged_by_all
 from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import evidence_of
+from directory.outcomes.replication import require_judged_by_all
 from directory.outcomes.writer import RecordedWrite
 from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named
-from gateway.core import shared_clock
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError
 
 CHUNK = 50
 """Accounts recorded at once, at most: many enough to hide what the log costs. The first are fewer (`_FIRST`), so that

@@ -10,10 +10,10 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 from typing_extensions import TypedDict
 
+from core.call import CredentialKind
+from core.shapes import Id, Moment, render_timestamp
 from directory.models.runs import AccountResult, AccountStatus, Run, RunLease, RunState
 from directory.runs.requests import AccountResultJson, result
-from gateway.core.call import CredentialKind
-from gateway.core.shapes import Id, Moment, render_timestamp
 
 
 class RunUnitJson(TypedDict):

@@ -14,15 +14,15 @@ from django.db import transaction
 from django.db.models import QuerySet
 from typing_extensions import TypedDict
 
+from core.call import Call
+from core.database import shared_clock
+from core.errors import ServiceUnavailable
+from core.problem_shapes import KEPT_PROBLEM
+from core.redis.broker import BrokerUnavailable, send_task
+from core.shapes import Id
 from directory.models.runs import AccountResult, AccountStatus, Plan, Run, RunState
 from directory.runs.completion import await_announcement
 from directory.shapes.proposal import AccountsRun, Proposal
-from gateway.core import shared_clock
-from gateway.core.broker import BrokerUnavailable, send_task
-from gateway.core.call import Call
-from gateway.core.errors import ServiceUnavailable
-from gateway.core.problem_shapes import KEPT_PROBLEM
-from gateway.core.shapes import Id
 
 EXECUTE_RUN = "directory.tasks.execute_run"
 

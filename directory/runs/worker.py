@@ -11,15 +11,15 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 
 from audit import log
+from core.call import Call
+from core.database import shared_clock
+from core.errors import Forbidden, GatewayError
 from directory import errors
 from directory.lookup.access import find_object
 from directory.models.runs import Run, RunLease, RunState
 from directory.runs.completion import announce
 from directory.runs.execution import RunExecution
 from directory.shapes.kinds import Kind
-from gateway.core import shared_clock
-from gateway.core.call import Call
-from gateway.core.errors import Forbidden, GatewayError
 
 logger = structlog.get_logger(__name__)
 

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from directory import errors
-from directory.ldap import (
+from active_directory import (
     AccessMask,
     Ace,
     Client,
@@ -20,6 +19,8 @@ from directory.ldap import (
     render_sddl,
     right_names,
 )
+from core.call import Call
+from directory import errors
 from directory.lookup.access import client_of, find_object
 from directory.lookup.domain_sid import domain_sid
 from directory.security.object_types import object_types
@@ -32,7 +33,6 @@ from directory.shapes.access_control import (
     Principal,
     UnreadEntry,
 )
-from gateway.core.call import Call
 
 
 def read_access_control(call: Call, id: UUID) -> AccessControl:

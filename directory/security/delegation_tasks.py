@@ -6,7 +6,7 @@ What was delegated, and by which object's entries, is found in `delegations`.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from directory.ldap import FULL_CONTROL, AccessMask, Ace, ObjectType, ObjectTypes, Subject
+from active_directory import FULL_CONTROL, AccessMask, Ace, ObjectType, ObjectTypes, Subject
 from directory.shapes.kinds import RESOURCES
 
 ANY_CLASS = "*"

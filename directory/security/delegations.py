@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from directory import errors
-from directory.ldap import (
+from active_directory import (
     EVERYONE_SID,
     FULL_CONTROL,
     AccessMask,
@@ -27,6 +26,8 @@ from directory.ldap import (
     map_generic,
     parse_sddl,
 )
+from core.call import Call
+from directory import errors
 from directory.lookup.access import client_of, find_object
 from directory.lookup.domain_sid import domain_sid
 from directory.lookup.visibility import Visibility, visibility_of
@@ -34,7 +35,6 @@ from directory.security.access_control import Names, descriptor_of
 from directory.security.delegation_tasks import Grant, name_tasks
 from directory.shapes.access_control import DelegatedTask, Delegation, Delegations, Source
 from directory.shapes.kinds import RESOURCES
-from gateway.core.call import Call
 
 # Stand for whoever creates an object, and are replaced in what the object gets ([MS-DTYP] 2.5.3.4.3).
 _CREATOR_OWNER_SID, _CREATOR_GROUP_SID = "S-1-3-0", "S-1-3-1"

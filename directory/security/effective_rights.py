@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Final
 from uuid import UUID
 
-from directory.ldap import (
+from active_directory import (
     AccessMask,
     Ace,
     AceFlags,

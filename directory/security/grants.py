@@ -8,7 +8,7 @@ from shlex import quote
 
 from typing_extensions import TypedDict
 
-from directory.ldap import ObjectTypes, Subject
+from active_directory import ObjectTypes, Subject
 from directory.security.needed_rights import Access, Right, by_attribute, domain_of, dsacls_lines, holds_for_base
 from directory.security.readable import Readable, Reading
 

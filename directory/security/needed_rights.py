@@ -12,7 +12,7 @@ from typing import Final
 
 from django.utils.translation import gettext_noop as _
 
-from directory.ldap import DistinguishedName, InvalidValue
+from active_directory import DistinguishedName, InvalidValue
 
 
 class Access(StrEnum):

@@ -3,7 +3,7 @@
 import threading
 from weakref import WeakKeyDictionary
 
-from directory.ldap import (
+from active_directory import (
     CONTROL_ACCESS_RIGHT_ATTRIBUTES,
     CONTROL_ACCESS_RIGHT_CLASS,
     Client,

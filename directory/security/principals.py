@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from directory.ldap import WELL_KNOWN_SIDS, Client, Entry, Equals, Or, Scope, sid_to_text, text_to_sid
+from active_directory import WELL_KNOWN_SIDS, Client, Entry, Equals, Or, Scope, sid_to_text, text_to_sid
 from directory.lookup.visibility import Visibility
 from directory.shapes.access_control import Principal
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import chain, islice
 from typing import Final
 
-from directory.ldap import ANYTHING, AccessMask, And, Client, Entry, Equals, Not, Scope
+from active_directory import ANYTHING, AccessMask, And, Client, Entry, Equals, Not, Scope
 from directory.security.effective_rights import EffectiveRights, aces_of, applying
 
 _SAMPLES: Final = 5

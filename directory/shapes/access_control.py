@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
-from directory.ldap import Subject
-from gateway.core.shapes import Flag, Id, Query
+from active_directory import Subject
+from core.shapes import Flag, Id, Query
 
 EntryType = Literal["allow", "deny"]
 

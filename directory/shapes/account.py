@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator
 
-from gateway.core.shapes import Part, Timestamp
+from core.shapes import Part, Timestamp
 
 GroupScope = Literal["global", "domainLocal", "universal"]
 GroupCategory = Literal["security", "distribution"]

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from typing_extensions import Self
 
+from core.shapes import Part
 from directory import errors
-from gateway.core.shapes import Part
 
 MAX_NAMES = 100
 MAX_VALUES = 1000

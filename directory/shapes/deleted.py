@@ -2,8 +2,8 @@
 
 from typing_extensions import TypedDict
 
+from core.shapes import Moment
 from directory.shapes.record import DirectoryObject
-from gateway.core.shapes import Moment
 
 
 class Deletion(TypedDict):

@@ -4,10 +4,10 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
+from core.shapes import Body, CommaList, Flag, Guid, Query
 from directory.shapes.account import AccountPart, GroupCategory, GroupPart, GroupScope
 from directory.shapes.attribute_updates import CreateAttributes, RequestedUpdates
 from directory.shapes.value_rules import MAX_NAME, MAX_SAM_ACCOUNT_NAME, MAX_USER_SAM_ACCOUNT_NAME
-from gateway.core.shapes import Body, CommaList, Flag, Guid, Query
 
 
 def example(**members: Any) -> ConfigDict:

@@ -1,6 +1,6 @@
 """The kinds of directory objects, each declared once: its words, its classes, what a record holds, its path.
 
-A kind that gets a path of its own gets `resource` and `condition` here, and a module of `directory.operations`. All
+A kind that gets a path of its own gets `resource` and `condition` here, and a module of `operations.directory`. All
 else (searches, batches, tools of agents, pages of the console) is made from these declarations; what remains are texts.
 Nothing here talks to a directory.
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from directory.ldap import ANYTHING, And, Equals, Filter, Not
+from active_directory import ANYTHING, And, Equals, Filter, Not
 
 
 class Kind(StrEnum):

@@ -7,8 +7,7 @@ who call.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from directory import errors
-from directory.ldap import (
+from active_directory import (
     AttributeType,
     DistinguishedName,
     Entry,
@@ -21,7 +20,8 @@ from directory.ldap import (
     fold,
     is_credential,
 )
-from directory.ldap import InvalidValue as UnfitValue
+from active_directory import InvalidValue as UnfitValue
+from directory import errors
 from directory.shapes.attribute_updates import AttributeUpdates, named_updates, pointer, require_consistency
 from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AttributeChange, shown_values

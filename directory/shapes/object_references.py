@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
-from directory.ldap import (
+from active_directory import (
     WELL_KNOWN_SIDS,
     AttributeType,
     Equals,

@@ -5,9 +5,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from typing_extensions import TypedDict
 
+from core.errors import FieldError, InvalidRequest
+from core.shapes import Body
 from directory.shapes.inputs import example
-from gateway.core.errors import FieldError, InvalidRequest
-from gateway.core.shapes import Body
 
 MAX_PASSWORD = 256  # [MS-SAMR] 3.1.1.7.2, in units of UTF-16; Samba takes longer ones, with which nobody could sign in
 

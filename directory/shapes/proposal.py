@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from active_directory import AttributeType, Modify, Write
 from audit.redact import ChangeJson
-from directory.ldap import AttributeType, Modify, Write
-from directory.shapes.sign_in_effects import SignInEffect
-from gateway.core.errors import GatewayError
-from gateway.core.operation import Risk
+from core.errors import GatewayError
+from core.operation import Risk
+from directory.shapes.wording.sign_in_effects import SignInEffect
 
 SECRET = "<secret>"  # noqa: S105 - what is shown instead of one
 

@@ -10,8 +10,7 @@ from functools import lru_cache
 
 from typing_extensions import TypedDict
 
-from directory import errors
-from directory.ldap import (
+from active_directory import (
     KEEPS_PASSWORD,
     AttributeType,
     Entry,
@@ -24,9 +23,10 @@ from directory.ldap import (
     is_text,
     sid_to_text,
 )
+from core.shapes import Id, Moment
+from directory import errors
 from directory.shapes.account import GroupCategory, GroupScope
 from directory.shapes.kinds import ACCOUNT_KINDS, DEFAULT_ATTRIBUTES, Kind, kind_of
-from gateway.core.shapes import Id, Moment
 
 PARENT_ID = "parentGUID"
 COMPUTED_CONTROL = "msDS-User-Account-Control-Computed"
@@ -221,7 +221,7 @@ class Renderer:
     """Makes records of entries that were read with one selection; what the schema says is looked up once for all.
 
     With `octets` the values that are text in the directory stay octets (UTF-8): what writes them into JSON decodes
-    them anyway, and 20 times as fast (`gateway.core.json_text`).
+    them anyway, and 20 times as fast (`core.text.json_text`).
     """
 
     def __init__(self, schema: Schema, selection: Selection, *, octets: bool = False) -> None:

@@ -6,9 +6,9 @@ Pure checks on text, each with its reason; syntax and cardinality are the schema
 import re
 from collections.abc import Callable
 
-from directory.ldap import GroupType, UserAccountControl
+from active_directory import GroupType, UserAccountControl
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
-from directory.shapes.sign_in_effects import LOGON_HOURS_BYTES
+from directory.shapes.wording.sign_in_effects import LOGON_HOURS_BYTES
 
 MAX_NAME = 64
 MAX_USER_SAM_ACCOUNT_NAME = 20  # [MS-SAMR] 3.1.1.6; longer ones are accepted by Samba and cannot sign in everywhere

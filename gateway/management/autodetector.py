@@ -14,7 +14,9 @@ from django.db.migrations.state import ProjectState
 from django.db.models import Field
 from django.utils.module_loading import import_string
 
-OWN_PACKAGES: Final = frozenset({"approvals", "audit", "directory", "gateway", "keys"})
+OWN_PACKAGES: Final = frozenset(
+    {"console", "operations", "gateway", "approvals", "keys", "directory", "audit", "core", "active_directory"}
+)
 
 
 class Autodetector(MigrationAutodetector):

@@ -22,10 +22,10 @@ from django.db import connection
 from psycopg.conninfo import make_conninfo
 from typing_extensions import TypedDict
 
-from audit.chain import heads, sealing
-from audit.chain.heads import Head
+from audit.chain import head_export, sealing
+from audit.chain.head_export import Head
 from audit.chain.seals import name_of_key
-from gateway.core.secrets.digests import name_of_encryption_key
+from core.secrets.digests import name_of_encryption_key
 from gateway.models import NotedBackup
 
 DISTRIBUTION: Final = "directory-management-gateway"
@@ -70,7 +70,7 @@ def make(folder: Path) -> Path:
         "madeAt": now.isoformat(timespec="seconds"),
         "release": release(),
         "database": connection.vendor,
-        "logHead": heads.head(),
+        "logHead": head_export.head(),
         "encryptionKeys": [name_of_encryption_key(key) for key in settings.ENCRYPTION_KEYS],
         "logKeys": [name_of_key(key) for key in settings.LOG_KEYS],
     }

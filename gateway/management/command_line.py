@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from audit.administration.unattended import call_of_command
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError
+from audit.model_changes.unattended import call_of_command
+from core.call import Call
+from core.errors import GatewayError
 from keys.permissions.effective import permissions_of_person
 
 

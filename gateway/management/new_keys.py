@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Final
 
-from gateway.core.secrets.own import new_encryption_key, new_log_key, new_secret_key
+from core.secrets.keyring import new_encryption_key, new_log_key, new_secret_key
 
 _MAKERS: Final = {"secret": new_secret_key, "encryption": new_encryption_key, "log": new_log_key}
 _FILES: Final = {"secret": "secret-key", "encryption": "encryption-keys", "log": "log-keys"}

@@ -8,7 +8,7 @@ from django.conf import settings
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.settings import patched_settings
 
-from gateway.core.call import Surface
+from core.call import Surface
 from gateway.surfaces.openapi.documents import document_settings
 from gateway.urls import api_urls, rest_urls
 

@@ -6,7 +6,7 @@ from typing import Final, NoReturn
 
 from django.conf import settings
 
-from gateway.core.configuration import SECRET_VARIABLES
+from core.configuration import SECRET_VARIABLES
 
 _PATHS: Final = ("GATEWAY_CONFIG", "GATEWAY_DATA_DIR", *(f"{name}_FILE" for name in SECRET_VARIABLES))
 

@@ -14,10 +14,10 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from audit.webhooks.catalogue import events
-from gateway.core.configuration import Configuration, RateLimit
-from gateway.core.errors import every_error
-from gateway.core.operation import operations
-from keys.permissions.assignable import GRANTABLE
+from core.configuration import Configuration, RateLimit
+from core.errors import every_error
+from core.operation import operations
+from keys.models.assignable import GRANTABLE
 from keys.permissions.meanings import MEANINGS
 
 DOCS = Path(settings.BASE_DIR) / "docs"

@@ -14,7 +14,7 @@ from typing import Any, Final
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from gateway.core.errors import BodyTooLarge, GatewayError, InvalidRequest, LengthRequired, MalformedRequest, UriTooLong
+from core.errors import BodyTooLarge, GatewayError, InvalidRequest, LengthRequired, MalformedRequest, UriTooLong
 from gateway.pipeline.batch_shapes import batch_paths
 from gateway.surfaces.problems import error_response, is_machine_path
 

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from gateway.core.addresses import Address, KnownAddresses, parse_address
+from core.network.ip_addresses import Address, KnownAddresses, parse_address
 
 _THIS_MACHINE = IPv4Address("127.0.0.1")
 

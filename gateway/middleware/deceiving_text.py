@@ -11,7 +11,7 @@ from typing import Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from gateway.core.unseen import RIGHT_TO_LEFT, escaped_in_json, with_unseen_marked, with_unseen_replaced
+from core.text.unseen import RIGHT_TO_LEFT, escaped_in_json, with_unseen_marked, with_unseen_replaced
 
 _OWN = "\t\n\r\u00a0\u202f"
 """What our own texts and templates have: line ends, and spaces that do not break."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from gateway.core.errors import GatewayError
+from core.errors import GatewayError
 from gateway.surfaces.problems import as_problem, error_of, error_response, is_machine_path, problem_response
 
 

@@ -1,6 +1,6 @@
 """The rate limits of a request: which apply, and what its answer says of them.
 
-The counting is in `gateway.core.rate_limits`.
+The counting is in `core.rate_limits`.
 """
 
 import re
@@ -10,9 +10,9 @@ from functools import lru_cache
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from gateway.core.errors import RateLimited, ServiceUnavailable
-from gateway.core.operation import RateCategory
-from gateway.core.rate_limits import (
+from core.errors import RateLimited, ServiceUnavailable
+from core.operation import RateCategory
+from core.rate_limits import (
     PASSWORD_CATEGORIES,
     CountersUnavailable,
     Policy,

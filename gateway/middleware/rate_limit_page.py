@@ -8,7 +8,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
-from gateway.core.errors import RateLimited
+from core.errors import RateLimited
 from gateway.middleware.browser import CONTENT_SECURITY_POLICY
 from gateway.surfaces.languages import in_language_of
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
-from gateway.core import tracing
+from core import tracing
 from gateway.monitoring import metrics
 from gateway.monitoring.access_lines import access_lines
 from gateway.monitoring.logs import request_id

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from cryptography import x509
 from django.utils import timezone
 
-from directory.ldap import Background, read_certificate
+from active_directory import Background, read_certificate
 from directory.models import DirectoryConnection
 
 SOON: Final = timedelta(days=30)

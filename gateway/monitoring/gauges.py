@@ -21,8 +21,8 @@ from approvals.statistics import find_waiting
 from audit.chain.sealing import find_unsealed
 from audit.models import OPEN_OUTCOMES, LogVerification, OperationRecord
 from audit.webhooks.models import WebhookDelivery
-from gateway.core.redis_clients import redis_client
-from gateway.core.secrets.encryption import UndecryptableSecret
+from core.redis.clients import redis_client
+from core.secrets.encryption import UndecryptableSecret
 from gateway.models import NotedBackup
 from gateway.monitoring.certificates import certificates
 from gateway.monitoring.heartbeats import find_lost_workers, find_workers

@@ -4,7 +4,7 @@ from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 
-from gateway.core.addresses import KnownAddresses, parse_address
+from core.network.ip_addresses import KnownAddresses, parse_address
 from gateway.monitoring.metrics import CONTENT_TYPE, exposition
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of
 

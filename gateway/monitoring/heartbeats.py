@@ -11,9 +11,9 @@ from celery import bootsteps
 from django.conf import settings
 from redis import ConnectionError, Redis, RedisError
 
-from gateway.core.redis_clients import find_primary, redis_client
-from gateway.core.redis_urls import sentinels_of
-from gateway.core.shared_clock import now
+from core.database.shared_clock import now
+from core.redis.clients import find_primary, redis_client
+from core.redis.urls import sentinels_of
 
 logger = structlog.get_logger(__name__)
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import structlog
 
-from directory.ldap import is_credential
-from gateway.core import tracing
-from gateway.core.configuration import BadConfiguration
+from active_directory import is_credential
+from core import tracing
+from core.configuration import BadConfiguration
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 

@@ -10,7 +10,7 @@ import structlog
 from celery import Task, signals
 from django.db.utils import InterfaceError, OperationalError
 
-from gateway.core import tracing
+from core import tracing
 
 logger = structlog.get_logger(__name__)
 

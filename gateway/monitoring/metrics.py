@@ -13,9 +13,9 @@ from typing import Final
 
 import structlog
 
+from active_directory import listen
 from audit.security import tell_of_refusals
-from directory.ldap import listen
-from gateway.core import tracing
+from core import tracing
 from gateway.monitoring import metrics_folder
 
 if not metrics_folder.is_chosen():

@@ -19,12 +19,12 @@ from django.db import DatabaseError, connection, connections
 from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
+from core.errors import GatewayError
+from core.redis.clients import redis_client
+from core.secrets.encryption import UndecryptableSecret
 from directory import errors as directory_errors
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from gateway.core.errors import GatewayError
-from gateway.core.redis_clients import redis_client
-from gateway.core.secrets.encryption import UndecryptableSecret
 
 logger = structlog.get_logger(__name__)
 

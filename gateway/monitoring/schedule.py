@@ -1,6 +1,6 @@
 """The sweeps' clock: every worker asks for the sweeps from time to time, so none of them needs a scheduler beside it.
 
-What a sweep does is in `gateway.tasks` and `directory.tasks`; any number of them at once is harmless.
+What a sweep does is in `gateway.tasks` and `gateway.run_tasks`; any number of them at once is harmless.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ import structlog
 from celery import bootsteps
 from django.conf import settings
 
-from gateway.core.broker import BrokerUnavailable, send_task
+from core.redis.broker import BrokerUnavailable, send_task
 
 logger = structlog.get_logger(__name__)
 

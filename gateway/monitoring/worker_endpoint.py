@@ -11,7 +11,7 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import structlog
 from django.conf import settings
 
-from gateway.core.addresses import KnownAddresses, parse_address
+from core.network.ip_addresses import KnownAddresses, parse_address
 from gateway.monitoring.metrics import CONTENT_TYPE, exposition_of_worker
 
 logger = structlog.get_logger(__name__)

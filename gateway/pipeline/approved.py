@@ -7,11 +7,15 @@ from uuid import UUID
 from django.db import transaction
 
 from approvals import queue
-from approvals.access_requests import changed_by, is_stale
 from approvals.models import ChangeRequest
+from approvals.review.access_requests import changed_by, is_stale
 from approvals.supervision import Assessment
-from audit.administration.descriptions import Changed
+from audit.model_changes.descriptions import Changed
 from audit.redact import ChangeJson, redacted
+from core import tracing
+from core.call import Call, CredentialKind, CredentialRef, Surface
+from core.errors import Conflict, GatewayError, ServiceUnavailable
+from core.operation import Effect, Operation, find_operation
 from directory import errors as directory_errors
 from directory.changes.identities import meant_by_names
 from directory.changes.input_references import ReferenceChanged, rename_input
@@ -19,10 +23,6 @@ from directory.changes.references import references_of
 from directory.lookup.access import client_of
 from directory.lookup.prefetch import Prefetch
 from directory.shapes.proposal import Proposal
-from gateway.core import tracing
-from gateway.core.call import Call, CredentialKind, CredentialRef, Surface
-from gateway.core.errors import Conflict, GatewayError, ServiceUnavailable
-from gateway.core.operation import Effect, Operation, find_operation
 from gateway.pipeline.execute import execute
 from gateway.pipeline.inputs import Accepted, Change, Inputs
 from gateway.pipeline.perform import administer

@@ -10,10 +10,10 @@ from uuid import UUID
 from pydantic import Field, create_model
 from pydantic.fields import FieldInfo
 
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError, InvalidRequest
-from gateway.core.operation import Operation, operations
-from gateway.core.shapes import Body, Guid, load_body, load_query, parse_guid
+from core.call import Call
+from core.errors import GatewayError, InvalidRequest
+from core.operation import Operation, operations
+from core.shapes import Body, Guid, load_body, load_query, parse_guid
 from gateway.pipeline.inputs import Accepted
 
 MAX_ITEMS = 1000

@@ -16,17 +16,17 @@ from uuid import UUID
 import structlog
 
 from audit import log
+from core.call import Call
+from core.deadlines import OutOfTime
+from core.errors import GatewayError
+from core.operation import Operation
 from directory import errors
 from directory.lookup.access import client_of
-from directory.lookup.arrival import NotArrived
 from directory.lookup.prefetch import Prefetch, Prefetches, is_self_contained
+from directory.lookup.replication import NotArrived
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.shapes.proposal import Proposal
-from gateway.core.call import Call
-from gateway.core.deadlines import OutOfTime
-from gateway.core.errors import GatewayError
-from gateway.core.operation import Operation
 from gateway.pipeline.batch_shapes import ItemInputs
 from gateway.pipeline.charges import charge
 from gateway.pipeline.execute import attempt, execute, explained

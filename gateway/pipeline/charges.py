@@ -5,9 +5,9 @@ from typing import Any
 
 from django.conf import settings
 
-from gateway.core.call import Call, Surface
-from gateway.core.errors import RateLimited
-from gateway.core.rate_limits import CountersUnavailable, Policy, count, current_limits
+from core.call import Call, Surface
+from core.errors import RateLimited
+from core.rate_limits import CountersUnavailable, Policy, count, current_limits
 
 VALUES_OF_ONE = 10
 """Values that cost about as much as one item: each may be a name that has to be looked up."""

@@ -7,15 +7,15 @@ untold; they are made when the first write is done, and one that fails undoes no
 from collections.abc import Sequence
 from dataclasses import replace
 
+from active_directory import Client, by_identity
 from audit import log
+from core.call import Call
+from core.errors import GatewayError
 from directory import errors
-from directory.ldap import Client, by_identity
 from directory.lookup.access import client_of
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite
 from directory.shapes.proposal import DependentChange
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError
 from gateway.pipeline.recording import intent_of
 
 SECONDS_UNTIL_WRITE = 60.0

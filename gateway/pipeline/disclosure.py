@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit import log
+from core.call import Call, Surface
+from core.errors import Forbidden
+from core.operation import Operation
+from core.streams import RecordStream
 from directory.lookup.visibility import may_see_values
 from directory.shapes.kinds import resource_of
 from directory.shapes.proposal import Proposal
-from gateway.core.call import Call, Surface
-from gateway.core.errors import Forbidden
-from gateway.core.operation import Operation
-from gateway.core.streams import RecordStream
 from gateway.pipeline.recording import target_of, target_ref
 
 

@@ -8,10 +8,14 @@ import structlog
 from django.conf import settings
 from django.db import DatabaseError
 
+from active_directory import Client, Write
 from approvals import secrets
 from audit import log
+from core import tracing
+from core.call import Call, Surface
+from core.errors import GatewayError
+from core.operation import Operation
 from directory import errors as directory_errors
-from directory.ldap import Client, Write
 from directory.lookup.access import client_of
 from directory.lookup.connection import count_protection_change
 from directory.lookup.protection_changes import show_nothing_before_now
@@ -21,10 +25,6 @@ from directory.protection.state import may_change_protection
 from directory.queries.reading import await_answer
 from directory.runs import requests as runs
 from directory.shapes.proposal import Rollback, Target
-from gateway.core import tracing
-from gateway.core.call import Call, Surface
-from gateway.core.errors import GatewayError
-from gateway.core.operation import Operation
 from gateway.pipeline import dependent_changes
 from gateway.pipeline.inputs import Answer, Change, Inputs
 from gateway.pipeline.prepare import prepare, prepare_again

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
+from active_directory import Delete, Write, by_identity
 from audit import log
-from directory.ldap import Delete, Write, by_identity
+from core.call import Call
+from core.errors import NotFound
+from core.operation import Effect, Operation
+from core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from directory.lookup.access import client_of
 from directory.shapes.proposal import Proposal
-from gateway.core.call import Call
-from gateway.core.errors import NotFound
-from gateway.core.operation import Effect, Operation
-from gateway.core.shapes import Flag, NoQuery, Query, load_body, load_query, parse_guid
 from gateway.pipeline.recording import intent_of
 
 

@@ -6,14 +6,14 @@ from uuid import UUID
 from django.db import transaction
 
 from approvals import queue
-from approvals.access_requests import changed_by, hold_access
+from approvals.review.access_requests import changed_by, hold_access
 from audit import log
-from audit.administration.descriptions import Changed, find_own_table
-from audit.administration.recording import AccessNeedsTwo, recorded
+from audit.model_changes.descriptions import Changed, find_own_table
+from audit.model_changes.recording import AccessNeedsTwo, recorded
+from core.call import Call, Surface
+from core.operation import Effect, Operation, find_operation
+from core.versions import lock_record
 from directory import errors as directory_errors
-from gateway.core.call import Call, Surface
-from gateway.core.operation import Effect, Operation, find_operation
-from gateway.core.versions import lock_record
 from gateway.pipeline import disclosure, replication
 from gateway.pipeline.inputs import Accepted, Answer
 from keys.sign_in.confirmation import ConfirmedBody, require_confirmation

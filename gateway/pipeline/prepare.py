@@ -12,6 +12,11 @@ from approvals import queue, supervision
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
 from audit import log
+from core import tracing
+from core.call import Call
+from core.deadlines import require_time
+from core.errors import Forbidden, GatewayError
+from core.operation import SIGNED_IN, Effect, Operation, Risk
 from directory import errors as directory_errors
 from directory.changes.identities import described, meant_by_names
 from directory.changes.input_references import resolve_input
@@ -21,17 +26,12 @@ from directory.lookup.visibility import visibility_of
 from directory.protection.reasons import why_protected
 from directory.queries.reading import version_seen_by
 from directory.shapes.proposal import Proposal
-from gateway.core import tracing
-from gateway.core.call import Call
-from gateway.core.deadlines import require_time
-from gateway.core.errors import Forbidden, GatewayError
-from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk
-from gateway.pipeline import agent_brake, disclosure, replay, replication
+from gateway.pipeline import agent_change_limit, disclosure, replay, replication
 from gateway.pipeline.charges import charge
 from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
 from gateway.pipeline.perform import perform, queued
 from gateway.pipeline.recording import record_refusal, shown, target_ref
-from keys.people import protection
+from keys.permissions import more_privileged_people
 
 
 @tracing.traced(lambda operation, *_: f"prepare {operation.name}")
@@ -93,7 +93,7 @@ def _judge(operation: Operation, call: Call, accepted: Accepted) -> Answer | Cha
     if proposal.write is None and proposal.run is None:
         disclosure.record_shown(operation, call, proposal)
         return Answer(operation.status, proposal.answer())
-    agent_brake.count_change(call)
+    agent_change_limit.count_change(call)
     if held:
         return _hold(operation, call, accepted, proposal, assessment)
     return Change(operation=operation, call=call, accepted=accepted, proposal=proposal)
@@ -118,7 +118,7 @@ def require_admitted(operation: Operation, call: Call) -> None:
 def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Proposal, Assessment]:
     """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
     proposal = replication.judged_by_all(operation, call, accepted)
-    person = protection.why_protected(call, proposal)
+    person = more_privileged_people.why_protected(call, proposal)
     if person is not None:
         proposal = replace(proposal, protected=True)
     needed = proposal.requires | ({"directory.manage_protected"} if proposal.protected else frozenset())

@@ -10,15 +10,15 @@ from uuid import UUID
 import structlog
 from django.db import DatabaseError
 
+from active_directory import Client
 from audit import log
+from core.call import Call, Surface
+from core.errors import GatewayError
+from core.operation import Effect, Operation
+from core.shapes import parse_guid
 from directory.changes.identities import RECORDED, recorded
 from directory.changes.reversibility import reversible_as
-from directory.ldap import Client
 from directory.shapes.proposal import AttributeChange, DependentChange, Proposal, Target
-from gateway.core.call import Call, Surface
-from gateway.core.errors import GatewayError
-from gateway.core.operation import Effect, Operation
-from gateway.core.shapes import parse_guid
 
 logger = structlog.get_logger(__name__)
 

@@ -16,15 +16,15 @@ from django.db.models import QuerySet
 from approvals.models import ChangeRequest
 from approvals.queue import queued_answer
 from audit.models import OPEN_OUTCOMES, OperationRecord, Outcome
+from core.call import Call
+from core.database import shared_clock
+from core.operation import Operation
+from core.shapes import parse_guid
 from directory import errors as directory_errors
 from directory.lookup.access import find_object
 from directory.lookup.visibility import visibility_of
 from directory.queries.reading import read_changed
 from directory.shapes.record import DirectoryObject
-from gateway.core import shared_clock
-from gateway.core.call import Call
-from gateway.core.operation import Operation
-from gateway.core.shapes import parse_guid
 from gateway.pipeline.disclosure import require_preview_allowed
 
 SECRET_MEMBERS = ("generatedPassword", "value", "accessToken")

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from directory.ldap import servers_asked
+from active_directory import servers_asked
+from core.call import Call
+from core.errors import GatewayError
+from core.operation import Operation
+from core.streams import RecordStream
 from directory.lookup.access import client_of
-from directory.lookup.arrival import may_lack_changes
-from directory.outcomes.arrival import require_judged_by_all
+from directory.lookup.replication import may_lack_changes
+from directory.outcomes.replication import require_judged_by_all
 from directory.shapes.proposal import Proposal, Target
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError
-from gateway.core.operation import Operation
-from gateway.core.streams import RecordStream
 from gateway.pipeline.inputs import REPLICATION, Accepted
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})

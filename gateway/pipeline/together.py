@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db import transaction
 
-from audit.administration.descriptions import Changed
+from audit.model_changes.descriptions import Changed
+from core.call import Call
+from core.errors import GatewayError
+from core.operation import Effect, Operation, find_operation
 from directory import errors as directory_errors
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError
-from gateway.core.operation import Effect, Operation, find_operation
 from gateway.pipeline.inputs import Inputs
 from gateway.pipeline.perform import administer
 from gateway.pipeline.prepare import require_admitted

@@ -7,7 +7,7 @@ from itertools import chain
 
 from django.http import HttpResponseBase
 
-from gateway.core.deadlines import Deadline, current_deadline
+from core.deadlines import Deadline, current_deadline
 from gateway.server.environ import Environ
 from gateway.surfaces.responses import pairs_of
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from io import BytesIO
 from typing import Any
 
-from gateway.core.errors import BodyTooLarge, GatewayError, MalformedRequest
+from core.errors import BodyTooLarge, GatewayError, MalformedRequest
 from gateway.middleware.body_limit import NOT_RECEIVED, ExpectedBody, expected_body
 from gateway.server.environ import Environ
 

@@ -5,8 +5,8 @@ from collections import OrderedDict
 from django.conf import settings
 from django.http.cookie import parse_cookie
 
-from gateway.core.addresses import KnownAddresses
-from gateway.core.rate_limits import address_subject
+from core.network.ip_addresses import KnownAddresses
+from core.rate_limits import address_subject
 from gateway.middleware.client_address import forwarded_address, peer_address
 from gateway.server.environ import Environ
 from keys.callers import IS_IDENTIFIED

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from gateway.core.deadlines import Deadline
+from core.deadlines import Deadline
 from gateway.middleware.request_id import ARRIVED_AT
 from gateway.server.answers import Answer, Application, answer
 from gateway.server.bodies import Bodies, Receive

@@ -14,11 +14,11 @@ from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 from oauthlib.oauth2 import OAuth2Error
 
-from gateway.core.errors import GatewayError, MethodNotAllowed, RateLimited, ServiceUnavailable
+from core.errors import GatewayError, MethodNotAllowed, RateLimited, ServiceUnavailable
 from gateway.surfaces.problems import error_of, problem_response
 from keys.agents import metadata, registration
-from keys.agents.addresses import ENDPOINT, RESOURCE_METADATA, SERVER_METADATA
 from keys.agents.extra import require_agents
+from keys.agents.issuer_urls import ENDPOINT, RESOURCE_METADATA, SERVER_METADATA
 from keys.agents.server import oauth, require_audience
 from keys.sign_in.credentials import client_address
 

@@ -12,12 +12,12 @@ from django.urls import URLPattern, path
 from typing_extensions import NotRequired, TypedDict
 
 from audit.redact import ChangeJson
+from core.call import Call, Surface
+from core.errors import GatewayError, InvalidRequest
+from core.operation import Operation, Risk, operations
+from core.problem_shapes import Problem
+from core.shapes import Id, load_query
 from gateway import pipeline
-from gateway.core.call import Call, Surface
-from gateway.core.errors import GatewayError, InvalidRequest
-from gateway.core.operation import Operation, Risk, operations
-from gateway.core.problem_shapes import Problem
-from gateway.core.shapes import Id, load_query
 from gateway.pipeline.batch_shapes import load_batch, path_of
 from gateway.pipeline.batches import Item, execute_batch
 from gateway.pipeline.recording import record_refusal

@@ -19,14 +19,14 @@ from django.conf import settings
 from django.db import DatabaseError, IntegrityError, InterfaceError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 
-from gateway.core import shared_clock
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError, InvalidRequest
-from gateway.core.secrets.digests import digests, is_digest, name_of_encryption_key
-from gateway.core.shapes import parse_guid
+from core.call import Call
+from core.database import shared_clock
+from core.errors import GatewayError, InvalidRequest
+from core.secrets.digests import digests, is_digest, name_of_encryption_key
+from core.shapes import parse_guid
 from gateway.models import IdempotencyRecord
 from gateway.pipeline.replay import SECRET_MEMBERS, is_unsettled, with_effects
-from gateway.surfaces.leases import LEASE, renewal
+from gateway.surfaces.idempotency_heartbeat import LEASE, renewal
 
 _logger = structlog.stdlib.get_logger(__name__)
 

@@ -15,7 +15,7 @@ from django.utils.encoding import escape_uri_path
 from django.utils.translation import gettext as _
 from rest_framework import exceptions as drf
 
-from gateway.core.errors import (
+from core.errors import (
     BodyTooLarge,
     Forbidden,
     GatewayError,

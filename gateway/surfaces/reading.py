@@ -8,8 +8,8 @@ from urllib.parse import unquote_plus
 
 from django.http import HttpRequest
 
-from gateway.core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
-from gateway.core.shapes import Body, load_body
+from core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
+from core.shapes import Body, load_body
 from keys.authentication import read_reason
 
 MAX_NESTING = 64

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from django.urls import Resolver404, resolve
 
-from gateway.core.operation import Operation
+from core.operation import Operation
 
 FOR_PROGRAMS = ("/api/", "/ad/", "/mcp/", "/oauth/", "/.well-known/", "/health/", "/metrics/")
 """A session cookie is no credential below these: there it is not even looked at."""

@@ -13,9 +13,9 @@ from rest_framework.request import Request
 from rest_framework.viewsets import ViewSet
 from typing_extensions import TypedDict
 
-from gateway.core.errors import NotFound
-from gateway.core.paging import Page, PageQuery, page_of
-from gateway.core.shapes import Body, Id, Moment, load_body, load_query, parse_guid, render_timestamp
+from core.errors import NotFound
+from core.paging import Page, PageQuery, page_of
+from core.shapes import Body, Id, Moment, load_body, load_query, parse_guid, render_timestamp
 from gateway.surfaces.openapi.on_demand import SchemaOnDemand
 from gateway.surfaces.reading import read_document, read_query
 from gateway.surfaces.viewsets import JsonOnly, OperationViewSet

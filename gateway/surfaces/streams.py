@@ -20,13 +20,13 @@ from pydantic_core import to_json
 from typing_extensions import get_type_hints, is_typeddict
 
 from audit.shapes import RecordJson
+from core import tracing
+from core.errors import InvalidRequest, RateLimited, ServiceUnavailable
+from core.operation import Operation
+from core.paging import Page
+from core.streams import Part, RecordStream, StreamFormat
+from core.text.json_text import json_of
 from directory.shapes.record import DirectoryObject
-from gateway.core import tracing
-from gateway.core.errors import InvalidRequest, RateLimited, ServiceUnavailable
-from gateway.core.json_text import json_of
-from gateway.core.operation import Operation
-from gateway.core.paging import Page
-from gateway.core.streams import Part, RecordStream, StreamFormat
 from gateway.surfaces.problems import error_of, problem_of
 from keys.callers import find_caller
 

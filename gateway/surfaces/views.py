@@ -10,8 +10,8 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponseBase
 
-from gateway.core.call import Call, Surface
-from gateway.core.errors import MethodNotAllowed
+from core.call import Call, Surface
+from core.errors import MethodNotAllowed
 from gateway.surfaces.problems import error_of, problem_response
 from keys.authentication import identify_machine, identify_session
 

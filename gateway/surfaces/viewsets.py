@@ -17,13 +17,13 @@ from rest_framework.request import Request
 from rest_framework.routers import SimpleRouter
 from rest_framework.viewsets import ViewSet
 
+from core.call import Call, Surface
+from core.errors import GatewayError
+from core.operation import Effect, Operation, operations
+from core.shapes import NoQuery, list_parameters
+from core.streams import RecordStream, StreamFormat
+from core.text.json_text import json_of
 from gateway import pipeline
-from gateway.core.call import Call, Surface
-from gateway.core.errors import GatewayError
-from gateway.core.json_text import json_of
-from gateway.core.operation import Effect, Operation, operations
-from gateway.core.shapes import NoQuery, list_parameters
-from gateway.core.streams import RecordStream, StreamFormat
 from gateway.surfaces.idempotency import answer_once, key_of
 from gateway.surfaces.openapi.on_demand import SchemaOnDemand
 from gateway.surfaces.problems import problem_response

@@ -15,14 +15,14 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from audit.administration.recorded_admin import RecordedAdmin
-from gateway import shown_once
-from gateway.core.shapes import parse_guid
+from audit.model_changes.recorded_admin import RecordedAdmin
+from core import shown_once
+from core.network.allowed_networks import normalise_networks
+from core.shapes import parse_guid
 from keys.admin.fields import LinesField, full_name, is_superuser, without_delete
 from keys.api_keys import lifecycle
-from keys.api_keys.addresses import normalise_networks
 from keys.models import ApiKey, Level, Link, Person
-from keys.people.presence import require_present
+from keys.people.account_status import require_present
 from keys.permissions.effective import effective_permissions, permissions_of_person
 
 

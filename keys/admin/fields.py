@@ -8,7 +8,7 @@ from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import Permission
 from django.http import HttpRequest
 
-from gateway.core.errors import GatewayError
+from core.errors import GatewayError
 from keys.models import Person
 from keys.permissions.effective import permissions_of_person
 from keys.permissions.scopes import ScopeNotFound, resolve

@@ -12,8 +12,8 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import ManyToManyField, QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from audit.administration.recorded_admin import RecordedAdmin
-from gateway.core.errors import Conflict
+from audit.model_changes.recorded_admin import RecordedAdmin
+from core.errors import Conflict
 from keys.admin.fields import (
     PermissionsField,
     ScopesField,
@@ -24,9 +24,9 @@ from keys.admin.fields import (
     resolve_lines,
 )
 from keys.models import Person
-from keys.people.groups import confines_members, keep_scopes, kept_scopes
+from keys.models.assignable import APPS
+from keys.models.groups import confines_members, keep_scopes, kept_scopes
 from keys.people.revocation import end_all
-from keys.permissions.assignable import APPS
 from keys.permissions.effective import permissions_of_person, reference_to
 from keys.sign_in import second_factor
 from keys.sign_in.sessions import revoke_tokens

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Permission
 from django.db.models import Count, ManyToManyField
 from django.http import HttpRequest
 
-from audit.administration.recorded_admin import RecordedAdmin
+from audit.model_changes.recorded_admin import RecordedAdmin
 from keys.admin.fields import (
     PermissionsField,
     ScopesField,
@@ -20,7 +20,7 @@ from keys.admin.fields import (
     resolve_lines,
 )
 from keys.models import Role
-from keys.permissions.assignable import is_grantable
+from keys.models.assignable import is_grantable
 
 
 class RoleForm(forms.ModelForm):

@@ -13,11 +13,11 @@ from oauthlib.oauth2 import FatalClientError, OAuth2Error
 
 from keys.agents import redirects
 from keys.agents import scopes as table
-from keys.agents.addresses import issuer_of
 from keys.agents.grants import Consent
+from keys.agents.issuer_urls import issuer_of
 from keys.agents.metadata_documents import learn
-from keys.agents.models import AgentClient, AgentGrant
 from keys.agents.server import oauth, require_audience
+from keys.models.agents import AgentClient, AgentGrant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

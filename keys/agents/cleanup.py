@@ -7,11 +7,11 @@ from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 from oauth2_provider.models import Grant as AuthorizationCode
 
-from audit.administration.recording import recorded
-from audit.administration.unattended import call_of_gateway
-from gateway.core.oauth import REFRESH_TOKEN_SECONDS
+from audit.model_changes.recording import recorded
+from audit.model_changes.unattended import call_of_gateway
+from core.oauth import REFRESH_TOKEN_SECONDS
 from keys.agents import grants
-from keys.agents.models import AgentClient, AgentGrant, AgentRefreshToken, Ended
+from keys.models.agents import AgentClient, AgentGrant, AgentRefreshToken, Ended
 
 UNUSED_FOR = timedelta(hours=24)
 """After which a client that registered itself, and that nobody has let do anything, is forgotten."""

@@ -1,6 +1,6 @@
 """Refusals of this part: what an agent is told that may not, or not yet."""
 
-from gateway.core.errors import GatewayError, Unauthorized
+from core.errors import GatewayError, Unauthorized
 
 
 class AgentsNotInstalled(GatewayError):

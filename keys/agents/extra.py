@@ -6,7 +6,7 @@ from typing import Final
 
 from django.conf import settings
 
-from gateway.core.errors import NotFound
+from core.errors import NotFound
 from keys.agents.errors import AgentsNotInstalled
 
 _IS_INSTALLED: Final = find_spec("mcp") is not None

@@ -11,14 +11,14 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from audit.administration.recording import recorded
-from audit.administration.unattended import call_of_gateway
+from audit.model_changes.recording import recorded
+from audit.model_changes.unattended import call_of_gateway
+from core.call import Call, SupervisionLevel
+from core.oauth import CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from directory.models import DirectoryConnection
-from gateway.core.call import Call, SupervisionLevel
-from gateway.core.oauth import CODE_SECONDS, REFRESH_TOKEN_SECONDS
 from keys.agents import scopes as table
-from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended, stamp_of
 from keys.models import Person
+from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended, stamp_of
 
 _LEVELS = tuple(level.value for level in SupervisionLevel)
 """From strict to free."""

@@ -16,20 +16,20 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from audit import security
-from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, SupervisionLevel, Surface
-from gateway.core.errors import AmbiguousCredential, Forbidden
-from gateway.core.prepared import PreparedQuery
-from gateway.core.shapes import parse_guid
+from core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, SupervisionLevel, Surface
+from core.database.prepared import PreparedQuery
+from core.errors import AmbiguousCredential, Forbidden
+from core.shapes import parse_guid
 from keys.agents import scopes
-from keys.agents.addresses import audience_of, resource_metadata_of
 from keys.agents.errors import UnauthorizedAgent
-from keys.agents.models import AgentAccessToken, AgentGrant, stamp_of
+from keys.agents.issuer_urls import audience_of, resource_metadata_of
 from keys.api_keys import usage
 from keys.callers import note_caller
 from keys.models import Person
-from keys.people.presence import NotChecked, Standing, standing_of
-from keys.permissions.confinement import ScopesAsKept
+from keys.models.agents import AgentAccessToken, AgentGrant, stamp_of
+from keys.people.account_status import NotChecked, Standing, standing_of
 from keys.permissions.effective import held_by_person
+from keys.permissions.scoping import ScopesAsKept
 from keys.sign_in import second_factor
 
 MAX_TOKEN = 512

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from audit.administration.descriptions import Facts, own_table
-from gateway.core.shapes import render_timestamp
+from audit.model_changes.descriptions import Facts, own_table
+from core.shapes import render_timestamp
 from keys.agents.grants import is_freer
-from keys.agents.models import AgentClient, AgentGrant
+from keys.models.agents import AgentClient, AgentGrant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest
 
-from keys.agents.addresses import audience_of, issuer_of
+from keys.agents.issuer_urls import audience_of, issuer_of
 from keys.agents.scopes import SCOPES
 
 AUTHORIZE, TOKEN, REGISTER, REVOKE = "/console/connect-agent", "/oauth/token", "/oauth/register", "/oauth/revoke"

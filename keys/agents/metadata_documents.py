@@ -19,11 +19,11 @@ from django.core.cache import cache
 from django.http.request import validate_host
 from django.utils import timezone
 
-from audit.administration.recording import recorded
-from audit.administration.unattended import call_of_gateway
+from audit.model_changes.recording import recorded
+from audit.model_changes.unattended import call_of_gateway
 from audit.webhooks.delivery import Undeliverable, connect
-from keys.agents.models import AgentClient
 from keys.agents.registration import BadMetadata, check_addresses, check_name, make_client
+from keys.models.agents import AgentClient
 
 MAX_CLIENT_ID = 64
 """Characters. The operations log keeps no more."""

@@ -12,15 +12,15 @@ from typing import Any
 from django.conf import settings
 from oauthlib.common import generate_token
 
-from audit.administration.recording import recorded
-from audit.administration.unattended import call_of_gateway
-from gateway.core.configuration import RateLimit
-from gateway.core.errors import RateLimited, ServiceUnavailable
-from gateway.core.rate_limits import CountersUnavailable, Policy, address_subject, count
-from gateway.core.unseen import has_unseen
+from audit.model_changes.recording import recorded
+from audit.model_changes.unattended import call_of_gateway
+from core.configuration import RateLimit
+from core.errors import RateLimited, ServiceUnavailable
+from core.rate_limits import CountersUnavailable, Policy, address_subject, count
+from core.text.unseen import has_unseen
 from keys.agents import redirects
 from keys.agents.cleanup import unused_clients
-from keys.agents.models import NAME_LENGTH, AgentClient
+from keys.models.agents import NAME_LENGTH, AgentClient
 
 NAMELESS = "Agent without a name"
 MOST_UNUSED = 5_000

@@ -18,11 +18,11 @@ from oauthlib.oauth2 import (
 from oauthlib.oauth2.rfc6749 import errors
 from oauthlib.oauth2.rfc6749.grant_types.authorization_code import code_challenge_method_s256
 
-from gateway.core.oauth import ACCESS_TOKEN_SECONDS
-from keys.agents.addresses import audience_of, is_audience
+from core.oauth import ACCESS_TOKEN_SECONDS
 from keys.agents.grants import Consent
-from keys.agents.models import AgentGrant
+from keys.agents.issuer_urls import audience_of, is_audience
 from keys.agents.validator import AUDIENCE, AgentValidator
+from keys.models.agents import AgentGrant
 
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 """SHA-256 in base64url without padding (RFC 7636 section 4.2)."""

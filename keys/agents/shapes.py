@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from gateway.core.call import SupervisionLevel
-from gateway.core.paging import PageQuery
-from gateway.core.shapes import Body, Guid, Id, Moment, documented_as, render_timestamp
-from gateway.core.versions import version_of
-from keys.agents.models import NAME_LENGTH, AgentClient, AgentGrant, Ended
+from core.call import SupervisionLevel
+from core.paging import PageQuery
+from core.shapes import Body, Guid, Id, Moment, documented_as, render_timestamp
+from core.text.names import require_label
+from core.versions import version_of
 from keys.agents.redirects import MAX_ADDRESSES, why_unacceptable
-from keys.people.names import require_label
+from keys.models.agents import NAME_LENGTH, AgentClient, AgentGrant, Ended
 
 Level = Annotated[
     Literal["ask_every_change", "ask_destructive_security", "act"],

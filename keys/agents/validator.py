@@ -16,11 +16,11 @@ from oauth2_provider.models import set_token_value
 from oauth2_provider.oauth2_validators import OAuth2Validator
 from oauthlib.oauth2.rfc6749 import errors
 
-from gateway.core.oauth import ACCESS_TOKEN_SECONDS, CODE_SECONDS
+from core.oauth import ACCESS_TOKEN_SECONDS, CODE_SECONDS
 from keys.agents import grants, redirects
 from keys.agents.metadata_documents import find_client
-from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended
 from keys.agents.scopes import LEAST, SCOPES
+from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, Ended
 
 AUDIENCE: Final = "gateway-audience"
 """The header in which `server` tells the audience of the request's own host. What a client sends is not passed on."""

@@ -10,11 +10,11 @@ from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import gettext_noop
 
+from core.errors import Conflict
 from directory.models import DirectoryConnection
-from gateway.core.errors import Conflict
-from keys.api_keys import secrets
+from keys import credential_values
 from keys.models import ApiKey, Link
-from keys.people.presence import require_present
+from keys.people.account_status import require_present
 
 MAX_GRACE = timedelta(days=30)
 
@@ -25,7 +25,7 @@ def issue(key: ApiKey, *, created_by_id: int | None) -> str:
     A command has no person who created it.
     """
     require_present(key.owner)
-    value, secret = secrets.make(secrets.Prefix.API_KEY)
+    value, secret = credential_values.make(credential_values.Prefix.API_KEY)
     key.lookup_id, key.digest, key.created_by_id = secret.lookup_id, secret.digest, created_by_id
     key.save(force_insert=True)
     return value
@@ -37,7 +37,7 @@ def rotate(key: ApiKey, *, grace: timedelta = timedelta(0)) -> str:
     And what `require_present` does of its owner.
     """
     require_present(key.owner)
-    value, secret = secrets.make(secrets.Prefix.API_KEY)
+    value, secret = credential_values.make(credential_values.Prefix.API_KEY)
     # A value of an earlier rotation that is still in its grace ends now: at most two are ever valid.
     rotated = ApiKey.objects.filter(pk=key.pk, revoked_at__isnull=True).update(
         previous_lookup_id=F("lookup_id") if grace else None,

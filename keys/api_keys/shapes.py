@@ -7,14 +7,14 @@ from django.utils import timezone
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from gateway.core.call import SupervisionLevel
-from gateway.core.paging import PageQuery
-from gateway.core.shapes import Body, Guid, Id, Moment, Part, Timestamp, documented_as, render_timestamp
-from gateway.core.versions import version_of
+from core.call import SupervisionLevel
+from core.network.allowed_networks import normalise_network
+from core.paging import PageQuery
+from core.shapes import Body, Guid, Id, Moment, Part, Timestamp, documented_as, render_timestamp
+from core.text.names import require_label
+from core.versions import version_of
 from keys.api_keys import lifecycle
-from keys.api_keys.addresses import normalise_network
 from keys.models import ApiKey, Link
-from keys.people.names import require_label
 
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
 Addresses = Annotated[

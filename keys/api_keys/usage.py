@@ -14,8 +14,8 @@ from django.db import DatabaseError, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from keys.agents.models import AgentGrant
 from keys.models import ApiKey
+from keys.models.agents import AgentGrant
 
 EVERY = timedelta(minutes=1)
 

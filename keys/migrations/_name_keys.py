@@ -1,4 +1,4 @@
-"""The key of a name as migration 0005 gave it to everybody who was there; `keys.people.names` says what it is for."""
+"""The key of a name as migration 0005 gave it to everybody who was there; `core.text.names` says what it is for."""
 
 import unicodedata
 

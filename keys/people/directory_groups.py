@@ -13,17 +13,17 @@ from uuid import UUID
 from django.contrib.auth.models import Group
 from django.db.models import Q
 
-from audit.administration.recording import recorded
-from audit.administration.unattended import call_of_gateway
+from active_directory import Client, DistinguishedName, Entry, GroupType, InvalidValue
+from audit.model_changes.recording import recorded
+from audit.model_changes.unattended import call_of_gateway
+from core.shapes import parse_guid
 from directory import errors as directory_errors
 from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
-from directory.ldap import Client, DistinguishedName, Entry, GroupType, InvalidValue
 from directory.lookup.access import is_within_any
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from gateway.core.shapes import parse_guid
 from keys.models import Person
-from keys.people.groups import DirectoryGroup, DirectoryMembership
+from keys.models.groups import DirectoryGroup, DirectoryMembership
 
 GROUP_ATTRIBUTES = ("objectGUID", "objectSid", "objectClass", "groupType")
 """What a group of a directory must have been read with to be judged."""

@@ -6,9 +6,9 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext_noop
 
-from gateway.core.errors import Conflict, invalid_member
+from core.errors import Conflict, invalid_member
+from core.text.names import refuse_username
 from keys.models import Person, find_lookalike
-from keys.people.names import refuse_username
 
 
 def check_username(person: Person) -> None:

@@ -12,10 +12,10 @@ from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.db import DEFAULT_DB_ALIAS, connection, connections
 
+from core.database.prepared import fetch
 from directory.models import DirectoryConnection
-from gateway.core.prepared import fetch
 from keys.models import ApiKey, Link, Person, Role
-from keys.people.groups import GroupScopes
+from keys.models.groups import GroupScopes
 
 State = str | bytes
 

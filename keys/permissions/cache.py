@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from django.utils import timezone
 
-from keys.people.presence import CHECK_EVERY
+from keys.people.account_status import CHECK_EVERY
 from keys.permissions.access_state import State, read_state
 from keys.permissions.effective import KeyFacts, find_key_by_lookup_id
 

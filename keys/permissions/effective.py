@@ -14,8 +14,7 @@ from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
 from django.utils import timezone
 
-from directory.models import DirectoryConnection
-from gateway.core.call import (
+from core.call import (
     Call,
     CredentialKind,
     CredentialRef,
@@ -25,13 +24,14 @@ from gateway.core.call import (
     SupervisionLevel,
     Surface,
 )
-from gateway.core.errors import ClientIdRequired, Forbidden, GatewayError
-from gateway.core.prepared import PreparedQuery
-from gateway.core.shapes import parse_guid
+from core.database.prepared import PreparedQuery
+from core.errors import ClientIdRequired, Forbidden, GatewayError
+from core.shapes import parse_guid
+from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
-from keys.people.presence import NotChecked, Standing, standing_of
-from keys.permissions.assignable import APPS, GRANTABLE
-from keys.permissions.confinement import Held, ScopesAsKept, held_within, scopes_of, scopes_of_person
+from keys.models.assignable import APPS, GRANTABLE
+from keys.people.account_status import NotChecked, Standing, standing_of
+from keys.permissions.scoping import Held, ScopesAsKept, held_within, scopes_of, scopes_of_person
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final
 
 from django.utils.translation import gettext_noop as _
 
-from keys.permissions.assignable import GRANTABLE
+from keys.models.assignable import GRANTABLE
 from keys.permissions.meanings import MEANINGS
 
 _READING = frozenset({"directory.read_object", "directory.run_savedfilter"})

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from typing_extensions import TypedDict
 
+from active_directory import DistinguishedName, Entry, InvalidValue, LdapError
+from core.shapes import Id, parse_guid
 from directory import errors as directory_errors
-from directory.ldap import DistinguishedName, Entry, InvalidValue, LdapError
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from gateway.core.shapes import Id, parse_guid
 
 
 class ScopeNotFound(Exception):

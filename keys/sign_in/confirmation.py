@@ -6,9 +6,9 @@ from django.conf import settings
 from django.utils.translation import gettext_noop
 from pydantic import Field
 
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError
-from gateway.core.shapes import Body
+from core.call import Call
+from core.errors import GatewayError
+from core.shapes import Body
 from keys.models import Person
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import Reason, SignInRefused

@@ -9,14 +9,14 @@ from enum import Enum
 from django.contrib.auth.hashers import make_password
 from django.http import HttpRequest
 
+from active_directory import BindResult
 from audit import security
+from core.call import Call
+from core.errors import GatewayError, Unauthorized
 from directory.errors import TooManyWrongPasswords
-from directory.ldap import BindResult
 from directory.models import DirectoryConnection
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError, Unauthorized
 from keys.models import FailedSignIn, Person
-from keys.sign_in import directory_people, known_devices, limits
+from keys.sign_in import directory_people, known_devices, login_throttle
 
 MAX_PASSWORD = 1024
 
@@ -112,16 +112,16 @@ def _verify_local(request: HttpRequest | None, username: str, password: str) -> 
     if person is None:
         make_password(password)  # as slow as a wrong password, so that the time does not tell which names exist
     if person is None or not person.check_password(password):
-        limits.fail(attempt)
+        login_throttle.fail(attempt)
         raise SignInRefused(Reason.WRONG, **facts)
-    limits.take_back(attempt)
+    login_throttle.take_back(attempt)
     return person
 
 
 def _verify_in_directory(request: HttpRequest | None, directory: str, username: str, password: str) -> Person:
     connection = DirectoryConnection.objects.filter(name__iexact=directory, enabled=True).first()
     if connection is None:
-        limits.fail(_begin(request, f"{directory}\\{username}", {}))
+        login_throttle.fail(_begin(request, f"{directory}\\{username}", {}))
         raise SignInRefused(Reason.WRONG)
     account = directory_people.find_account(connection, username)
     facts = {"directory": connection.name}
@@ -132,18 +132,18 @@ def _verify_in_directory(request: HttpRequest | None, directory: str, username: 
     try:
         result = directory_people.try_password(account, password, is_known_device=device is not None)
     except TooManyWrongPasswords:
-        limits.take_back(attempt)
+        login_throttle.take_back(attempt)
         raise SignInRefused(Reason.SPENT, **facts) from None
     except GatewayError:
-        limits.take_back(attempt)
+        login_throttle.take_back(attempt)
         raise
     if result is BindResult.OK:
-        limits.take_back(attempt)
+        login_throttle.take_back(attempt)
         return directory_people.person_of(account)
     if result in _AFTER_A_RIGHT_PASSWORD:
-        limits.take_back(attempt)
+        login_throttle.take_back(attempt)
         raise SignInRefused(_AFTER_A_RIGHT_PASSWORD[result], **facts)
-    limits.fail(attempt)
+    login_throttle.fail(attempt)
     raise SignInRefused(Reason.WRONG, **facts)
 
 
@@ -152,9 +152,9 @@ def _begin(
 ) -> FailedSignIn:
     """Count an attempt: on a device that is known for itself, so that it does not matter what others try elsewhere."""
     if device is not None:
-        attempt = limits.begin(f"device\0{device}", None)
+        attempt = login_throttle.begin(f"device\0{device}", None)
     else:
-        attempt = limits.begin(subject, client_address(request))
+        attempt = login_throttle.begin(subject, client_address(request))
     if attempt is None:
         raise SignInRefused(Reason.TOO_OFTEN, **facts)
     return attempt

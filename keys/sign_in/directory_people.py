@@ -10,17 +10,17 @@ from uuid import uuid4
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
+from active_directory import And, BindResult, Client, Entry, Equals, Not, Scope
+from core.text.names import name_key
+from core.text.unseen import with_unseen_marked
 from directory import errors as directory_errors
-from directory.ldap import And, BindResult, Client, Entry, Equals, Not, Scope
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.policies import password_attempts
-from gateway.core.unseen import with_unseen_marked
 from keys.models import Person
-from keys.people import presence
-from keys.people.names import name_key
+from keys.people import account_status
 
-_ATTRIBUTES = (*presence.ATTRIBUTES, "sAMAccountName", "displayName", "name")
+_ATTRIBUTES = (*account_status.ATTRIBUTES, "sAMAccountName", "displayName", "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,6 @@ def person_of(account: Account) -> Person:
                 other.save(update_fields=["username"])
             person.username, person.display_name = username, display_name
             person.save(update_fields=["username", "display_name"])
-        presence.note_sign_in(person, entry)
-    presence.follow_groups(person, account.client)
+        account_status.note_sign_in(person, entry)
+    account_status.follow_groups(person, account.client)
     return person

@@ -7,9 +7,9 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_noop
 
 from audit import security
-from audit.administration.recording import recorded
-from gateway.core.call import Call
-from gateway.core.errors import Conflict, InvalidRequest
+from audit.model_changes.recording import recorded
+from core.call import Call
+from core.errors import Conflict, InvalidRequest
 from keys.models import Person, PersonSession
 from keys.permissions.effective import reference_to
 from keys.sign_in import sessions

@@ -22,11 +22,11 @@ from django.utils.translation import gettext_noop
 from django_otp.oath import hotp
 
 from audit import security
-from audit.administration.recording import recorded
-from gateway.core.call import Call, PersonRef
-from gateway.core.errors import Conflict
+from audit.model_changes.recording import recorded
+from core.call import Call, PersonRef
+from core.errors import Conflict
 from keys.models import Person, RecoveryCode, SecondFactor
-from keys.sign_in import limits
+from keys.sign_in import login_throttle
 from keys.sign_in.credentials import Reason, SignInRefused, client_address, log_refusal
 
 ISSUER = "Directory Gateway"
@@ -168,13 +168,13 @@ def _try_code(
     if not code:
         raise _refusal(request, factor, Reason.CODE_MISSING)
     subject = f"second factor of {factor.person_id}"
-    attempt = limits.begin(subject, client_address(request), at_most=limits.OF_CODES)
+    attempt = login_throttle.begin(subject, client_address(request), at_most=login_throttle.OF_CODES)
     if attempt is None:
         raise _refusal(request, factor, Reason.CODES_TOO_OFTEN)
     if not accepts(factor, code):
-        limits.fail(attempt)
+        login_throttle.fail(attempt)
         raise _refusal(request, factor, Reason.CODE_WRONG)
-    limits.take_back(attempt)
+    login_throttle.take_back(attempt)
 
 
 def _refusal(request: HttpRequest | Call, factor: SecondFactor, reason: Reason) -> SignInRefused:

@@ -18,11 +18,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from audit import security
-from gateway.core.call import Call, PersonRef
-from gateway.core.errors import Forbidden, NotFound
-from keys.api_keys import secrets
+from core.call import Call, PersonRef
+from core.errors import Forbidden, NotFound
+from keys import credential_values
 from keys.models import AccessToken, Person, PersonSession
-from keys.people.presence import Standing, readmit, standing_of
+from keys.people.account_status import Standing, readmit, standing_of
 from keys.sign_in import known_devices, second_factor
 from keys.sign_in.credentials import Reason, SignInRefused, client_address, verify
 from keys.sign_in.session_store import stored_key_of
@@ -159,7 +159,7 @@ def issue_access_token(request: HttpRequest, call: Call) -> tuple[str, datetime]
     """A platform token of the session's person, and until when it is valid; it ends with the session at the latest."""
     now = timezone.now()
     expires_at = now + timedelta(minutes=settings.CONFIGURATION.Tokens.AccessTokenMinutes)
-    value, secret = secrets.make(secrets.Prefix.PLATFORM_TOKEN)
+    value, secret = credential_values.make(credential_values.Prefix.PLATFORM_TOKEN)
     person = Person.objects.filter(pk=call.person.id, is_active=True).first()
     if person is None:
         raise Forbidden

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.approvals.estate import Estate, estate_in
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory
@@ -16,7 +16,7 @@ from tests.support.directory import Directory
 def enqueued(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What workers would have been told, without a broker: each task with its arguments."""
     sent: list[Any] = []
-    monkeypatch.setattr("gateway.core.broker.current_app.send_task", lambda name, args, **_: sent.append((name, args)))
+    monkeypatch.setattr("core.redis.broker.current_app.send_task", lambda name, args, **_: sent.append((name, args)))
     return sent
 
 

@@ -6,9 +6,9 @@ from uuid import uuid4
 from approvals import queue
 from approvals.models import ChangeRequest
 from approvals.supervision import Assessment
+from core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
+from core.operation import Risk
 from directory.shapes.proposal import AttributeChange, Proposal, Target
-from gateway.core.call import Call, CredentialKind, CredentialRef, PersonRef, Surface
-from gateway.core.operation import Risk
 from tests.audit.calls import CALL, make_call
 
 APPROVER = PersonRef(id=9_000_009, username="grace", display_name="Grace Hopper")

@@ -7,7 +7,7 @@ each input really changes something there, or it would be no change at all. An o
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.core.operation import Risk
+from core.operation import Risk
 
 ORDINARY, DESTRUCTIVE, SECURITY = Risk
 """In their order: of several risks of one change the last one counts."""

@@ -6,20 +6,20 @@ from uuid import UUID
 import pytest
 from django.test import RequestFactory
 
-from approvals.deciders import why_barred
 from approvals.models import ChangeRequest
+from approvals.review.conflict_of_interest import why_barred
 from audit.models import OperationRecord
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
+from core.errors import Forbidden, RateLimited, ServiceUnavailable
+from core.operation import find_operation
+from core.rate_limits import CountersUnavailable
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.core.errors import Forbidden, RateLimited, ServiceUnavailable
-from gateway.core.operation import find_operation
-from gateway.core.rate_limits import CountersUnavailable
-from gateway.pipeline import agent_brake
+from gateway.pipeline import agent_change_limit
 from keys.agents import grants, scopes
 from keys.agents.identification import identify_agent
-from keys.agents.models import AgentGrant, Ended
 from keys.models import Person
+from keys.models.agents import AgentGrant, Ended
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Console, make_person, permissions
 from tests.support.configuration import Configure
@@ -209,7 +209,7 @@ def test_without_counters_agents_change_nothing(
     def away(*_: Any) -> Any:
         raise CountersUnavailable
 
-    monkeypatch.setattr(agent_brake, "count", away)
+    monkeypatch.setattr(agent_change_limit, "count", away)
     with pytest.raises(ServiceUnavailable):
         ask(agent, "users.update", ada, {"replace": {"title": "Countess"}})
     assert directory.text(ada, "title") == "Analyst"

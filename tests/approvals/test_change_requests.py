@@ -10,11 +10,11 @@ from django.db import connection
 from django.utils import timezone
 
 from approvals.models import ChangeRequest
-from approvals.operations import change_requests
-from gateway.core.call import Call, PersonRef, Surface
-from gateway.core.errors import GatewayError, NotFound
-from gateway.core.operation import SIGNED_IN, operations
-from gateway.core.shapes import load_body, load_query
+from core.call import Call, PersonRef, Surface
+from core.errors import GatewayError, NotFound
+from core.operation import SIGNED_IN, operations
+from core.shapes import load_body, load_query
+from operations.approvals.change_requests import requests
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold
 from tests.audit.calls import CALL, make_call
 
@@ -31,18 +31,18 @@ ADA_IN_CONSOLE = make_call(
 
 
 def approve(id: UUID, digest: str, *, call: Call = IN_CONSOLE, **more: Any) -> Any:
-    body = load_body(change_requests.ApproveChangeRequest, {"digest": digest, **more})
-    return change_requests.approve_change_request(call, id=id, body=body)
+    body = load_body(requests.ApproveChangeRequest, {"digest": digest, **more})
+    return requests.approve_change_request(call, id=id, body=body)
 
 
 def reject(id: UUID, comment: Any = "No ticket", *, call: Call = IN_CONSOLE) -> Any:
-    body = load_body(change_requests.RejectChangeRequest, {"comment": comment})
-    return change_requests.reject_change_request(call, id=id, body=body)
+    body = load_body(requests.RejectChangeRequest, {"comment": comment})
+    return requests.reject_change_request(call, id=id, body=body)
 
 
 def found(call: Call, **parameters: str) -> list[str]:
-    query = load_query(change_requests.SearchChangeRequests, parameters)
-    return [item["id"] for item in change_requests.search_change_requests(call, query=query)["items"]]
+    query = load_query(requests.SearchChangeRequests, parameters)
+    return [item["id"] for item in requests.search_change_requests(call, query=query)["items"]]
 
 
 def code_of(function: Any, *args: Any, **kwargs: Any) -> str:
@@ -54,7 +54,7 @@ def code_of(function: Any, *args: Any, **kwargs: Any) -> str:
 
 def test_what_is_shown() -> None:
     held = hold()
-    shown = change_requests.read_change_request(CALL, id=held.id)
+    shown = requests.read_change_request(CALL, id=held.id)
     assert list(shown) == MEMBERS.split()
     assert shown["changes"] == [
         {"attribute": "mail", "current": ["old@example.test"], "proposed": ["new@example.test"]}
@@ -71,13 +71,13 @@ def test_who_sees_which() -> None:
     assert found(make_call(permissions=frozenset({"approvals.decide_change"}))) == [str(mine.id)], "never on /api"
     assert found(make_call(surface=Surface.REST, permissions=frozenset())) == [str(mine.id)]
     with pytest.raises(NotFound):
-        change_requests.read_change_request(CALL, id=others.id)
-    assert change_requests.read_change_request(IN_CONSOLE, id=others.id)["id"] == str(others.id)
+        requests.read_change_request(CALL, id=others.id)
+    assert requests.read_change_request(IN_CONSOLE, id=others.id)["id"] == str(others.id)
 
 
 def test_the_filter() -> None:
     waiting, ended = hold(), hold()
-    change_requests.cancel_change_request(CALL, id=ended.id)
+    requests.cancel_change_request(CALL, id=ended.id)
     assert found(CALL, status="pending") == [str(waiting.id)]
     assert found(CALL, status="cancelled") == [str(ended.id)]
     assert code_of(found, CALL, status="nonsense") == "Request.Invalid"
@@ -90,26 +90,26 @@ def test_the_filter() -> None:
 
 def test_what_the_approver_has_to_know() -> None:
     held = hold()
-    review = change_requests.read_review(IN_CONSOLE, id=held.id)
-    assert review["changeRequest"] == change_requests.read_change_request(IN_CONSOLE, id=held.id)
+    review = requests.read_review(IN_CONSOLE, id=held.id)
+    assert review["changeRequest"] == requests.read_change_request(IN_CONSOLE, id=held.id)
     assert review["summary"].startswith("Update attributes")
     assert review["riskReasons"] == ["This is a security change: it writes mail."]
     assert review["targetKind"] == "user"
     assert (review["own"], review["mayApprove"], review["mayReject"], review["mayCancel"]) == (False, True, True, False)
     assert (review["approvalsNeeded"], review["secretUntil"]) == (1, None)
-    own = change_requests.read_review(CALL, id=held.id)
+    own = requests.read_review(CALL, id=held.id)
     assert (own["own"], own["mayApprove"], own["mayReject"], own["mayCancel"]) == (True, False, False, True)
     reject(held.id)
-    decided = change_requests.read_review(IN_CONSOLE, id=held.id)
+    decided = requests.read_review(IN_CONSOLE, id=held.id)
     assert (decided["mayApprove"], decided["mayReject"], decided["approvalsNeeded"]) == (False, False, 0)
     with pytest.raises(NotFound):
-        change_requests.read_review(make_call(person=BOB, permissions=frozenset()), id=held.id)
+        requests.read_review(make_call(person=BOB, permissions=frozenset()), id=held.id)
 
 
 def test_an_overdue_request_offers_no_decision() -> None:
     held = hold()
     ChangeRequest.objects.filter(id=held.id).update(expires_at=timezone.now() - timedelta(seconds=1))
-    review = change_requests.read_review(IN_CONSOLE, id=held.id)
+    review = requests.read_review(IN_CONSOLE, id=held.id)
     assert (review["mayApprove"], review["mayReject"]) == (False, False)
 
 
@@ -130,7 +130,7 @@ def test_rejecting() -> None:
     assert (shown["status"], shown["decidedBy"], shown["comment"]) == ("rejected", "grace", "No ticket")
     held.refresh_from_db()
     assert held.input == ""
-    told = change_requests.read_change_request(CALL, id=held.id)
+    told = requests.read_change_request(CALL, id=held.id)
     assert (told["comment"], told["reason"], told["decidedBy"]) == ("No ticket", "Ticket 4711", "grace")
 
 
@@ -160,14 +160,14 @@ def test_a_second_decision() -> None:
     approve(held.id, held.digest)
     assert code_of(approve, held.id, held.digest) == "Approvals.AlreadyDecided"
     assert code_of(reject, held.id) == "Approvals.AlreadyDecided"
-    assert code_of(change_requests.cancel_change_request, CALL, id=held.id) == "Approvals.AlreadyDecided"
+    assert code_of(requests.cancel_change_request, CALL, id=held.id) == "Approvals.AlreadyDecided"
 
 
 def test_after_it_was_withdrawn() -> None:
     held = hold()
-    change_requests.cancel_change_request(CALL, id=held.id)
+    requests.cancel_change_request(CALL, id=held.id)
     assert code_of(approve, held.id, held.digest) == "Approvals.NotPending"
-    assert code_of(change_requests.cancel_change_request, CALL, id=held.id) == "Approvals.NotPending"
+    assert code_of(requests.cancel_change_request, CALL, id=held.id) == "Approvals.NotPending"
 
 
 def test_an_overdue_request_is_refused_at_once() -> None:
@@ -182,8 +182,8 @@ def test_only_ones_own_is_cancelled() -> None:
     held = hold()
     for call in (IN_CONSOLE, make_call(person=BOB)):
         with pytest.raises(NotFound):
-            change_requests.cancel_change_request(call, id=held.id)
-    assert change_requests.cancel_change_request(ADA_IN_CONSOLE, id=held.id)["status"] == "cancelled"
+            requests.cancel_change_request(call, id=held.id)
+    assert requests.cancel_change_request(ADA_IN_CONSOLE, id=held.id)["status"] == "cancelled"
 
 
 def test_a_request_that_does_not_exist() -> None:

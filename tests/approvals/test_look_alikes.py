@@ -3,9 +3,9 @@
 import pytest
 
 from approvals.models import ChangeRequest
+from core.call import SupervisionLevel
+from core.text.look_alikes import likely_twins, look_alike
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
-from gateway.core.look_alikes import likely_twins, look_alike
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import Directory, random_name
 

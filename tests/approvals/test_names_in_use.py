@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from approvals.models import ChangeRequest
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.core.call import SupervisionLevel
 from tests.approvals.test_references import forecast
 from tests.directory.supervised import approve, approve_only
 from tests.support.cast import Answer, Console, Integration, make_confined, make_integration

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from approvals import mail, notifications
 from approvals.models import ChangeRequest, Notice
+from approvals.review import mail, notifications
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from keys.models import Person
 from tests.approvals.estate import ADMINISTRATORS
 from tests.support.cast import Console, make_confined, make_integration, make_person

@@ -11,13 +11,14 @@ from django.db import connection, transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from approvals import decisions, queue
+from approvals import queue
 from approvals.models import ChangeRequest
+from approvals.review import decisions
 from audit import log
 from audit.models import OperationRecord
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
+from core.call import Surface
 from directory.shapes.proposal import AttributeChange
-from gateway.core.call import Surface
 from tests.approvals.proposals import APPROVER, MAIL, SECURITY, hold, make_proposal
 from tests.audit.calls import CALL, make_call
 
@@ -314,7 +315,7 @@ def test_a_broker_that_is_away_does_not_stop_the_approval(monkeypatch: pytest.Mo
     def be_away(*_: Any, **__: Any) -> None:
         raise OperationalError("no route to the broker")
 
-    monkeypatch.setattr("gateway.core.broker.current_app.send_task", be_away)
+    monkeypatch.setattr("core.redis.broker.current_app.send_task", be_away)
     queue.enqueue(approved().id)
 
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from approvals.security_attributes import meaning_of
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.approvals.estate import Estate
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import Directory

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import Syntax, may_refer
 from approvals.models import ChangeRequest
+from core.operation import Effect, operations
 from directory.changes.input_references import PARENT, UPDATES, rename_input, resolve_input
-from directory.ldap import Syntax, may_refer
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.core.operation import Effect, operations
 from tests.directory.supervised import approve, approve_only
 from tests.support.cast import Answer, Console, Integration, make_person
 from tests.support.directory import Directory

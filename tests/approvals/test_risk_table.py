@@ -4,9 +4,9 @@ import pytest
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
+from core.operation import Effect, Operation, Risk, find_operation, operations
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Effect, Operation, Risk, find_operation, operations
 from tests.approvals.estate import Estate, estate_in
 from tests.approvals.risk_table import DESTRUCTIVE, ORDINARY, REVERTS, SECURITY, TABLE, Row
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person

@@ -10,9 +10,8 @@ from django.utils import timezone
 from approvals import queue
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory import tasks as run_tasks
 from directory.models.runs import Run
-from gateway import pipeline
+from gateway import pipeline, run_tasks
 from tests.directory.supervised import approve, approve_only
 from tests.support.cast import Answer, Console, Integration, make_person
 from tests.support.directory import Directory

@@ -14,9 +14,9 @@ from django.utils import timezone
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
-from gateway.core.call import SupervisionLevel
 from gateway.pipeline import approved
 from keys.models import Person
 from tests.support.cast import Console, Integration, make_integration, make_person

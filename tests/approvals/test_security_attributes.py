@@ -5,14 +5,14 @@ from uuid import UUID
 
 import pytest
 
+from active_directory.attribute_names import is_credential
 from approvals.security_attributes import REVIEWED, meaning_of
-from directory.ldap.attribute_names import is_credential
+from core.call import SupervisionLevel
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import refuse_writing
-from directory.shapes.sign_in_effects import SIGN_IN_ATTRIBUTES
-from gateway.core.call import SupervisionLevel
+from directory.shapes.wording.sign_in_effects import SIGN_IN_ATTRIBUTES
 from tests.support.cast import Integration, make_integration
 from tests.support.configuration import Configure
 from tests.support.directory import Directory

@@ -10,9 +10,9 @@ import pytest
 
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from directory.shapes.sign_in_effects import SIGN_IN_ATTRIBUTES, sign_in_effects
-from gateway.core.call import SupervisionLevel
+from directory.shapes.wording.sign_in_effects import SIGN_IN_ATTRIBUTES, sign_in_effects
 from tests.support.cast import Answer, Integration, all_permissions, make_integration
 from tests.support.directory import Directory, filetime
 

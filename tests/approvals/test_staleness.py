@@ -15,8 +15,8 @@ from django.utils import timezone
 from approvals import queue
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from gateway import pipeline, tasks
-from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 from tests.support.configuration import Configure

@@ -8,7 +8,7 @@ from django.test import Client
 from django.utils import timezone
 
 from approvals.models import ChangeRequest
-from gateway.core.operation import Risk
+from core.operation import Risk
 from tests.approvals.proposals import hold
 from tests.support.cast import Console, make_integration, make_person
 

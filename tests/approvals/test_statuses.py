@@ -4,14 +4,15 @@ import re
 
 import pytest
 
-from approvals import mail, messages
+from approvals import messages
 from approvals.models import Status
+from approvals.review import mail
 from approvals.states import ANNOUNCED, TRANSITIONS
 from approvals.statistics import _DECIDED
 from audit.webhooks.catalogue import OF_STATUSES
-from gateway.core.vocabulary import said
+from console.templatetags.console import status_look
+from core.text.vocabulary import said
 from gateway.surfaces.agent.results import _ABOUT_REQUEST
-from gateway.templatetags.console import status_look
 
 ENDS_OF_DECIDED = {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.REJECTED}
 

@@ -6,8 +6,8 @@ import pytest
 
 from approvals.security_attributes import meaning_of
 from approvals.supervision import Assessment, must_wait, risk_of
-from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Effect, Operation, RateCategory, Risk, Target
+from core.call import SupervisionLevel
+from core.operation import Effect, Operation, RateCategory, Risk, Target
 from tests.approvals.proposals import make_proposal
 
 EVERY, DANGEROUS, ACT = SupervisionLevel

@@ -7,11 +7,11 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
+from active_directory import Client, Unavailable
 from approvals import queue
 from approvals.models import ChangeRequest
 from audit import log
 from audit.models import OperationRecord
-from directory.ldap import Client, Unavailable
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from tests.support.cast import Console, Integration, make_connection, make_person

@@ -8,11 +8,12 @@ from uuid import UUID
 import pytest
 from django.db import connection
 
-from approvals import decisions, queue
+from approvals import queue
 from approvals.models import ChangeRequest
-from approvals.operations import change_requests
-from gateway.core.call import PersonRef
-from gateway.core.errors import GatewayError
+from approvals.review import decisions
+from core.call import PersonRef
+from core.errors import GatewayError
+from operations.approvals.change_requests import requests
 from tests.approvals.proposals import APPROVER, IN_CONSOLE, hold, make_proposal
 from tests.audit.calls import CALL
 from tests.support.configuration import Configure
@@ -51,10 +52,10 @@ def test_it_works(enqueued: list[Any]) -> None:
     first = approve(APPROVER, held, comment="Fine with me")
     assert (first.status, first.digest, first.decided_by) == ("pending", held.digest, None)
     assert enqueued == [], "nothing is applied yet"
-    shown = change_requests.read_change_request(IN_CONSOLE, id=held.id)
+    shown = requests.read_change_request(IN_CONSOLE, id=held.id)
     assert shown["firstApproval"] == {"by": "grace", "at": shown["firstApproval"]["at"], "comment": "Fine with me"}
     assert shown["decidedBy"] is None
-    review = change_requests.read_review(IN_CONSOLE, id=held.id)
+    review = requests.read_review(IN_CONSOLE, id=held.id)
     assert (review["approvalsNeeded"], review["mayApprove"], review["mayReject"]) == (1, False, True)
     second = approve(ALAN, held, comment="Me too")
     assert (second.status, second.first_approved_by, second.decided_by) == ("approved", "grace", "alan")
@@ -66,9 +67,9 @@ def test_it_works(enqueued: list[Any]) -> None:
 
 def test_the_requester_sees_that_there_is_a_first_one() -> None:
     held = hold(protected=True)
-    assert "firstApproval" not in change_requests.read_change_request(CALL, id=held.id)
+    assert "firstApproval" not in requests.read_change_request(CALL, id=held.id)
     approve(APPROVER, held)
-    assert change_requests.read_change_request(CALL, id=held.id)["firstApproval"]["by"] == "grace"
+    assert requests.read_change_request(CALL, id=held.id)["firstApproval"]["by"] == "grace"
 
 
 def test_the_same_person_twice() -> None:

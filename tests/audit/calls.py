@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
-from gateway.core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, Surface
+from core.call import Call, CredentialKind, CredentialRef, DirectoryRef, PersonRef, Surface
 
 DIRECTORY = DirectoryRef(id=UUID("d1d1d1d1-0000-4000-8000-000000000001"), name="corp", client_id="c1")
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from core.operation import Effect, Operation, operations
 from directory.shapes.kinds import RESOURCES
-from gateway.core.operation import Effect, Operation, operations
 from tests.support.cast import Integration
 from tests.support.directory import PASSWORD, Directory, random_name, split_dn
 

@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from audit.models import Reversible
+from core.call import SupervisionLevel
+from core.operation import Operation, find_operation
 from directory.changes.reversibility import reversible_as
 from directory.shapes.proposal import AttributeChange
-from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Operation, find_operation
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named, records_of, require_told
 from tests.directory.supervised import approve
 from tests.support.cast import make_integration

@@ -15,8 +15,8 @@ from django.utils import timezone
 from audit import log
 from audit.models import OperationRecord, Outcome
 from audit.redact import SECRET, is_credential, redacted
-from gateway.core.call import Surface
-from gateway.core.errors import ServiceUnavailable
+from core.call import Surface
+from core.errors import ServiceUnavailable
 from tests.audit.calls import CALL, DIRECTORY, make_call
 
 pytestmark = pytest.mark.sqlite

@@ -5,9 +5,9 @@ from uuid import uuid4
 
 import pytest
 
-from directory.ldap import Client, Unavailable
+from active_directory import Client, Unavailable
+from core.operation import Operation
 from gateway import tasks
-from gateway.core.operation import Operation
 from tests.audit.every_change import CHANGES, World, attempt, named, records_of, require_told
 from tests.support.mishaps import killed_at_the_write, settle
 

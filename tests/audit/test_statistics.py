@@ -10,10 +10,10 @@ from django.utils import timezone
 from audit import log
 from audit.chain.seals import mac_of
 from audit.models import OperationRecord
-from audit.operations import operations_log
 from audit.read_buffer import reads
+from core.call import Call
 from directory.lookup import access
-from gateway.core.call import Call
+from operations.log import operations as operations_log
 from tests.audit.calls import CALL, DIRECTORY, make_call
 from tests.support.cast import Console, make_integration, make_person
 

@@ -7,8 +7,8 @@ import pytest
 from playwright.sync_api import expect
 
 from directory.models import DirectoryConnection
-from keys.agents.models import AgentGrant
 from keys.agents.scopes import SCOPES, permissions_of
+from keys.models.agents import AgentGrant
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.keys.agents.sign_in import Program

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from approvals.models import ChangeRequest
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, expect_on_reload, press
 from tests.support.cast import Integration, make_connection, make_integration, make_person

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from approvals.models import ChangeRequest
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, press
 from tests.support.cast import Integration, make_connection, make_integration, make_person

@@ -4,9 +4,9 @@ import pytest
 from django.core.management import call_command
 from playwright.sync_api import expect
 
-from audit.chain import mark
+from audit.chain import checkpoint
 from audit.models import OperationRecord
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from keys.permissions.presets import find_preset
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, expect_on_reload
@@ -26,7 +26,7 @@ def log_begun_anew(live_gateway: LiveGateway, transactional_db: None) -> None:
     """Nothing of the log before: the worker may have been sealing it when the database was emptied."""
     live_gateway.stop_worker()
     call_command("flush", interactive=False)
-    mark.move_mark(to_any=True)
+    checkpoint.move_mark(to_any=True)
     live_gateway.start_worker()
 
 

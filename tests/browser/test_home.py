@@ -9,9 +9,9 @@ from django.utils import timezone
 from playwright.sync_api import Locator, Page, expect
 
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run, RunLease
-from gateway.core.call import SupervisionLevel
 from tests.audit.calls import CALL, make_call
 from tests.audit.test_statistics import logged
 from tests.browser.conftest import SignIn

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from audit.read_buffer import reads
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import Integration, make_connection, make_integration, make_person

@@ -6,8 +6,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import make_connection, make_integration, make_person

@@ -5,8 +5,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from keys.models import Person
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_on_reload

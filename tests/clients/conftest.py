@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from approvals.models import ChangeRequest, Status
+from core.call import SupervisionLevel
 from demo.services import PROJECT
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.support.cast import Console, make_integration, make_person
 from tests.support.gateway import LiveGateway
 

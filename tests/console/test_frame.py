@@ -7,8 +7,8 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 
+from core.configuration import Configuration
 from directory.models import DirectoryConnection
-from gateway.core.configuration import Configuration
 from tests.support.cast import Console, make_connection, make_person
 from tests.support.domain import Domain
 from tests.support.markup import markup_of

@@ -9,10 +9,10 @@ from django.utils import timezone
 from approvals.models import ChangeRequest
 from audit import log
 from audit.read_buffer import reads
+from console.shared.charts import chart_of_days
+from core.operation import Risk
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus
-from gateway.console.shared.charts import chart_of_days
-from gateway.core.operation import Risk
 from gateway.monitoring.readiness import Readiness, readiness
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, call_named, make_call

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from directory.shapes.names import common_name
-from directory.shapes.names import place as place_of
-from gateway.core.errors import FieldError
-from gateway.core.vocabulary import sentence_of
-from gateway.templatetags import console
+from console.templatetags import console
+from core.errors import FieldError
+from core.text.vocabulary import sentence_of
+from directory.shapes.wording.names import common_name
+from directory.shapes.wording.names import place as place_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from approvals.models import ChangeRequest
-from gateway.core.versions import version_of
+from core.versions import version_of
 from keys import first_administrator
 from keys.models import Link, Person
 from tests.approvals.proposals import hold

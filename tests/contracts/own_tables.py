@@ -15,8 +15,8 @@ from approvals.models import ChangeRequest
 from audit.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.saved_filters import SavedFilter
-from keys.agents.models import AgentClient, AgentGrant
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
+from keys.models.agents import AgentClient, AgentGrant
 from tests.approvals.proposals import hold
 from tests.support.agents import make_agent, make_client
 from tests.support.cast import Answer, Console, make_integration, make_person, permissions

@@ -9,11 +9,11 @@ from uuid import UUID, uuid4
 from django.urls import reverse
 
 from audit.models import OperationRecord, Outcome
+from console.directory.selection import tasks
+from core.call import SupervisionLevel
+from core.operation import Effect, find_operation
 from directory.models.change_templates import ChangeTemplate
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
-from gateway.console.directory.selection import tasks
-from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Effect, find_operation
 from keys.sign_in import second_factor
 from tests.contracts.own_tables import World, contents
 from tests.keys.authenticator import code_of

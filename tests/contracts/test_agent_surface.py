@@ -8,9 +8,9 @@ import pytest
 
 from audit.models import OperationRecord
 from audit.read_buffer import reads
+from core.call import SupervisionLevel, Surface
+from core.operation import SIGNED_IN, Operation, find_operation, operations
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel, Surface
-from gateway.core.operation import SIGNED_IN, Operation, find_operation, operations
 from gateway.surfaces.agent.tools import NOT_SERVED, PREVIEWABLE, TOOLS, Tool, served
 from tests.audit.every_change import CHANGES, RUNS, World, attempt, named, require_told
 from tests.contracts.test_registry import highest_usn

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from core.call import Surface
+from core.operation import Operation, operations
 from directory.models import DirectoryConnection
-from gateway.core.call import Surface
-from gateway.core.operation import Operation, operations
 from tests.support.cast import Answer, Confined, Console, make_confined
 from tests.support.directory import Directory, random_name
 

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from core.operation import Effect, Operation, operations
+from core.shapes import load_body
 from directory.models import DirectoryConnection
-from gateway.core.operation import Effect, Operation, operations
-from gateway.core.shapes import load_body
 from tests.support.cast import Integration, make_integration
 from tests.support.openapi import Document, Documented
 

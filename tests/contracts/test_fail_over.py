@@ -16,12 +16,12 @@ import pytest
 
 from approvals.models import ChangeRequest
 from audit import log
+from core.call import SupervisionLevel, Surface
+from core.operation import Effect, Operation, operations
 from directory import changes
 from directory.models import DirectoryConnection
 from directory.models.runs import Run
 from gateway import pipeline
-from gateway.core.call import SupervisionLevel, Surface
-from gateway.core.operation import Effect, Operation, operations
 from tests.audit.calls import make_call
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named
 from tests.contracts.test_confinement import QUERIES

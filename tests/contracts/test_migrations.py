@@ -20,14 +20,14 @@ from audit import log
 from audit.chain.seals import is_authentic
 from audit.migrations._codes import mac_of
 from audit.models import new_record_id
+from core.secrets.encryption import EncryptedTextField, decrypt, encrypt
+from core.text.names import name_key
 from directory.migrations._bind_password_seal import encrypted_seal
 from directory.models.bind_password_seal import DESTINATION_FIELDS, seal_of
-from gateway.core.secrets.encryption import EncryptedTextField, decrypt, encrypt
 from gateway.management.autodetector import OWN_PACKAGES, without_own_code
 from gateway.management.upgrades import Judged, judge_pending
 from keys.migrations import _name_keys
 from keys.models import require_legible
-from keys.people.names import name_key
 from tests.audit.calls import make_call
 from tests.support.releases import NoHistory, last_release, migrations_of
 

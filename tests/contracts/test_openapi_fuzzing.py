@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 from schemathesis.cli import schemathesis
 
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from keys.models import ApiKey
 from tests.contracts.accepted_failures import ACCEPTED
 from tests.support.agents import make_agent

@@ -11,11 +11,11 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import RequestFactory
 
-from audit.administration.descriptions import find_own_table
-from audit.administration.recorded_admin import ReadOnlyAdmin, RecordedAdmin
+from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from audit.models import OperationRecord
+from core.operation import Effect, operations
 from directory.models import DirectoryConnection
-from gateway.core.operation import Effect, operations
 from keys.models import Role
 from tests.contracts.own_tables import (
     CHANGES_NOTHING,
@@ -49,7 +49,7 @@ def world(db: None) -> World:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.core.broker.current_app.send_task", lambda *_, **__: None)
+    monkeypatch.setattr("core.redis.broker.current_app.send_task", lambda *_, **__: None)
 
 
 def views_and_actions() -> set[tuple[str, str]]:

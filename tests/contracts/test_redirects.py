@@ -13,8 +13,8 @@ from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
 
+from console.urls import urlpatterns
 from directory.models import DirectoryConnection
-from gateway.console.urls import urlpatterns
 from tests.contracts.every_form import DOES, ELSEWHERE, LEAVES_NO_TRACE, PREVIEWS, SHOWS
 from tests.contracts.own_tables import contents
 from tests.contracts.site import Site, changes
@@ -40,7 +40,7 @@ def site(connection: DirectoryConnection, directory: Directory, organizational_u
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.core.broker.current_app.send_task", lambda *_, **__: None)
+    monkeypatch.setattr("core.redis.broker.current_app.send_task", lambda *_, **__: None)
 
 
 def made_up(pattern: Any) -> str:

@@ -8,10 +8,10 @@ from django.contrib.auth.models import Permission
 
 from audit.models import OperationRecord
 from audit.read_buffer import reads
+from core.call import Surface
+from core.operation import SIGNED_IN, Effect, Operation, Risk, operations
+from core.shapes import load_body
 from directory.models import DirectoryConnection
-from gateway.core.call import Surface
-from gateway.core.operation import SIGNED_IN, Effect, Operation, Risk, operations
-from gateway.core.shapes import load_body
 from tests.support.cast import Console, make_integration, make_person
 from tests.support.directory import Directory
 

@@ -8,23 +8,18 @@ from pathlib import Path
 import pytest
 
 from demo.services import PROJECT
+from tests.support.house import sources
 
-PRODUCT = ("approvals", "audit", "directory", "gateway", "keys")
 QUERIES = frozenset({
     *("filter", "exclude", "get", "first", "get_or_create", "update", "update_or_create", "Q", "F", "OuterRef"),
     *("aggregate", "annotate", "values", "values_list", "order_by", "distinct", "Count", "Min", "Max", "Coalesce"),
 })  # fmt: skip
 SEARCHES = {
-    ("audit/operations/operations_log.py", "'request_id'"),
+    ("operations/log/operations.py", "'request_id'"),
     ("audit/models.py", "['request_id', 'id']"),
     ("audit/admin.py", "('owner', 'key_name', 'credential_id', 'surface', 'client_address', 'request_id')"),
 }
 """Where it is searched for or shown: the filter `requestId` of the log, its index, a page of the back office."""
-
-
-def files() -> list[Path]:
-    found = [file for app in PRODUCT for file in sorted((PROJECT / app).rglob("*.py"))]
-    return [file for file in found if "migrations" not in file.parts]
 
 
 def is_request_id(value: object) -> bool:
@@ -89,7 +84,7 @@ def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield node.lineno, text
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(PROJECT)))
+@pytest.mark.parametrize("file", sources(), ids=lambda file: str(file.relative_to(PROJECT)))
 def test_nothing_is_decided_by_a_clients_name_for_its_request(file: Path) -> None:
     place = str(file.relative_to(PROJECT))
     tree = ast.parse(file.read_text("utf-8"))
@@ -134,7 +129,7 @@ def test_whatever_else_is_made_of_one_is_found(code: str) -> None:
 
 def test_no_page_groups_by_one() -> None:
     """Templates and scripts show it."""
-    files = [*(PROJECT / "templates").rglob("*.html"), *(PROJECT / "gateway" / "static" / "console").rglob("*.js")]
+    files = [*(PROJECT / "templates").rglob("*.html"), *(PROJECT / "console" / "static" / "console").rglob("*.js")]
     grouping = re.compile(r"(regroup|ifchanged|dictsort)[^%}\n]*request_?id", re.IGNORECASE)
     assert len(files) > 100
     assert [str(file) for file in files if grouping.search(file.read_text("utf-8"))] == []

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from active_directory import CREDENTIAL_ATTRIBUTES
 from approvals.security_attributes import meaning_of
 from audit.redact import SECRET, redacted
+from core.operation import Effect, operations
 from directory.changes.reversibility import can_be_put_back
-from directory.ldap import CREDENTIAL_ATTRIBUTES
 from directory.shapes.proposal import AttributeChange
-from gateway.core.operation import Effect, operations
 from gateway.monitoring import logs
 from gateway.pipeline.replay import SECRET_MEMBERS
 from tests.support.cast import Integration

@@ -12,12 +12,13 @@ from django.conf import settings
 from django.template.base import Lexer, TokenType
 from django.test import Client
 
+from console.shared.retold_refusals import TITLES
+from console.shared.script_words import SCRIPT_WORDS
+from core.errors import GatewayError
 from demo.services import PROJECT
-from gateway.console.shared.retold_refusals import TITLES
-from gateway.console.shared.script_words import SCRIPT_WORDS
-from gateway.core.errors import GatewayError
 from tests.support.cast import Console, make_person
 from tests.support.catalogue import CATALOGUE, Entry, entries, marked_texts, templates
+from tests.support.house import FOLDERS
 
 IN_ENGLISH = ("approvals/mail/",)
 """Below `templates/`: a mail goes to several people, of whom no browser has said a language."""
@@ -165,7 +166,7 @@ def test_the_titles_of_all_errors_can_be_told_again() -> None:
 
 def test_what_scripts_say_is_brought_by_the_page() -> None:
     said = set()
-    for script in (PROJECT / "gateway/static").rglob("*.js"):
+    for script in (file for folder in FOLDERS for file in (PROJECT / folder / "static").rglob("*.js")):
         said |= set(re.findall(r'\bsay\(\s*"([^"]+)"', script.read_text("utf-8")))
     assert said == set(SCRIPT_WORDS)
 

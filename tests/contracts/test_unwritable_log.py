@@ -7,11 +7,10 @@ import pytest
 from django.db import connection
 
 from approvals.models import ChangeRequest
-from directory import tasks
+from core.call import SupervisionLevel
+from core.operation import Effect, Operation, operations
 from directory.models.runs import Run
-from gateway import pipeline
-from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Effect, Operation, operations
+from gateway import pipeline, run_tasks
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, World, attempt, named
 from tests.contracts.test_registry import highest_usn
 from tests.directory.supervised import approve_only
@@ -115,8 +114,8 @@ def test_a_run(name: str, world: World) -> None:
         path = f"/api/ad/organization-units/{unit}/accounts/{action}"
         started = world.integration.post(path, {"kinds": ["user"]}, Prefer="respond-async")
         assert started.status == 202, started
-        tasks.execute_run(started.body["runId"])
+        run_tasks.execute_run(started.body["runId"])
     assert Run.objects.get().state == "running"
-    tasks.execute_run(started.body["runId"])
+    run_tasks.execute_run(started.body["runId"])
     assert Run.objects.get().state == "completed"
     assert {world.directory.is_enabled(user) for user in users} == {action == "enable"}

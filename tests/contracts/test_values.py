@@ -12,10 +12,10 @@ import ldap
 import pytest
 
 from audit.read_buffer import reads
+from core.call import SupervisionLevel, Surface
+from core.operation import Effect, Operation, find_operation, operations
 from directory.models import DirectoryConnection
 from directory.shapes.record import ChangedObject, DirectoryObject
-from gateway.core.call import SupervisionLevel, Surface
-from gateway.core.operation import Effect, Operation, find_operation, operations
 from gateway.surfaces.agent.tools import TOOLS, served
 from keys.agents.scopes import SCOPES
 from tests.audit.every_change import CHANGES, RUNS, Attempt, World, attempt, named, records_of

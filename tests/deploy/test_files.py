@@ -14,8 +14,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from core.configuration import load_configuration
 from demo.services import PROJECT
-from gateway.core.configuration import load_configuration
 from tests.deploy.documented import commands
 
 DEPLOY = PROJECT / "deploy"

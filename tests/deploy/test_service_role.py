@@ -11,8 +11,8 @@ from django.db import DatabaseError, connection, transaction
 from audit.chain.append_only import COMPLETION, FILLED_IN, SEALING, SEALS, TABLE
 from audit.chain.sealing import seal_records
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from demo.services import PROJECT
-from gateway.core.call import SupervisionLevel
 from tests.audit.chain.sealed_log import verify
 from tests.audit.every_change import CHANGES, World, attempt
 from tests.support.cast import Console, Integration, make_integration, make_person

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from directory.ldap import Client, ServerSettings
+from active_directory import Client, ServerSettings
 from directory.models import DirectoryConnection
 from tests.support.cast import make_connection
 from tests.support.delegated import Delegated, delegated_account

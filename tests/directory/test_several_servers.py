@@ -10,12 +10,12 @@ from uuid import UUID, uuid4
 import pytest
 from redis import Redis
 
+from active_directory import servers_asked
 from audit.models import OperationRecord
 from demo.domain_controller import DomainController
-from directory.ldap import servers_asked
-from directory.lookup import agreement
 from directory.lookup import connection as connections
-from directory.lookup.agreement import agreement_of
+from directory.lookup import preferred_controller
+from directory.lookup.preferred_controller import agreement_of
 from directory.models import DirectoryConnection
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
@@ -69,7 +69,7 @@ class Hosts:
         for known in connections._clients.values():
             known.client.close()
         connections._clients.clear()
-        agreement._redis.cache_clear()
+        preferred_controller._redis.cache_clear()
         return self._integration
 
     @property
@@ -240,7 +240,7 @@ def test_one_server_needs_no_agreement(integration: Integration, ada: UUID, monk
     def asked(*_: object) -> None:
         raise AssertionError("Redis was asked where there is nothing to agree on")
 
-    monkeypatch.setattr("directory.lookup.agreement._redis", asked)
+    monkeypatch.setattr("directory.lookup.preferred_controller._redis", asked)
     assert give_title(integration, ada, "Countess") == 200
     assert title(integration, ada) == "Countess"
 

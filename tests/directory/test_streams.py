@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from audit.models import OperationRecord
 from audit.read_buffer import reads
+from core.operation import operations
 from directory.errors import Unavailable
 from directory.queries.searches import search
-from gateway.core.operation import operations
 from gateway.surfaces import streams
 from gateway.surfaces.streams import harmless
 from tests.support.cast import Integration, make_connection, make_integration

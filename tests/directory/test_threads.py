@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from directory.ldap import Client, ServerSettings, begun
+from active_directory import Client, ServerSettings, begun
+from core.operation import find_operation
+from core.streams import RecordStream, StreamFormat
 from directory.queries import domain_controllers
 from directory.queries.domain_controllers import ask_each
-from gateway.core.operation import find_operation
-from gateway.core.streams import RecordStream, StreamFormat
 from gateway.monitoring.logs import request_id
 from gateway.surfaces.streams import stream_response
 

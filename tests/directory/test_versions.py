@@ -7,13 +7,13 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from active_directory import Client
 from audit.models import OperationRecord
 from audit.read_buffer import reads
-from directory.ldap import Client
+from core.call import SupervisionLevel, Surface
+from core.operation import Effect, operations
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.core.call import SupervisionLevel, Surface
-from gateway.core.operation import Effect, operations
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
 from tests.support.directory import Directory, random_name
 

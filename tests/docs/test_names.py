@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from core.operation import operations
 from demo.services import PROJECT
 from keys.permissions.meanings import MEANINGS
 from tests.docs.pages import pages, prose, texts
@@ -13,7 +14,7 @@ _FOLDERS = {path.name for path in PROJECT.iterdir() if path.is_dir()} - {"var"}
 _PACKAGES = {folder for folder in _FOLDERS if (PROJECT / folder / "__init__.py").exists()}
 _NAMES = {path.name for path in texts()}
 
-NO_MODULES = {*MEANINGS, "gateway.toml", "gateway.example.com"}
+NO_MODULES = {*MEANINGS, *(each.name for each in operations()), "gateway.toml", "gateway.example.com"}
 """Names that only look like modules."""
 
 

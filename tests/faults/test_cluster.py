@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from core.redis.urls import sentinels_of
 from demo.services import PROJECT
 from faults.cluster.kinds import KINDS
 from faults.cluster.network import Host
 from faults.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
 from faults.kinds import plan
-from gateway.core.redis_urls import sentinels_of
 
 _TWO_HOSTS = '''
 import socket, subprocess, sys, time

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from faults.checks import CHECKS
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
 from faults.upgrade import Balanced, Host, Hosts, let_finish, let_work, unanswered
-from gateway.core.call import SupervisionLevel
 from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
 from tests.support.domain import Domain

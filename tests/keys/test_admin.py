@@ -11,7 +11,7 @@ from django.utils import timezone
 from directory.models import DirectoryConnection
 from keys.api_keys import lifecycle
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
-from keys.permissions.assignable import GRANTABLE
+from keys.models.assignable import GRANTABLE
 from tests.support.cast import (
     Integration,
     make_connection,

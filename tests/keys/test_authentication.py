@@ -13,11 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from core.call import Surface
+from core.database.prepared import PreparedQuery
+from core.errors import Forbidden, InvalidRequest, Unauthorized
 from directory.models import DirectoryConnection
-from gateway.core.call import Surface
-from gateway.core.errors import Forbidden, InvalidRequest, Unauthorized
-from gateway.core.prepared import PreparedQuery
-from keys.api_keys import lifecycle, secrets
+from keys import credential_values
+from keys.api_keys import lifecycle
 from keys.authentication import identify_machine, read_reason
 from keys.models import AccessToken, ApiKey
 from keys.permissions.effective import call_for_key
@@ -252,7 +253,10 @@ def test_a_token_ends(console: Console) -> None:
     assert [status(token) for token in (expired, foreign, signed_out)] == [200, 200, 200]
     AccessToken.objects.filter(lookup_id=expired[4:16]).update(expires_at=timezone.now())
     AccessToken.objects.filter(lookup_id=foreign[4:16]).update(digest="0" * 64)
-    assert [status(token) for token in (expired, foreign, secrets.make(secrets.Prefix.PLATFORM_TOKEN)[0])] == [401] * 3
+    assert [
+        status(token)
+        for token in (expired, foreign, credential_values.make(credential_values.Prefix.PLATFORM_TOKEN)[0])
+    ] == [401] * 3
     type(console.person).objects.update(is_active=False)
     assert status(signed_out) == 401
     type(console.person).objects.update(is_active=True)

@@ -12,11 +12,11 @@ from django.utils import timezone
 from oauth2_provider.models import set_token_value
 from oauthlib.common import generate_token
 
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from keys.agents import scopes as table
-from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, stamp_of
 from keys.models import Person
+from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, stamp_of
 from tests.support.cast import Answer, make_person, send
 from tests.support.directory import random_name
 

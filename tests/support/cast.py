@@ -15,12 +15,12 @@ from django.db import connection as database
 from django.test import Client
 from django.utils.crypto import get_random_string
 
+from core.call import SupervisionLevel
 from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
-from keys.api_keys import secrets
+from keys import credential_values
 from keys.models import ApiKey, Link, Person, PersonSession, Role
-from keys.people.groups import GroupScopes
+from keys.models.groups import GroupScopes
 from keys.sign_in.session_store import SessionStore, stored_key
 from keys.sign_in.sessions import SessionBackend
 from tests.support.directory import random_name
@@ -45,7 +45,7 @@ def _permissions() -> dict[str, Permission]:
 @cache
 def all_permissions() -> tuple[str, ...]:
     """Every permission that a role may grant."""
-    from keys.permissions.assignable import is_grantable
+    from keys.models.assignable import is_grantable
 
     granted = Permission.objects.filter(is_grantable()).select_related("content_type")
     return tuple(sorted(f"{item.content_type.app_label}.{item.codename}" for item in granted))
@@ -191,7 +191,7 @@ def make_integration(
     owner = fields.pop("owner", None) or make_person(may=granted if owner_may is None else owner_may)
     role = Role.objects.create(name=random_name("role"), scopes=as_scopes(scopes, connection))
     _grant(role.permissions, granted)
-    value, secret = secrets.make(secrets.Prefix.API_KEY)
+    value, secret = credential_values.make(credential_values.Prefix.API_KEY)
     key = ApiKey.objects.create(
         name=random_name("key"),
         owner=owner,

@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 from django.utils.translation.template import templatize
 
 from demo.services import PROJECT
+from tests.support.house import FOLDERS
 
 CATALOGUE: Final = PROJECT / "locale" / "de" / "LC_MESSAGES" / "django.po"
-APPS: Final = ("approvals", "audit", "directory", "directory_management_gateway", "gateway", "keys")
+APPS: Final = (*FOLDERS, "directory_management_gateway")
 
 _PLACES: Final = {
     **dict.fromkeys(("_", "gettext", "gettext_lazy", "gettext_noop"), (None, 0, None)),

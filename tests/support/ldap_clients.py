@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from directory.ldap import Client, Modification, Modify, Schema
-from directory.ldap.connections.connection import Connection
+from active_directory import Client, Modification, Modify, Schema
+from active_directory.connections.connection import Connection
 
 _DOMAINS = "ldaps://127.0.40."
 """Where the tests' domain controllers are. What is reached through a proxy is never kept."""

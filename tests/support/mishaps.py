@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from active_directory import Client, OutcomeUnknown
 from audit import log
 from audit.models import OperationRecord
-from directory.ldap import Client, OutcomeUnknown
 from directory.outcomes import evidence, writer
 from gateway import tasks
 from tests.support.proxy import FaultyProxy

@@ -10,7 +10,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, FormatChecker
 
-from gateway.core.errors import GatewayError
+from core.errors import GatewayError
 
 OPEN_SHAPES = frozenset({"Problem", "KeptProblem"})
 """Components that may have more members than they list; all others are closed."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from audit.chain import heads, sealing
+from audit.chain import head_export, sealing
 
 
 class Command(BaseCommand):
@@ -23,15 +23,15 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         sealing.seal_records()
-        head = heads.head()
+        head = head_export.head()
         if head is None:
             raise CommandError("Nothing has been logged yet.")
         if options["syslog"]:
-            heads.log_head(head)
+            head_export.log_head(head)
         if options["file"] is None:
             self.stdout.write(json.dumps(head))
             return
         try:
-            heads.append_head(head, options["file"])
+            head_export.append_head(head, options["file"])
         except OSError as error:
             raise CommandError(f"{options['file']}: {error.strerror}") from None

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
 from audit import security
-from audit.chain import mark
-from audit.chain.heads import Head, latest_head
+from audit.chain import checkpoint
+from audit.chain.head_export import Head, latest_head
 from audit.chain.verification import Finding, Progress, find_tampering, keep_verification
 
 SHOWN = 20
@@ -56,12 +56,12 @@ class Command(BaseCommand):
         )
 
     def _accept_end(self) -> None:
-        marked = mark.find_mark()
-        if marked is not None and not mark.is_held(marked):
-            missing = mark.what_is_missing(marked)
+        marked = checkpoint.find_mark()
+        if marked is not None and not checkpoint.is_held(marked):
+            missing = checkpoint.what_is_missing(marked)
             security.noted("the end of the operations log was accepted after a restore", missing=missing)
             self.stdout.write(f"Accepted: {missing}.")
-        mark.move_mark(to_any=True)
+        checkpoint.move_mark(to_any=True)
 
     def _keep(self, progress: Progress, finding: Finding | None) -> None:
         """Note it for the console. A log may also be verified by somebody who can only read it, or in a copy of it."""

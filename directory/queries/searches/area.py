@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
+from active_directory import DistinguishedName, Entry, Scope
+from core.call import Call
 from directory.errors import ObjectNotFound
-from directory.ldap import DistinguishedName, Entry, Scope
 from directory.lookup.access import client_of, find_base, is_within_any, parse_reference, scope_bases
 from directory.queries.original_locations import LAST_KNOWN_PARENT, above_by_searching, former_place
-from gateway.core.call import Call
 
 _IS_DELETED = "isDeleted"
 

@@ -23,9 +23,9 @@ from django.conf import settings
 from redis import RedisError
 from redis.commands.core import Script
 
-from gateway.core.call import Call
-from gateway.core.errors import RateLimited
-from gateway.core.redis_clients import redis_client
+from core.call import Call
+from core.errors import RateLimited
+from core.redis.clients import redis_client
 
 logger = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from directory.ldap import Entry, Filter, Scope
+from active_directory import Entry, Filter, Scope
 from directory.shapes.kinds import RESOURCES, Kind
 
 SCOPES = {"base": Scope.BASE, "one-level": Scope.ONE_LEVEL, "subtree": Scope.SUBTREE}

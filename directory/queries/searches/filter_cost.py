@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from directory import errors
-from directory.ldap import (
+from active_directory import (
     IN_CHAIN,
     And,
     AnyGuid,
@@ -25,6 +24,7 @@ from directory.ldap import (
     Substrings,
     Syntax,
 )
+from directory import errors
 
 _NAME_WEIGHT = 6
 _ANR_WEIGHT = 10

@@ -4,8 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from directory import errors
-from directory.ldap import (
+from active_directory import (
     ANYTHING,
     BIT_AND,
     BIT_OR,
@@ -25,9 +24,10 @@ from directory.ldap import (
     Syntax,
     parse_filter,
 )
+from core.errors import GatewayError
+from directory import errors
 from directory.queries.searches.filter_cost import Cost, cost_of
 from directory.shapes.record import why_unreadable
-from gateway.core.errors import GatewayError
 
 # [MS-ADTS] 3.1.1.3.4.4: what each matching rule applies to.
 _SYNTAXES = {

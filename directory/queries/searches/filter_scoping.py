@@ -9,8 +9,8 @@ By the time of their last change groups are not found: members outside move it.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from active_directory import ANYTHING, IN_CHAIN, And, Entry, Equals, Extensible, Filter, Not, Or, Present
 from directory import errors
-from directory.ldap import ANYTHING, IN_CHAIN, And, Entry, Equals, Extensible, Filter, Not, Or, Present
 from directory.lookup.visibility import Visibility
 
 _NOTHING = Not(ANYTHING)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any, NamedTuple
 
-from directory.ldap import FILETIME_NEVER, AttributeType, Entry, Schema, Syntax, ValueType, decode, value_type
+from active_directory import FILETIME_NEVER, AttributeType, Entry, Schema, Syntax, ValueType, decode, value_type
 from directory.shapes.record import readable_name
 
 Value = int | str | None

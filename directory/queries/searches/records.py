@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from directory.ldap import Client, Entry, guid_to_text
+from active_directory import Client, Entry, guid_to_text
 from directory.lookup.visibility import Visibility, parent_of
 from directory.policies.known_policies import (
     KnownPolicies,

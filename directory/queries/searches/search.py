@@ -16,8 +16,13 @@ from typing import Annotated, Literal, NamedTuple, cast
 from django.conf import settings
 from pydantic import Field
 
+from active_directory import ANYTHING, And, Client, Entry, Filter, begun
+from core.call import Call
+from core.errors import InvalidRequest
+from core.paging import Page, PageQuery, open_cursor, seal_cursor
+from core.shapes import CommaList
+from core.streams import RecordStream, StreamFormat
 from directory.errors import AttributeNotReadable, translated
-from directory.ldap import ANYTHING, And, Client, Entry, Filter, begun
 from directory.lookup.access import client_of
 from directory.lookup.visibility import Visibility, may_see_confidential
 from directory.queries.searches import snapshots
@@ -33,11 +38,6 @@ from directory.queries.searches.records import RecordMaker
 from directory.queries.searches.snapshots import Snapshot
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 from directory.shapes.record import DirectoryObject, Selection, default_attributes, select
-from gateway.core.call import Call
-from gateway.core.errors import InvalidRequest
-from gateway.core.paging import Page, PageQuery, open_cursor, seal_cursor
-from gateway.core.shapes import CommaList
-from gateway.core.streams import RecordStream, StreamFormat
 
 _GUESSED = 100
 """Of a search that was not made before, a page of so many is read in one pass, in the hope that it is all there is."""

@@ -17,10 +17,10 @@ from django.conf import settings
 from redis import RedisError
 from redis.commands.core import Script
 
+from core.paging import CURSOR_LIFE
+from core.redis.clients import redis_client
+from core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 from directory.queries.searches.order import Match, Value
-from gateway.core.paging import CURSOR_LIFE
-from gateway.core.redis_clients import redis_client
-from gateway.core.secrets.encryption import UndecryptableSecret, decrypt, encrypt
 
 logger = structlog.get_logger(__name__)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.contrib.auth.management.commands import changepassword
 
-from audit.administration.recording import recorded
-from audit.administration.unattended import call_of_command
+from audit.model_changes.recording import recorded
+from audit.model_changes.unattended import call_of_command
 from keys.models import Person
 
 

@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.loader import MigrationLoader
 from redis import RedisError
 
-from gateway.core.redis_clients import ask_sentinels
+from core.redis.clients import ask_sentinels
 from gateway.management.upgrades import Judged, judge_pending
 from gateway.monitoring.heartbeats import find_workers
 from gateway.monitoring.readiness import HealthStatus, readiness, status_of

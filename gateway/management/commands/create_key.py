@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from core.call import SupervisionLevel
+from core.errors import GatewayError
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
-from gateway.core.errors import GatewayError
 from gateway.management.command_line import administrator_call, in_words
 from gateway.pipeline.together import Together, all_or_nothing
 from keys.models import Role

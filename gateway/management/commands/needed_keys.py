@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from approvals.models import ChangeRequest, Status
 from audit.chain.seals import name_of_key
 from audit.chain.verification import find_missing_keys, find_seals_by_key
-from gateway.core.secrets.digests import name_of_encryption_key
-from gateway.core.secrets.encryption import UndecryptableSecret
-from gateway.core.secrets.stored import find_secrets
+from core.secrets.digests import name_of_encryption_key
+from core.secrets.encryption import UndecryptableSecret
+from core.secrets.stored import find_secrets
 from gateway.models import NotedBackup
 from gateway.surfaces.idempotency import count_by_key
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from gateway.core.call import Surface
+from core.call import Surface
 from gateway.management.openapi import SURFACES, as_text, document
 
 

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from redis import RedisError
 
 from audit import security
-from audit.chain.heads import Head
+from audit.chain.head_export import Head
 from gateway.management import backups
 from gateway.monitoring.heartbeats import find_workers
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from audit import security
-from gateway.core.secrets.stored import find_secrets, put_under_first_key
+from core.secrets.stored import find_secrets, put_under_first_key
 
 
 class Command(BaseCommand):

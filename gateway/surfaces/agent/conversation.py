@@ -6,11 +6,11 @@ from uuid import UUID
 
 from django.http import HttpRequest
 
+from core.call import Call
+from core.errors import GatewayError, RateLimited, ServiceUnavailable
+from core.rate_limits import count_category
 from directory.lookup.visibility import may_see_values
 from gateway import pipeline
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError, RateLimited, ServiceUnavailable
-from gateway.core.rate_limits import count_category
 from gateway.monitoring import metrics
 from gateway.surfaces.agent import results
 from gateway.surfaces.agent.planning import Plan, plan_call

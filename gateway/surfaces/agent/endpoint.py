@@ -12,12 +12,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from pydantic_core import to_json
 
-from gateway.core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
+from core.errors import Forbidden, InvalidRequest, MalformedRequest, MethodNotAllowed, NotAcceptable
 from gateway.surfaces.problems import problem_response
 from gateway.surfaces.reading import read_document
-from keys.agents.addresses import issuer_of
 from keys.agents.extra import require_agents
 from keys.agents.identification import identify_agent
+from keys.agents.issuer_urls import issuer_of
 
 if TYPE_CHECKING:
     from gateway.surfaces.agent.protocol import Reply

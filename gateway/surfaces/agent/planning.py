@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
+from core.call import Call
+from core.errors import GatewayError, InvalidRequest, UnknownMember
+from core.operation import Operation, find_operation
+from core.shapes import parse_guid
 from directory.shapes.kinds import RESOURCES, Kind
 from gateway import pipeline
-from gateway.core.call import Call
-from gateway.core.errors import GatewayError, InvalidRequest, UnknownMember
-from gateway.core.operation import Operation, find_operation
-from gateway.core.shapes import parse_guid
 from gateway.surfaces.agent.tools import (
     ACCOUNTS,
     DESCRIBE,

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from pydantic_core import to_json
 
+from core.text.unseen import escaped_in_json, with_unseen_replaced
 from directory.shapes.kinds import RESOURCES
 from gateway import pipeline
-from gateway.core.unseen import escaped_in_json, with_unseen_replaced
 from gateway.surfaces.agent.planning import EVERYTHING, Plan
 from gateway.surfaces.agent.tools import DESCRIBE, Behaviour
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
-from gateway.core.operation import Operation, find_operation
+from core.operation import Operation, find_operation
 from gateway.surfaces.agent.tools import (
     PREVIEW,
     TOOLS,

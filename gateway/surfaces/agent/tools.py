@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from core.call import Call
+from core.operation import SIGNED_IN, find_operation
 from directory.shapes.kinds import RESOURCES
-from gateway.core.call import Call
-from gateway.core.operation import SIGNED_IN, find_operation
 
 Way = tuple[str, str]
 """What a tool can be asked for: a kind of objects (by its plural name), and what is done with it."""

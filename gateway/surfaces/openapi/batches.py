@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway.core.operation import Operation
+from core.operation import Operation
 from gateway.pipeline.batch_shapes import batch_shape
 from gateway.surfaces.batch import BatchAnswer, BatchDryRun
 from gateway.surfaces.openapi.operations import OperationSchema

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gateway.core.call import Surface
-from gateway.core.operation import operations
+from core.call import Surface
+from core.operation import operations
 
 SECURITY_SCHEMES = {
     "apiKey": {

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponseBase
 from django.urls import URLPattern, path
 from django.utils.module_loading import import_string
 
-from gateway.core.call import Surface
+from core.call import Surface
 from gateway.surfaces.openapi.documents import document_settings
 
 

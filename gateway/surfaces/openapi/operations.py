@@ -4,10 +4,10 @@ from inspect import cleandoc
 from typing import Any
 
 from approvals.queue import QueuedAnswer
-from audit.administration.descriptions import find_own_table
+from audit.model_changes.descriptions import find_own_table
+from core.operation import SIGNED_IN, Effect, Operation
 from directory.runs.requests import RunResult
 from directory.shapes.record import ChangedObject, DirectoryObject
-from gateway.core.operation import SIGNED_IN, Effect, Operation
 from gateway.surfaces.openapi.components import Described
 from gateway.surfaces.openapi.documents import security_of
 from gateway.surfaces.openapi.parameters import answers_with_version, has_version, parameters_of

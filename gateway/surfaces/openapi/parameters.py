@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from gateway.core.operation import Effect, Operation
+from core.operation import Effect, Operation
 
 MAX_REASON = 500
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gateway.core.call import Surface
-from gateway.core.paging import PageQuery
+from core.call import Surface
+from core.paging import PageQuery
 from gateway.surfaces.openapi.components import Described
 from gateway.surfaces.openapi.documents import security_of
 from gateway.surfaces.openapi.parameters import path_parameters

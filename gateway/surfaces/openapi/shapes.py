@@ -5,7 +5,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from audit.redact import ChangeJson
-from gateway.core.operation import Risk
+from core.operation import Risk
 
 
 class DryRun(TypedDict):

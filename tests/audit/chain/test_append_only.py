@@ -12,7 +12,7 @@ from audit import log
 from audit.chain.append_only import SEALS, TABLE
 from audit.chain.sealing import seal_records
 from audit.models import OperationRecord
-from gateway.core.call import Surface
+from core.call import Surface
 from tests.audit.calls import make_call
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from audit import log
-from audit.chain import heads, sealing
+from audit.chain import head_export, sealing
 from audit.chain.append_only import TABLE
 from audit.chain.verification import Finding, last_verification
 from audit.management.commands import verify_operations_log
@@ -58,7 +58,7 @@ def test_what_is_sealed_and_what_waits(console: Console) -> None:
     sealing.seal_records()
     first, _ = write(), write()
     body = console.get(PATH).body
-    assert body["head"] == heads.head()
+    assert body["head"] == head_export.head()
     assert (body["head"]["seal"], body["head"]["records"]) == (1, 3)
     assert body["unsealed"] == 2
     assert body["oldestUnsealedAt"] == first.at.isoformat().replace("+00:00", "Z")

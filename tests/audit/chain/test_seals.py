@@ -17,14 +17,14 @@ from django.db import connection, transaction
 from django.test import override_settings
 
 from audit import log
-from audit.chain import heads, mark, sealing
+from audit.chain import checkpoint, head_export, sealing
 from audit.chain.append_only import SEALS, TABLE
 from audit.chain.seals import seal_after
 from audit.chain.verification import Finding, find_tampering
 from audit.migrations._append_only import release_records
 from audit.models import LogSeal, OperationRecord
+from core.configuration import OperationsLogSection
 from gateway import tasks
-from gateway.core.configuration import OperationsLogSection
 from tests.audit.calls import CALL
 from tests.audit.chain.sealed_log import execute, fill, key_of, verify, write_change
 from tests.console.pages import text_of
@@ -114,7 +114,7 @@ class Thief:
         with connection.schema_editor() as editor:
             release_records(apps, editor)
         self.ids = list(OperationRecord.objects.order_by("id").values_list("id", flat=True))
-        self.head = heads.head()
+        self.head = head_export.head()
 
     def tamper(self) -> UUID | None:
         """Do something; the record that has to be named, None where a seal itself is spoiled."""
@@ -237,7 +237,7 @@ def test_a_record_that_was_sealed_again_is_found() -> None:
 
 
 def test_without_a_mark_only_a_head_tells_that_the_end_was_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mark, "_write", lambda _: None)
+    monkeypatch.setattr(checkpoint, "_write", lambda _: None)
     fill(4)
     kept = LogSeal.objects.latest("number").number
     fill(1)
@@ -332,11 +332,11 @@ def test_a_worker_seals_and_keeps_the_head(tmp_path: Path) -> None:
         write_change()
         tasks.seal_log()
         tasks.keep_log_head()
-        first = heads.head()
+        first = head_export.head()
         write_change()
         tasks.seal_log()
         tasks.keep_log_head()
-    assert [json.loads(line) for line in file.read_text().split("\n") if line] == [first, heads.head()]
+    assert [json.loads(line) for line in file.read_text().split("\n") if line] == [first, head_export.head()]
     lost = OperationsLogSection(HeadFile=str(tmp_path / "missing" / "head.json"))
     with override_settings(CONFIGURATION=settings.CONFIGURATION.model_copy(update={"OperationsLog": lost})):
         tasks.keep_log_head()
@@ -347,10 +347,10 @@ def test_the_furthest_of_the_heads_in_a_file_counts() -> None:
     """Whoever may add lines may add an old head, too; and a line may have been cut off."""
     old, new = {"seal": 1, "mac": "a"}, {"seal": 2, "mac": "b"}
     text = "".join(f"{json.dumps(head)}\n" for head in (old, new, old))
-    assert heads.latest_head(text)["seal"] == heads.latest_head(text + '{"seal": 3, "m')["seal"] == 2
+    assert head_export.latest_head(text)["seal"] == head_export.latest_head(text + '{"seal": 3, "m')["seal"] == 2
     for nothing in ("", '{"seal": 3, "m', "{}", "[]\n", '{"seal": 1}\n', "no\n" + text):
         with pytest.raises(ValueError, match="no head"):
-            heads.latest_head(nothing)
+            head_export.latest_head(nothing)
 
 
 def test_a_head_that_was_cut_off_spoils_no_later_one(tmp_path: Path) -> None:
@@ -358,11 +358,11 @@ def test_a_head_that_was_cut_off_spoils_no_later_one(tmp_path: Path) -> None:
     file = tmp_path / "head.json"
     write_change()
     tasks.seal_log()
-    found = heads.head()
+    found = head_export.head()
     assert found is not None
-    heads.append_head(found, file)
+    head_export.append_head(found, file)
     whole = file.read_text()
     for length in range(len(whole)):
         file.write_text(whole + whole[:length])
-        heads.append_head({**found, "seal": 2}, file)
-        assert heads.latest_head(file.read_text())["seal"] == 2, length
+        head_export.append_head({**found, "seal": 2}, file)
+        assert head_export.latest_head(file.read_text())["seal"] == 2, length

@@ -28,10 +28,10 @@ from audit.read_buffer import reads
 from audit.webhooks import delivery as webhook_delivery
 from audit.webhooks import events as webhooks
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
+from core.configuration import WebhooksSection
+from core.network.outbound_policy import may_be_reached, parse
 from demo.certificates import CertificateAuthority
 from directory.shapes.proposal import Target
-from gateway.core.address_rules import may_be_reached, parse
-from gateway.core.configuration import WebhooksSection
 from keys.models import Person
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, call_named, make_call

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from console.directory.evidence import in_words
 from directory.models import DirectoryConnection
 from directory.queries.account_states import AccountState
-from gateway.console.directory.evidence import in_words
 from tests.console.pages import download, found, get_objects, names_in, text_of
 from tests.support.cast import Console, make_person
 from tests.support.directory import PASSWORD, Directory, filetime

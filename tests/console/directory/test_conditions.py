@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.console.directory.conditions import Condition, Conditions, Group, conditions_of
+from console.directory.conditions import Condition, Conditions, Group, conditions_of
 
 TYPES = {"whencreated": "time", "pwdlastset": "time", "objectguid": "guid", "isdeleted": "boolean"}
 

@@ -21,8 +21,8 @@ from audit.chain.verification import Finding, Progress, keep_verification
 from audit.migrations._append_only import release_records
 from audit.models import OperationRecord
 from audit.read_buffer import reads
-from gateway.console.log.periods import with_said_period
-from gateway.core.call import Call
+from console.log.periods import with_said_period
+from core.call import Call
 from tests.audit.calls import CALL, call_named, make_call
 from tests.audit.test_statistics import logged
 from tests.gateway.monitoring.test_health import connect_to

@@ -6,8 +6,8 @@ import pytest
 from django.utils.translation import override
 
 from approvals.security_attributes import REVIEWED
-from gateway.console.shared import retelling
-from gateway.core.operation import Effect, operations
+from console.shared import retelling
+from core.operation import Effect, operations
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from django.utils import timezone
 
-from audit.administration.unattended import call_of_command
+from active_directory import Client, OutcomeUnknown, Write
+from audit.model_changes.unattended import call_of_command
 from audit.models import OperationRecord
 from directory.changes import bind_password_rotation
-from directory.ldap import Client, OutcomeUnknown, Write
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.queries.connection_test import try_connection

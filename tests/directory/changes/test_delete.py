@@ -9,7 +9,7 @@ import pytest
 from ldap.controls import LDAPControl
 
 from audit.models import OperationRecord
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain

@@ -3,22 +3,22 @@
 import ast
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from django.conf import settings
 from django.db import connections
 from django.test import Client
 
 from audit.models import OperationRecord
+from core.configuration import RateLimit
+from demo.services import PROJECT
 from directory.models import DirectoryConnection
-from gateway.core.configuration import RateLimit
 from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person, send
 from tests.support.directory import PASSWORD, Directory
 from tests.support.domain import Domain
+from tests.support.house import sources
 
 WRONG = {"currentPassword": "Not-Hers-1", "newPassword": "Engine-Number-2"}
 
@@ -96,18 +96,17 @@ def test_many_at_once_do_not_lock_the_account(
 def test_nothing_else_tries_a_password() -> None:
     """Binds as somebody, and the one primitive for writes, stay where attempts are counted."""
     places: dict[str, set[str]] = {name: set() for name in ("authenticate", "open_connection", "write_many", "write")}
-    for app in ("approvals", "audit", "directory", "gateway", "keys"):
-        for file in (Path(settings.BASE_DIR) / app).rglob("*.py"):
-            name = file.relative_to(settings.BASE_DIR).as_posix()
-            if name.startswith("directory/ldap/"):
-                continue
-            for node in ast.walk(ast.parse(file.read_text())):
-                if isinstance(node, ast.ImportFrom) and any(name.name == "open_connection" for name in node.names):
-                    places["open_connection"].add(name)
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in places:
-                    of = ast.unparse(node.func.value)
-                    if node.func.attr == "authenticate" or of in ("client", "here", "self._client", "self.client"):
-                        places[node.func.attr].add(name)
+    for file in sources():
+        name = file.relative_to(PROJECT).as_posix()
+        if name.startswith("active_directory/"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and any(name.name == "open_connection" for name in node.names):
+                places["open_connection"].add(name)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in places:
+                of = ast.unparse(node.func.value)
+                if node.func.attr == "authenticate" or of in ("client", "here", "self._client", "self.client"):
+                    places[node.func.attr].add(name)
     assert places == {
         # The rotation finds out which of the gateway's own two passwords its account has, by `bind_attempts`.
         "authenticate": {
@@ -117,9 +116,8 @@ def test_nothing_else_tries_a_password() -> None:
         },
         # `sign_in_by` exchanges it as the process starts.
         "open_connection": {"directory/lookup/connection.py", "directory/queries/bind_attempts.py"},
-        "write_many": {"directory/outcomes/writer.py", "gateway/management/commands/seed_directory.py"},
-        # The command fills a domain for measurements.
-        "write": {"directory/outcomes/writer.py", "gateway/management/commands/seed_directory.py"},
+        "write_many": {"directory/outcomes/writer.py"},
+        "write": {"directory/outcomes/writer.py"},
     }
 
 

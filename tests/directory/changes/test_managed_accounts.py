@@ -7,9 +7,9 @@ from uuid import UUID
 import ldap
 import pytest
 
-from directory.ldap import Client, error_from
+from active_directory import Client, error_from
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import WORKSTATION, Directory, random_name
 

@@ -5,8 +5,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from directory.ldap import GroupType
-from gateway.core.call import SupervisionLevel
+from active_directory import GroupType
+from core.call import SupervisionLevel
 from tests.directory.members import change, counts, records
 from tests.directory.supervised import approve
 from tests.support.cast import (

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from audit.models import OperationRecord
-from directory.changes import subtrees
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
+from directory.changes.checks import subtrees
 from tests.directory.changes.test_delete import protect_from_deletion
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, all_permissions, make_integration

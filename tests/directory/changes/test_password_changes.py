@@ -7,12 +7,12 @@ import ldap
 import pytest
 from django.conf import settings as django_settings
 
+from active_directory import Client, error_from
 from audit.models import OperationRecord
-from directory.ldap import Client, error_from
+from core import rate_limits
+from core.call import SupervisionLevel
+from core.configuration import RateLimit
 from directory.models import DirectoryConnection
-from gateway.core import rate_limits
-from gateway.core.call import SupervisionLevel
-from gateway.core.configuration import RateLimit
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.configuration import Configure
 from tests.support.directory import PASSWORD, Directory

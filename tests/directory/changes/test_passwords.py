@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import Client
 from audit.models import OperationRecord
-from directory.ldap import Client
 from directory.models import DirectoryConnection
 from gateway.models import IdempotencyRecord
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person

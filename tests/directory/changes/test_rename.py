@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from active_directory import Client, Rename
 from audit.models import OperationRecord
-from directory.ldap import Client, Rename
+from core.call import SupervisionLevel
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
-from gateway.core.call import SupervisionLevel
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory
@@ -102,7 +102,7 @@ def test_any_name(integration: Integration, ada: UUID, directory: Directory, nam
         return
     assert answer.status == 200, answer
     assert directory.text(ada, "name") == name == answer.body["name"]
-    if not {"?", "\t"} & set(name):  # which Samba does not write for other readers: see directory.ldap.dn
+    if not {"?", "\t"} & set(name):  # which Samba does not write for other readers: see active_directory.dn
         assert ldap.dn.str2dn(directory.dn(ada))[0][0][1] == name
 
 

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from audit.models import OperationRecord
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from gateway.pipeline import dependent_changes
 from tests.directory.changes.restoring import PATH, refused, restore
 from tests.directory.supervised import approve

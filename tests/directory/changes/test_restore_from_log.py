@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import Client, ServerSettings
+from active_directory.writes.reanimation import reanimate
 from audit.models import OperationRecord
-from directory.ldap import Client, ServerSettings
-from directory.ldap.writes.reanimation import reanimate
+from core.call import SupervisionLevel
 from directory.outcomes.evidence import evidence_of, find_outcome
-from gateway.core.call import SupervisionLevel
 from tests.directory.changes.restoring import PATH, refused, restore
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_connection, make_integration

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Schema, is_credential
+from active_directory import Schema, is_credential
 from directory.lookup.connection import get_client
 from tests.directory.changes.restoring import restore
 from tests.directory.lookup.test_outside_references import Estate, octets, references, takes

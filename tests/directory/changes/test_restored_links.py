@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from approvals.models import ChangeRequest
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.directory.changes.reverting import latest, revert, succeeded
 from tests.directory.supervised import approve
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 
 from audit.deletions import CLOCKS_DIFFER_BY
+from core.call import SupervisionLevel
 from directory.changes import identities
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from gateway.pipeline import recording
 from tests.directory.changes.reverting import NOT_REVERTIBLE, latest, refused, revert, succeeded
 from tests.directory.supervised import approve

@@ -6,8 +6,8 @@ import pytest
 
 from audit import log
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from directory.changes.revert import propose_revert
-from gateway.core.call import SupervisionLevel
 from tests.audit.calls import make_call
 from tests.directory.changes.reverting import NOT_REVERTIBLE, call_of, connection_of, latest, refused, revert, succeeded
 from tests.directory.supervised import approve

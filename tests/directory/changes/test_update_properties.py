@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from active_directory import AttributeType, Entry, Modification, Schema, Syntax, decode
+from core.shapes import load_body
 from directory.errors import AttributeSingleValued
-from directory.ldap import AttributeType, Entry, Modification, Schema, Syntax, decode
 from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import Delta, combine, read_updates
-from gateway.core.shapes import load_body
 from tests.support.cast import Integration
 from tests.support.directory import Directory
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import Client
 from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
-from directory.ldap import Client
 from tests.support.directory import Directory
 
 

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import GroupType
+from active_directory import GroupType
 from tests.directory.members import change, counts, records
 from tests.support.cast import (
     Integration,

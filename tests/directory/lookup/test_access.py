@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from directory.ldap import Client, Entry
+from active_directory import Client, Entry
 from directory.lookup.access import is_within_any
 from tests.support.cast import make_connection, make_integration
 from tests.support.directory import Directory

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from ldap.ldapobject import SimpleLDAPObject
 
-from directory.ldap import Scope
+from active_directory import Scope
 from directory.models import DirectoryConnection
 from tests.support.cast import Console, make_person
 from tests.support.directory import Directory

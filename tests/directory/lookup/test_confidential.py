@@ -9,14 +9,14 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import Schema
+from active_directory.attribute_names import is_credential
+from active_directory.flags import SearchFlags
 from audit.models import OperationRecord
-from directory.ldap import Schema
-from directory.ldap.attribute_names import is_credential
-from directory.ldap.flags import SearchFlags
+from core.call import SupervisionLevel
 from directory.lookup import connection as connections
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
 from tests.support.directory import Directory
 from tests.support.domain import Domain

@@ -11,14 +11,14 @@ from uuid import UUID, uuid4
 import ldap
 import pytest
 
+from active_directory import AttributeType, Schema, Syntax, is_credential
 from approvals.models import ChangeRequest
-from directory.ldap import AttributeType, Schema, Syntax, is_credential
+from core.call import SupervisionLevel, Surface
+from core.operation import Effect, operations
 from directory.lookup.connection import get_client
 from directory.lookup.visibility import Visibility
 from directory.models import DirectoryConnection
 from directory.shapes.object_references import Form, forms_of
-from gateway.core.call import SupervisionLevel, Surface
-from gateway.core.operation import Effect, operations
 from tests.contracts.test_confinement import QUERIES
 from tests.directory.lookup.test_guesses import alike
 from tests.directory.lookup.test_visibility import found, search

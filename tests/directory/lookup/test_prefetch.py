@@ -7,11 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Client, Entry
+from active_directory import Client, Entry
+from core.call import Call, Surface
 from directory.lookup.access import find_object, scope_bases
 from directory.lookup.prefetch import Prefetches, prefetch_of
 from directory.models import DirectoryConnection
-from gateway.core.call import Call, Surface
 from keys.permissions.effective import call_for_key
 from tests.support.cast import make_integration
 from tests.support.directory import Directory

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from tests.support.cast import Answer, Integration, as_scopes, make_integration
 from tests.support.directory import Directory, random_name
 

@@ -11,8 +11,8 @@ from django.db.models import Field
 from django.test import Client
 from django.urls import reverse
 
-from audit.administration.unattended import call_of_command
-from directory.ldap import LdapError
+from active_directory import LdapError
+from audit.model_changes.unattended import call_of_command
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.models.bind_password_seal import DESTINATION_FIELDS

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import (
+from active_directory import (
     Add,
     Client,
     Delete,

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import LateAnswers
 from audit.models import OperationRecord
-from directory.ldap import LateAnswers
 from directory.outcomes import evidence
 from directory.outcomes.writer import late_writes
 from tests.support.cast import Integration, make_connection, make_integration

@@ -10,8 +10,8 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import Client
 from audit.models import OperationRecord, Outcome
-from directory.ldap import Client
 from directory.lookup.connection import get_client
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
 from tests.support.cast import Integration

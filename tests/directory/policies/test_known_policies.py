@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from directory.ldap import Entry
+from active_directory import Entry
 from directory.policies.known_policies import KnownPolicies
 from directory.policies.password_policy import PasswordPolicy
 from directory.policies.policy_reach import PolicyReach

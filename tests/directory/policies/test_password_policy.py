@@ -8,7 +8,7 @@ from uuid import UUID
 import ldap
 import pytest
 
-from directory.ldap import Client, Entry
+from active_directory import Client, Entry
 from directory.models import DirectoryConnection
 from directory.policies.password_generator import generate_password
 from directory.policies.password_policy import (

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Client
+from active_directory import Client
 from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
 from directory.protection import bind_accounts

@@ -6,15 +6,15 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Client
-from directory.ldap.codecs import sid_to_text
+from active_directory import Client
+from active_directory.codecs import sid_to_text
+from core.call import SupervisionLevel
 from directory.protection import domain_control
 from directory.protection.domain_control import holders, unreadable_lists
-from directory.protection.governing import places_of
+from directory.protection.domain_infrastructure import places_of
 from directory.protection.rules import is_protected
 from directory.protection.state import administrative_groups
 from directory.shapes.record import PROTECTION_ATTRIBUTES
-from gateway.core.call import SupervisionLevel
 from tests.directory.protection.protected_kinds import ACCOUNT_RESTRICTIONS, GET_CHANGES_ALL, RESET_PASSWORD, USER
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
 from tests.support.delegated import Delegated

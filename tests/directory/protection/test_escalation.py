@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from audit import log
-from directory.tasks import execute_run
-from gateway.core.call import Surface
-from gateway.core.operation import Operation, find_operation
+from core.call import Surface
+from core.operation import Operation, find_operation
+from gateway.run_tasks import execute_run
 from keys.permissions.effective import call_for_key
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named
 from tests.directory.conftest import DELEGATED

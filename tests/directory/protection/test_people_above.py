@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 from django.contrib.auth.models import Group, Permission
 
+from core.call import SupervisionLevel
+from core.operation import Operation
 from directory.models import DirectoryConnection
 from gateway import pipeline
-from gateway.core.call import SupervisionLevel
-from gateway.core.operation import Operation
 from keys.models import Person
 from tests.audit.every_change import BATCHABLE, CHANGES, Attempt, World, attempt, named, records_of
 from tests.directory.supervised import approve_only

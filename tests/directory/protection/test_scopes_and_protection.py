@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from gateway.core.call import SupervisionLevel
+from core.call import SupervisionLevel
 from tests.directory.conftest import either_account
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
 from tests.support.directory import Directory, random_name

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Client, Scope
+from active_directory import Client, Scope
 from directory.protection.rules import holds_protected, is_protected
 from directory.protection.state import protection_state
 from directory.shapes.record import PROTECTION_ATTRIBUTES

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Client, Entry
+from active_directory import Client, Entry
 from directory.protection.rules import is_protected, protected_among
 from directory.shapes.record import PROTECTION_ATTRIBUTES
 from tests.directory.conftest import either_account

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Client, Entry
+from active_directory import Client, Entry
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import ENABLED, PASSWORD, Directory, Values, filetime, random_name
 from tests.support.domain import Domain

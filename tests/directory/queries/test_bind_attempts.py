@@ -15,8 +15,8 @@ from django.urls import reverse
 
 from directory.lookup import connection as clients
 from directory.models import BindPassword, DirectoryConnection, PasswordAttempt
-from tests.directory.operations.test_directories import body_for
 from tests.keys.sign_in.locking import locking_policy
+from tests.operations.directory.test_directories import body_for
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
 from tests.support.directory import PASSWORD, Directory, random_name

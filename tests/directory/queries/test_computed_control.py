@@ -9,7 +9,7 @@ from uuid import UUID
 import ldap
 import pytest
 
-from directory.ldap import Client, Entry, GroupType
+from active_directory import Client, Entry, GroupType
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.policies import known_policies, policy_reach

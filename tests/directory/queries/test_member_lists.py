@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from active_directory import Entry, GroupType
 from directory.groups.nesting import relative_id
-from directory.ldap import Entry, GroupType
 from tests.directory.test_streams import CSV, NDJSON, fetch
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
 from tests.support.directory import Directory

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Entry
+from active_directory import Entry
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.queries.service_accounts import search_for

@@ -6,11 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import Client, InvalidValue, LdapError, Modify, VersionConflict, Written
 from audit import log
 from audit.models import OperationRecord
-from directory.ldap import Client, InvalidValue, LdapError, Modify, VersionConflict, Written
-from directory.lookup.arrival import NotArrived
+from core.call import Call, Surface
 from directory.lookup.connection import get_client
+from directory.lookup.replication import NotArrived
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run
 from directory.outcomes.evidence import evidence_of
@@ -18,7 +19,6 @@ from directory.runs import execution as run_execution
 from directory.runs.assessment import assess_named
 from directory.runs.execution import RunExecution
 from gateway import tasks
-from gateway.core.call import Call, Surface
 from keys.permissions.effective import call_for_key
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_connection

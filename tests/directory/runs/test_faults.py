@@ -13,8 +13,8 @@ import pytest
 from django.db import connections
 from redis import Redis
 
+from active_directory.entry import parse_versions
 from audit.models import OperationRecord
-from directory.ldap.entry import parse_versions
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, Run
 from tests.directory.runs.test_runs import completed, logged

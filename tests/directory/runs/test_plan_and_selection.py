@@ -9,7 +9,7 @@ from django.utils import timezone
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.models.runs import Plan, Run
-from directory.tasks import sweep_runs
+from gateway.run_tasks import sweep_runs
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory

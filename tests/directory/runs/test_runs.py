@@ -10,10 +10,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from audit.models import OperationRecord
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from directory.runs import completion
 from directory.runs.completion import LONGEST_WAIT, announce, await_announcement
-from gateway.core.call import SupervisionLevel
 from tests.directory.runs.unit import Unit
 from tests.directory.supervised import approve_only
 from tests.support.cast import Answer, Integration, make_integration

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from directory.ldap import Entry
-from directory.ldap.codecs import sid_to_text
+from active_directory import Entry
+from active_directory.codecs import sid_to_text
 from directory.lookup import access
 from directory.lookup.connection import get_client
 from tests.support.cast import Answer, Integration, make_connection, make_integration

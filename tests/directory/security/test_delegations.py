@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap.codecs import sid_to_text
+from active_directory.codecs import sid_to_text
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.descriptors import add_entries, pack
 from tests.support.directory import Directory

@@ -2,10 +2,10 @@
 
 from uuid import UUID, uuid4
 
+from core.operation import operations
 from directory.models import DirectoryConnection
 from directory.models.connections import DirectoryPermission
 from directory.shapes.kinds import KINDS, PERMISSION_SUFFIXES, RESOURCES, Kind, kind_of, resource_of
-from gateway.core.operation import operations
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory, random_name
 

@@ -9,7 +9,7 @@ from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from gateway.core.secrets.own import new_encryption_key
+from core.secrets.keyring import new_encryption_key
 from gateway.management import backups
 from gateway.monitoring import heartbeats
 from tests.support.redis import RedisServer

@@ -13,9 +13,9 @@ from django.db import connection
 from django.utils import timezone
 
 from audit.webhooks.models import WebhookEndpoint
+from core.secrets.encryption import EncryptedTextField
+from core.secrets.stored import find_secrets, put_under_first_key
 from directory.models import DirectoryConnection
-from gateway.core.secrets.encryption import EncryptedTextField
-from gateway.core.secrets.stored import find_secrets, put_under_first_key
 from keys.models import SecondFactor
 from tests.support.cast import make_person
 

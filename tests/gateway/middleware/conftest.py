@@ -12,8 +12,8 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
+from core.configuration import Configuration
 from demo.services import web_command
-from gateway.core.configuration import Configuration
 from tests.support.redis import RedisServer
 
 ADDRESS = "127.0.34.1"

@@ -10,9 +10,9 @@ from django.views.decorators.csrf import csrf_exempt
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from gateway.core import rate_limits
-from gateway.core.errors import FieldError, InvalidRequest
-from gateway.core.operation import RateCategory
+from core import rate_limits
+from core.errors import FieldError, InvalidRequest
+from core.operation import RateCategory
 from gateway.monitoring.metrics import exposition
 from gateway.surfaces import problems
 

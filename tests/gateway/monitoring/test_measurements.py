@@ -105,7 +105,7 @@ def test_what_waits_and_what_ends(client: Client, redis_server: RedisServer, dom
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What answers at all does so on a busy machine too."""
     monkeypatch.setattr("gateway.monitoring.certificates._ANSWER_WITHIN", 60.0)
-    for place in ("gateway.monitoring.gauges", "gateway.operations.health"):
+    for place in ("gateway.monitoring.gauges", "operations.gateway.health"):
         monkeypatch.setattr(f"{place}._PATIENCE", 120.0)
 
 

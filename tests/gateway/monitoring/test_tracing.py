@@ -15,12 +15,12 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from core.call import SupervisionLevel
+from core.configuration import BadConfiguration
+from core.span_export import Recorder
+from core.tracing import require_usable
 from demo.services import PROJECT
 from faults.client import Http
-from gateway.core.call import SupervisionLevel
-from gateway.core.configuration import BadConfiguration
-from gateway.core.span_export import Recorder
-from gateway.core.tracing import require_usable
 from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
 from tests.support.directory import Directory

@@ -10,10 +10,10 @@ from django.utils import timezone
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from audit.read_buffer import reads
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from directory.outcomes import evidence
 from gateway import pipeline, tasks
-from gateway.core.call import SupervisionLevel
 from keys.models import Link
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.directory import Directory

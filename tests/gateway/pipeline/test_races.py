@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pytest
 
+from active_directory.entry import parse_versions
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory.ldap.entry import parse_versions
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from faults.client import Http
-from gateway.core.call import SupervisionLevel
 from tests.directory.runs.test_faults import changes_since, versions
 from tests.support.cast import PASSWORD, make_integration, make_person
 from tests.support.directory import Directory, random_name

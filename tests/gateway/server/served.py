@@ -24,7 +24,7 @@ from django.http import (  # noqa: E402 - after Django is set up
 )
 from django.urls import path  # noqa: E402
 
-from gateway.core.deadlines import current_deadline  # noqa: E402
+from core.deadlines import current_deadline  # noqa: E402
 from gateway.server.application import Application  # noqa: E402
 from gateway.server.front import Front  # noqa: E402
 from tests.gateway.middleware import urls  # noqa: E402

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.core.configuration import Configuration
+from core.configuration import Configuration
 from tests.support.cast import make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain

@@ -10,16 +10,16 @@ from django.db import OperationalError
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from active_directory import Client
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
-from directory.ldap import Client
+from core.call import SupervisionLevel
+from core.secrets.keyring import new_encryption_key
 from directory.models import DirectoryConnection
 from directory.queries import reading
-from gateway.core.call import SupervisionLevel
-from gateway.core.secrets.own import new_encryption_key
 from gateway.models import IdempotencyRecord
 from gateway.surfaces import idempotency
-from gateway.surfaces.leases import LEASE, renewal
+from gateway.surfaces.idempotency_heartbeat import LEASE, renewal
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain

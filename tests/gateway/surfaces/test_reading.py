@@ -8,7 +8,7 @@ from django.test import Client, RequestFactory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
+from core.errors import InvalidRequest, MalformedRequest, UnsupportedMediaType
 from gateway.surfaces.reading import MAX_NESTING, parse_json, read_document, read_query, read_versions, wants_async
 from tests.support.cast import make_person
 

@@ -11,10 +11,10 @@ from django.utils import timezone
 from django.utils.html import escape
 
 from audit.models import OperationRecord
+from console.account import connect_agent
 from directory.models import DirectoryConnection
-from gateway.console.account import connect_agent
-from keys.agents.models import AgentClient, AgentGrant
 from keys.agents.scopes import SCOPES
+from keys.models.agents import AgentClient, AgentGrant
 from tests.contracts.test_unwritable_log import unwritable_log
 from tests.keys.agents.sign_in import LOOPBACK, Program, answer_in, decide, fields_of, sign_in
 from tests.support.agents import make_agent

@@ -9,13 +9,13 @@ from django.test import RequestFactory
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from core.call import Call, CredentialKind, SupervisionLevel, Surface
+from core.errors import AmbiguousCredential, Forbidden, Unauthorized
 from directory.models import DirectoryConnection
-from gateway.core.call import Call, CredentialKind, SupervisionLevel, Surface
-from gateway.core.errors import AmbiguousCredential, Forbidden, Unauthorized
 from keys.agents import scopes
 from keys.agents.identification import call_for_agent, identify_agent
-from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant
 from keys.models import Person
+from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import make_integration, permissions
 from tests.support.configuration import Configure
@@ -191,7 +191,7 @@ def test_two_people_share_a_client_and_nothing_else(connection: DirectoryConnect
 
 
 def test_every_scope_means_permissions_that_roles_know() -> None:
-    from keys.permissions.assignable import GRANTABLE
+    from keys.models.assignable import GRANTABLE
 
     for name, scope in scopes.SCOPES.items():
         assert scope.permissions, name

@@ -8,11 +8,11 @@ import pytest
 from django.db import connection
 from django.test import Client, RequestFactory
 
+from core.errors import Unauthorized
 from directory.models import DirectoryConnection
-from gateway.core.errors import Unauthorized
 from keys.agents.identification import identify_agent
-from keys.agents.models import AgentGrant
 from keys.agents.scopes import SCOPES, permissions_of
+from keys.models.agents import AgentGrant
 from tests.keys.agents.sign_in import Program, answer_in, decide, sign_in
 from tests.support.cast import Answer, Console, make_person
 

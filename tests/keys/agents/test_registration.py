@@ -11,8 +11,8 @@ from django.utils import timezone
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from keys.agents import cleanup
-from keys.agents.models import AgentClient, AgentGrant
 from keys.models import Person
+from keys.models.agents import AgentClient, AgentGrant
 from tests.keys.agents.sign_in import Program, fields_of, sign_in
 from tests.support.cast import Console, make_person, send
 from tests.support.configuration import Configure

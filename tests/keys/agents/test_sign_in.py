@@ -10,14 +10,14 @@ from django.utils import timezone
 from oauth2_provider.models import Grant as AuthorizationCode
 
 from audit.models import OperationRecord
+from core.call import Call
+from core.errors import Unauthorized
 from directory.models import DirectoryConnection
-from gateway.core.call import Call
-from gateway.core.errors import Unauthorized
 from keys.agents import cleanup
 from keys.agents.identification import identify_agent
-from keys.agents.models import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken
 from keys.agents.scopes import permissions_of
 from keys.models import Person
+from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken
 from tests.keys.agents.sign_in import AUDIENCE, Program, answer_in, decide, sign_in
 from tests.support.agents import make_agent
 from tests.support.cast import PASSWORD, Console, make_integration, send

@@ -15,8 +15,8 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway import tasks
 from keys.models import Person
-from keys.people import presence
-from keys.people.groups import DirectoryGroup, keep_scopes
+from keys.models.groups import DirectoryGroup, keep_scopes
+from keys.people import account_status
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import (
     Answer,
@@ -45,7 +45,7 @@ def connection(db: None, domain: Domain) -> DirectoryConnection:
 @pytest.fixture(autouse=True)
 def directories_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds a directory taken for silent because another one's was."""
-    monkeypatch.setattr(presence, "_asking", {})
+    monkeypatch.setattr(account_status, "_asking", {})
 
 
 class Desk:

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.hashers import ScryptPasswordHasher, make_password
 from django.test import Client
 
-from directory.ldap import Client as LdapClient
+from active_directory import Client as LdapClient
 from directory.models import DirectoryConnection
 from keys.models import Person
 from tests.keys.sign_in.locking import locking_policy

@@ -13,7 +13,7 @@ from django.test import Client
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from directory.ldap.connections import authentication
+from active_directory.connections import authentication
 from directory.models import DirectoryConnection, PasswordAttempt
 from keys.models import FailedSignIn
 from tests.keys.sign_in.locking import locking_policy

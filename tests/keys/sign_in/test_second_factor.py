@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from structlog.testing import capture_logs
 
-from gateway.core.errors import Conflict
+from core.errors import Conflict
 from keys.models import FailedSignIn, Person, RecoveryCode, SecondFactor
 from keys.sign_in import second_factor
 from keys.sign_in.credentials import Reason, SignInRefused

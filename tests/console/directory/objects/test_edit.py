@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
+from active_directory import datetime_to_filetime
 from audit.models import OperationRecord
-from directory.ldap import datetime_to_filetime
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.directory import Directory

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
-from gateway.console.directory.objects.new import account_name_for
+from console.directory.objects.new import account_name_for
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.directory import Directory, random_name

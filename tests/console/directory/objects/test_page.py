@@ -4,9 +4,9 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from directory.ldap import sid_to_text
+from active_directory import sid_to_text
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import make_integration

@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
-from gateway.console.directory.objects.sign_in import hours_in_words, policy_in_words
-from gateway.console.shared.spans import exact_length_in_words
+from console.directory.objects.sign_in import hours_in_words, policy_in_words
+from console.shared.durations import exact_length_in_words
 from tests.console.conftest import Visitor
 from tests.support.directory import PASSWORD, Directory
 

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
-from gateway.console.directory.selection import actions, tasks
+from console.directory.selection import actions, tasks
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.directory import Directory, random_name

@@ -11,13 +11,13 @@ import ldap
 import pytest
 from redis import Redis
 
-from directory.ldap import Client, Scope, ServerSettings
-from directory.ldap import streaming as ldap_streaming
+from active_directory import Client, Scope, ServerSettings
+from active_directory import streaming as ldap_streaming
+from core.call import Surface
+from core.configuration import SearchesSection
+from core.operation import Operation, operations
 from directory.queries.searches import concurrency
-from gateway.core.call import Surface
-from gateway.core.configuration import SearchesSection
-from gateway.core.operation import Operation, operations
-from tests.directory.ldap.test_windows import WindowsLink, client_of
+from tests.active_directory.test_windows import WindowsLink, client_of
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.configuration import Configure
 from tests.support.directory import Directory

@@ -14,15 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 
-from directory.ldap import AttributeType, Entry, SearchFlags
-from directory.ldap import client as client_module
-from directory.ldap.schema import Syntax
+from active_directory import AttributeType, Entry, SearchFlags
+from active_directory import client as client_module
+from active_directory.schema import Syntax
+from core import paging
+from core.secrets.encryption import UndecryptableSecret, decrypt
 from directory.queries.searches import search as search_module
 from directory.queries.searches import snapshots
 from directory.queries.searches.order import Match, Order
 from directory.queries.searches.snapshots import Snapshot
-from gateway.core import paging
-from gateway.core.secrets.encryption import UndecryptableSecret, decrypt
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain

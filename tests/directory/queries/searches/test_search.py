@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from directory.ldap import Client
+from active_directory import Client
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.directory import Directory
 from tests.support.domain import Domain

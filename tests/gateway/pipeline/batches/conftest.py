@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from tests.support.cast import Integration, make_integration
 from tests.support.directory import Directory
 

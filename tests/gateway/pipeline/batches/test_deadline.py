@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
-from gateway.core.deadlines import Deadline, current_deadline
+from core.deadlines import Deadline, current_deadline
 from tests.gateway.pipeline.batches.sending import codes, send, statuses, titled
 from tests.gateway.pipeline.batches.test_faults import at_write
 from tests.support.cast import Integration

@@ -9,9 +9,9 @@ from uuid import UUID
 import pytest
 from django.db import connection as database
 
+from active_directory import Client, Modify, Written
 from audit import log
 from audit.models import OperationRecord
-from directory.ldap import Client, Modify, Written
 from directory.outcomes import evidence
 from gateway.pipeline import batches
 from gateway.pipeline.batch_shapes import ItemInputs

@@ -6,8 +6,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from active_directory import Client
 from approvals.models import ChangeRequest
-from directory.ldap import Client
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from tests.gateway.pipeline.batches.sending import codes, records, send, statuses, titled

@@ -6,10 +6,10 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from core.call import Surface
+from core.operation import Operation, operations
+from core.shapes import load_body
 from directory.models import DirectoryConnection
-from gateway.core.call import Surface
-from gateway.core.operation import Operation, operations
-from gateway.core.shapes import load_body
 from gateway.management.openapi import document
 from gateway.pipeline.batch_shapes import ItemInputs, batch_shape, item_shape
 from tests.audit.calls import CALL

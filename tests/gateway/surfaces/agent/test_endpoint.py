@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from audit.models import OperationRecord
+from core.configuration import RateLimit
 from directory.models import DirectoryConnection
-from gateway.core.configuration import RateLimit
 from tests.support.agent_tools import ACCEPTED, send, send_with_envelope
 from tests.support.agents import Agent
 from tests.support.cast import Integration

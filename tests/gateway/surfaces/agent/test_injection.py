@@ -10,9 +10,9 @@ from uuid import UUID
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from audit.read_buffer import reads
+from core.operation import Effect, find_operation
+from core.text.unseen import is_unseen
 from directory.models import DirectoryConnection
-from gateway.core.operation import Effect, find_operation
-from gateway.core.unseen import is_unseen
 from gateway.surfaces.agent.tools import TOOLS
 from tests.contracts.test_registry import highest_usn
 from tests.gateway.surfaces.agent.hostile import HOSTILE, HUGE

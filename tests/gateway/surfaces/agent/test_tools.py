@@ -11,8 +11,8 @@ from django.db import connection as database
 from approvals.models import ChangeRequest, Status
 from audit.models import OperationRecord
 from audit.read_buffer import reads
+from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from gateway.core.call import SupervisionLevel
 from keys.agents.scopes import SCOPES
 from tests.support.agent_tools import call_tool, list_tools
 from tests.support.agents import Agent, make_agent

@@ -1,0 +1,448 @@
+"""How values of the directory are written as text and read back, chosen by the schema's syntax.
+
+What syntax cannot tell is told by names (`active_directory.attribute_names`).
+"""
+
+import base64
+import binascii
+import datetime
+import enum
+import re
+import struct
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+from active_directory.attribute_names import FILETIME_ATTRIBUTES, GUID_ATTRIBUTES
+from active_directory.dn import DistinguishedName
+from active_directory.errors import InvalidValue
+from active_directory.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND, FILETIME_UNIX_EPOCH
+from active_directory.schema import OM_IA5_STRING, OM_UTC_TIME, AttributeType, Syntax
+
+NEVER = "never"
+
+# A record says most times and SIDs twice, and neighbours share many; making the text takes ten times as long.
+_remember = lru_cache(maxsize=1024)
+
+_RFC3339 = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
+    r"(?:([Zz])|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+)
+_GENERALIZED_TIME = re.compile(
+    r"([0-9]{2}|[0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})?(?:[.,]([0-9]{1,9}))?Z"
+)
+# As AD writes it, on a day that every month has: most times of most objects.
+_USUAL_TIME = re.compile(
+    r"[1-9][0-9]{3}(?:0[1-9]|1[0-2])(?:0[1-9]|1[0-9]|2[0-8])(?:[01][0-9]|2[0-3])[0-5][0-9][0-5][0-9]\.0Z"
+)
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
+# ASCII: in any other case-blind pattern `ſ` is an S.
+_OBJECT_REFERENCE = re.compile(
+    r"<(?:GUID=[0-9A-Fa-f-]{32,36}|SID=(?:S-1-[0-9-]+|[0-9A-Fa-f]+))>", re.IGNORECASE | re.ASCII
+)
+_OBJECT_IDENTIFIER = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]*))+|[A-Za-z][A-Za-z0-9-]*")
+_PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
+_TAGGED_DN = re.compile(r"([BS]):([0-9]{1,7}):(.*)", re.DOTALL)
+_SID = re.compile(r"S-1-(0x[0-9A-Fa-f]{1,12}|[0-9]{1,15})((?:-[0-9]{1,10}){0,15})", re.IGNORECASE | re.ASCII)
+
+
+def decode(attribute: AttributeType | None, values: Iterable[bytes]) -> list[str]:
+    """Values of the directory as text. What does not fit its syntax is shown as what it is rather than refused.
+
+    An attribute the schema does not know (None) is text if it reads as UTF-8, else base64.
+    """
+    decode_one = decoder(attribute)
+    return [decode_one(value) for value in values]
+
+
+def decoder(attribute: AttributeType | None) -> Callable[[bytes], str]:
+    """What `decode` does to each value, for those who decode many entries."""
+    return _text_or_base64 if attribute is None else _DECODERS[_form(attribute)]
+
+
+def is_text(attribute: AttributeType | None) -> bool:
+    """Whether the values of an attribute are text in the directory already, in UTF-8."""
+    return decoder(attribute) is _text
+
+
+def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
+    """Text as the directory takes it; ``InvalidValue`` for what the syntax or the schema's range refuses."""
+    form = _form(attribute)
+    encoder = _encode_filetime(attribute.name) if form == _FORM_FILETIME else _ENCODERS[form]
+    encoded = []
+    for value in values:
+        try:
+            raw = encoder(value)
+            _require_range(attribute, value, raw)
+        except (ValueError, binascii.Error, struct.error) as error:
+            raise InvalidValue(str(error), attribute=attribute.name) from error
+        except InvalidValue as error:
+            raise InvalidValue(error.message, attribute=attribute.name) from error
+        encoded.append(raw)
+    return encoded
+
+
+class ValueType(enum.StrEnum):
+    """What the text of an attribute's values stands for."""
+
+    TEXT = "text"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    TIME = "time"
+    BINARY = "binary"
+    DISTINGUISHED_NAME = "distinguishedName"
+    SID = "sid"
+    GUID = "guid"
+
+
+def value_type(attribute: AttributeType) -> ValueType:
+    """What the text of its values stands for; a value with a distinguished name in it is text."""
+    return _TYPES.get(_form(attribute), ValueType.TEXT)
+
+
+def describe(attribute: AttributeType) -> dict[str, Any]:
+    """A JSON schema of one value, for the documentation."""
+    description: dict[str, Any] = {"type": "string"} | _DESCRIPTIONS[_form(attribute)]
+    if _counts_characters(attribute):
+        if attribute.range_lower:
+            description["minLength"] = attribute.range_lower
+        if attribute.range_upper:
+            description["maxLength"] = attribute.range_upper
+    return description
+
+
+def filetime_to_datetime(filetime: int) -> datetime.datetime | None:
+    """The moment in UTC, to the microsecond; None for both ways to write "never" and for what no calendar holds."""
+    if filetime in FILETIME_NEVER:
+        return None
+    try:
+        return _UNIX_EPOCH + datetime.timedelta(microseconds=(filetime - FILETIME_UNIX_EPOCH) // 10)
+    except OverflowError:
+        return None
+
+
+def datetime_to_filetime(moment: datetime.datetime) -> int:
+    """The FILETIME of an aware datetime."""
+    since = moment - _UNIX_EPOCH
+    microseconds = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return FILETIME_UNIX_EPOCH + microseconds * 10
+
+
+@_remember
+def sid_to_text(sid: bytes) -> str:
+    """``S-1-5-…`` ([MS-DTYP] 2.4.2); ``ValueError`` when the bytes are no SID."""
+    if len(sid) < 8 or sid[0] != 1 or sid[1] > 15 or len(sid) != 8 + 4 * sid[1]:
+        raise ValueError("This is not a security identifier")
+    authority = int.from_bytes(sid[2:8], "big")
+    shown = str(authority) if authority < 2**32 else f"0x{authority:012X}"
+    return "-".join(["S-1", shown, *map(str, struct.unpack(f"<{sid[1]}I", sid[8:]))])
+
+
+def guid_to_text(guid: bytes) -> str:
+    """The dashed form of an objectGUID's 16 bytes, of which the first three parts are little-endian."""
+    return f"{guid[3::-1].hex()}-{guid[5:3:-1].hex()}-{guid[7:5:-1].hex()}-{guid[8:10].hex()}-{guid[10:].hex()}"
+
+
+def text_to_sid(text: str) -> bytes:
+    """The bytes of ``S-1-5-…``; ``ValueError`` when the text is no SID."""
+    match = _SID.fullmatch(text)
+    if match is None:
+        raise ValueError("This is not a security identifier (S-1-…)")
+    authority = int(match[1], 16 if match[1].lower().startswith("0x") else 10)
+    parts = [int(part) for part in match[2].split("-")[1:]]
+    if authority >= 2**48 or any(part >= 2**32 for part in parts):
+        raise ValueError("A number in this security identifier is too large")
+    return bytes([1, len(parts)]) + authority.to_bytes(6, "big") + struct.pack(f"<{len(parts)}I", *parts)
+
+
+_UNIX_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_FORM_FILETIME, _FORM_GUID, _FORM_IA5, _FORM_UTC_TIME = "filetime", "guid", "ia5", "utc time"
+_Form = Syntax | str
+
+
+def _form(attribute: AttributeType) -> _Form:
+    """The syntax, refined by the lists of names and by oMSyntax."""
+    name = attribute.name.lower()
+    if attribute.syntax is Syntax.LARGE_INTEGER and name in FILETIME_ATTRIBUTES:
+        return _FORM_FILETIME
+    if attribute.syntax is Syntax.OCTET_STRING and name in GUID_ATTRIBUTES:
+        return _FORM_GUID
+    if attribute.syntax is Syntax.PRINTABLE_STRING and attribute.om_syntax == OM_IA5_STRING:
+        return _FORM_IA5
+    if attribute.syntax is Syntax.TIME and attribute.om_syntax == OM_UTC_TIME:
+        return _FORM_UTC_TIME
+    return attribute.syntax
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()  # most values of most entries pass here, and arguments cost as much as the decoding
+    except UnicodeDecodeError:
+        return value.decode("utf-8", "replace")
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+def _text_or_base64(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return _base64(value)
+    return text if "\x00" not in text else _base64(value)
+
+
+def _decode_guid(value: bytes) -> str:
+    return guid_to_text(value) if len(value) == 16 else _base64(value)
+
+
+def _decode_sid(value: bytes) -> str:
+    try:
+        return sid_to_text(value)
+    except ValueError:
+        return _base64(value)
+
+
+@_remember
+def _decode_filetime(value: bytes) -> str:
+    text = _text(value)
+    if not _INTEGER.fullmatch(text):
+        return text
+    filetime = int(text)
+    if filetime in FILETIME_NEVER:
+        return NEVER
+    seconds, ticks = divmod(filetime - FILETIME_UNIX_EPOCH, FILETIME_TICKS_PER_SECOND)
+    try:
+        moment = _UNIX_EPOCH + datetime.timedelta(seconds=seconds)
+    except OverflowError:
+        return text
+    return text if filetime < 0 else _rfc3339(moment, f"{ticks:07d}")
+
+
+@_remember
+def _decode_time(value: bytes) -> str:
+    text = _text(value)
+    if _USUAL_TIME.fullmatch(text):
+        return f"{text[:4]}-{text[4:6]}-{text[6:8]}T{text[8:10]}:{text[10:12]}:{text[12:14]}Z"
+    match = _GENERALIZED_TIME.fullmatch(text)
+    if match is None:
+        return text
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.groups()[:6])
+    if len(match[1]) == 2:  # UTCTime: X.690 leaves the century to the reader, X.509's rule is the common one
+        year += 2000 if year < 50 else 1900
+    try:
+        moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.UTC)
+    except ValueError:
+        return text
+    return _rfc3339(moment, match[7] or "")
+
+
+def _rfc3339(moment: datetime.datetime, fraction: str) -> str:
+    digits = fraction.rstrip("0")
+    return moment.isoformat()[:19] + (f".{digits}" if digits else "") + "Z"
+
+
+def _encode_text(value: str) -> bytes:
+    if not value:
+        raise ValueError("A value cannot be empty")
+    if "\x00" in value:
+        raise ValueError("A value cannot contain NUL")
+    return value.encode()  # UnicodeEncodeError, of a lone surrogate, is a ValueError
+
+
+def _matching(pattern: re.Pattern[str], complaint: str) -> Callable[[str], bytes]:
+    def encode_matching(value: str) -> bytes:
+        if not pattern.fullmatch(value):
+            raise ValueError(complaint)
+        return _encode_text(value)
+
+    return encode_matching
+
+
+def _encode_ia5(value: str) -> bytes:
+    if not value.isascii():
+        raise ValueError("Only ASCII characters are allowed")
+    return _encode_text(value)
+
+
+def _encode_dn(value: str) -> bytes:
+    if not _OBJECT_REFERENCE.fullmatch(value) and not DistinguishedName.parse(value).rdns:
+        raise ValueError("A distinguished name cannot be empty")
+    return _encode_text(value)
+
+
+def _encode_tagged_dn(tag: str) -> Callable[[str], bytes]:
+    """``B:<digits>:<hex>:<dn>`` and ``S:<characters>:<text>:<dn>`` ([MS-ADTS] 3.1.1.2.2.2.3 and .4)."""
+
+    def encode_tagged_dn(value: str) -> bytes:
+        match = _TAGGED_DN.fullmatch(value)
+        if match is None or match[1] != tag:
+            raise ValueError(f"Expected {tag}:<length>:<value>:<distinguished name>")
+        length = int(match[2])
+        data, separator, name = match[3][:length], match[3][length : length + 1], match[3][length + 1 :]
+        if separator != ":" or (tag == "B" and not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", data)):
+            raise ValueError(f"Expected {tag}:<length>:<value>:<distinguished name>")
+        _encode_dn(name)
+        return _encode_text(value)
+
+    return encode_tagged_dn
+
+
+def _encode_boolean(value: str) -> bytes:
+    if value not in ("TRUE", "FALSE"):
+        raise ValueError("Expected TRUE or FALSE")
+    return value.encode()
+
+
+def _encode_integer(bits: int) -> Callable[[str], bytes]:
+    def encode_integer(value: str) -> bytes:
+        if not _INTEGER.fullmatch(value) or not -(2 ** (bits - 1)) <= int(value) < 2 ** (bits - 1):
+            raise ValueError(f"Expected an integer of {bits} bits")
+        return value.encode()
+
+    return encode_integer
+
+
+def _encode_base64(value: str) -> bytes:
+    raw = base64.b64decode(value.encode("ascii"), validate=True)
+    if not raw:
+        raise ValueError("A value cannot be empty")
+    return raw
+
+
+def _encode_guid(value: str) -> bytes:
+    if not re.fullmatch(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", value):
+        raise ValueError("Expected a UUID with dashes")
+    return UUID(value).bytes_le
+
+
+def _parse_rfc3339(value: str) -> tuple[datetime.datetime, str]:
+    """The moment in whole seconds of UTC, and the digits of its fraction."""
+    match = _RFC3339.fullmatch(value)
+    if match is None:
+        raise ValueError("Expected a time as in RFC 3339, such as 2026-01-31T12:00:00Z")
+    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
+    moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.UTC)
+    if match[9]:
+        offset = datetime.timedelta(hours=int(match[10]), minutes=int(match[11]))
+        try:
+            moment = moment - offset if match[9] == "+" else moment + offset
+        except OverflowError as error:
+            raise ValueError("The time is out of range") from error
+    return moment, match[7] or ""
+
+
+def _encode_filetime(name: str) -> Callable[[str], bytes]:
+    # Both 0 and the maximum mean "never" for accountExpires; elsewhere only 0 does ("has not happened").
+    never = str(FILETIME_NEVER[1] if name.lower() == "accountexpires" else FILETIME_NEVER[0]).encode()
+
+    def encode_filetime(value: str) -> bytes:
+        if value == NEVER:
+            return never
+        if _INTEGER.fullmatch(value):  # pwdLastSet is written as 0 or −1, lockoutTime as 0
+            return _encode_integer(64)(value)
+        moment, fraction = _parse_rfc3339(value)
+        filetime = datetime_to_filetime(moment) + int(fraction[:7].ljust(7, "0"))
+        if filetime <= 0:
+            raise ValueError("The time is out of range")
+        return str(filetime).encode()
+
+    return encode_filetime
+
+
+def _encode_time(value: str) -> bytes:
+    moment, _ = _parse_rfc3339(value)  # AD keeps whole seconds
+    return f"{moment:%Y%m%d%H%M%S}.0Z".rjust(17, "0").encode()
+
+
+def _encode_utc_time(value: str) -> bytes:
+    moment, _ = _parse_rfc3339(value)
+    if not 1950 <= moment.year < 2050:
+        raise ValueError("The time is out of range")
+    return f"{moment:%y%m%d%H%M%S}Z".encode()
+
+
+_TEXT_FORMS: Final = (
+    *(Syntax.CASE_EXACT_STRING, Syntax.CASE_IGNORE_STRING, Syntax.UNICODE_STRING),
+    Syntax.PRESENTATION_ADDRESS,
+)
+_COUNTED_FORMS: Final = (*_TEXT_FORMS, Syntax.PRINTABLE_STRING, Syntax.NUMERIC_STRING)
+
+
+def _counts_characters(attribute: AttributeType) -> bool:
+    return attribute.syntax in _COUNTED_FORMS
+
+
+def _require_range(attribute: AttributeType, value: str, raw: bytes) -> None:
+    """rangeLower and rangeUpper ([MS-ADTS] 3.1.1.2.3): of UTF-16 units, of bytes or of the number itself."""
+    if _counts_characters(attribute):
+        size, unit = len(value.encode("utf-16-le")) // 2, " characters"
+    elif attribute.syntax in (Syntax.OCTET_STRING, Syntax.SID):
+        size, unit = len(raw), " bytes"
+    elif attribute.syntax is Syntax.INTEGER or _form(attribute) is Syntax.LARGE_INTEGER:
+        size, unit = int(value), ""
+    else:
+        return
+    if attribute.range_lower is not None and size < attribute.range_lower:
+        raise ValueError(f"The value must be at least {attribute.range_lower}{unit}")
+    # An upper end below zero is an unsigned maximum squeezed into 32 bits.
+    if attribute.range_upper is not None and attribute.range_upper >= 0 and size > attribute.range_upper:
+        raise ValueError(f"The value must be at most {attribute.range_upper}{unit}")
+
+
+_DECODERS: Final[dict[_Form, Callable[[bytes], str]]] = {
+    **dict.fromkeys(Syntax, _text),
+    **dict.fromkeys((Syntax.OCTET_STRING, Syntax.SECURITY_DESCRIPTOR), _base64),
+    **dict.fromkeys((Syntax.TIME, _FORM_UTC_TIME), _decode_time),
+    Syntax.SID: _decode_sid,
+    _FORM_GUID: _decode_guid,
+    _FORM_FILETIME: _decode_filetime,
+    _FORM_IA5: _text,
+}
+_ENCODERS: Final[dict[_Form, Callable[[str], bytes]]] = {
+    **dict.fromkeys(_TEXT_FORMS, _encode_text),
+    Syntax.DN: _encode_dn,
+    Syntax.OID: _matching(_OBJECT_IDENTIFIER, "Expected an object identifier or a name of the schema"),
+    Syntax.PRINTABLE_STRING: _matching(_PRINTABLE, "Only letters, digits, spaces and '()+,-./:=? are allowed"),
+    Syntax.NUMERIC_STRING: _matching(re.compile(r"[0-9 ]*"), "Only digits and spaces are allowed"),
+    Syntax.DN_BINARY: _encode_tagged_dn("B"),
+    Syntax.DN_STRING: _encode_tagged_dn("S"),
+    Syntax.BOOLEAN: _encode_boolean,
+    Syntax.INTEGER: _encode_integer(32),
+    Syntax.LARGE_INTEGER: _encode_integer(64),
+    Syntax.OCTET_STRING: _encode_base64,
+    Syntax.SECURITY_DESCRIPTOR: _encode_base64,
+    Syntax.SID: text_to_sid,
+    Syntax.TIME: _encode_time,
+    _FORM_UTC_TIME: _encode_utc_time,
+    _FORM_GUID: _encode_guid,
+    _FORM_IA5: _encode_ia5,
+}
+_DESCRIPTIONS: Final[dict[_Form, dict[str, Any]]] = {
+    **{form: {} for form in (*Syntax, _FORM_IA5)},
+    Syntax.DN: {"description": "A distinguished name."},
+    Syntax.BOOLEAN: {"enum": ["TRUE", "FALSE"]},
+    Syntax.INTEGER: {"pattern": "^-?[0-9]+$", "description": "An integer of 32 bits."},
+    Syntax.LARGE_INTEGER: {"pattern": "^-?[0-9]+$", "description": "An integer of 64 bits."},
+    Syntax.OCTET_STRING: {"contentEncoding": "base64"},
+    Syntax.SECURITY_DESCRIPTOR: {"contentEncoding": "base64"},
+    Syntax.SID: {"pattern": "^S-1-", "description": "A security identifier."},
+    **{form: {"format": "date-time"} for form in (Syntax.TIME, _FORM_UTC_TIME)},
+    _FORM_GUID: {"format": "uuid"},
+    _FORM_FILETIME: {"description": 'A time as in RFC 3339, or "never".'},
+}
+_TYPES: Final[dict[_Form, ValueType]] = {
+    Syntax.DN: ValueType.DISTINGUISHED_NAME,
+    Syntax.BOOLEAN: ValueType.BOOLEAN,
+    Syntax.INTEGER: ValueType.INTEGER,
+    Syntax.LARGE_INTEGER: ValueType.INTEGER,
+    Syntax.OCTET_STRING: ValueType.BINARY,
+    Syntax.SECURITY_DESCRIPTOR: ValueType.BINARY,
+    Syntax.SID: ValueType.SID,
+    Syntax.TIME: ValueType.TIME,
+    _FORM_UTC_TIME: ValueType.TIME,
+    _FORM_FILETIME: ValueType.TIME,
+    _FORM_GUID: ValueType.GUID,
+}

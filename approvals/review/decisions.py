@@ -1,0 +1,137 @@
+"""Deciding a change request: approve, reject, cancel. The operations and Django admin both come here."""
+
+import hmac
+from collections.abc import Sequence
+from functools import partial
+from typing import NoReturn
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest
+from approvals.models import ChangeRequest, Status
+from approvals.queue import enqueue
+from approvals.review.conflict_of_interest import why_barred
+from approvals.states import WITHDRAWN, move
+from core.call import PersonRef
+from core.database import shared_clock
+from core.errors import NotFound
+
+
+def find_request(request_id: UUID, *, with_input: bool = False) -> ChangeRequest:
+    """The request without its secret, and without its input unless it is to be judged anew; raises NotFound."""
+    hidden = ("secret",) if with_input else ("input", "secret")
+    change_request = ChangeRequest.objects.defer(*hidden).filter(id=request_id).first()
+    if change_request is None:
+        raise NotFound
+    return change_request
+
+
+def find_requests(ids: Sequence[UUID]) -> list[ChangeRequest]:
+    """Those of the requests that there are, with their input, to be judged anew; in the order of their ids."""
+    return list(ChangeRequest.objects.defer("secret").filter(id__in=ids).order_by("id"))
+
+
+def approve(person: PersonRef, request_id: UUID, *, digest: str, comment: str | None = None) -> ChangeRequest:
+    """Approve a pending request of somebody else, which must be the one that was shown, and tell a worker.
+
+    Where two have to approve, the first approval is kept and the request stays pending.
+    Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed, looked for in this order.
+    """
+    change_request = _find_undecided(person, request_id)
+    if needs_two(change_request) and change_request.first_approved_by_id == person.id:
+        raise AlreadyDecided("You approved it already: somebody else has to approve it too.")
+    _require_shown(change_request, digest)
+    if needs_two(change_request) and change_request.first_approved_by_id is None:
+        if _approve_first(person, request_id, comment):
+            return find_request(request_id)
+        return approve(person, request_id, digest=digest, comment=comment)  # somebody else was faster
+    decided = _decide(person, change_request, Status.APPROVED, comment)
+    transaction.on_commit(partial(enqueue, request_id))
+    return decided
+
+
+def _require_shown(change_request: ChangeRequest, digest: str) -> None:
+    if not hmac.compare_digest(change_request.digest.encode(), digest.encode()):
+        raise Changed
+
+
+def needs_two(change_request: ChangeRequest) -> bool:
+    """Whether two different people have to approve it."""
+    return change_request.protected and settings.CONFIGURATION.Approvals.ProtectedNeedsTwo
+
+
+def _approve_first(person: PersonRef, request_id: UUID, comment: str | None) -> bool:
+    """Keep the first of two approvals; False when there is one already, or the request is not pending any more."""
+    undecided = ChangeRequest.objects.filter(id=request_id, status=Status.PENDING, first_approved_by_id__isnull=True)
+    kept = undecided.update(
+        first_approved_by_id=person.id,
+        first_approved_by=person.username,
+        first_approved_at=shared_clock.now(),
+        first_comment=comment,
+        to_announce=True,
+    )
+    return kept == 1
+
+
+def reject(person: PersonRef, request_id: UUID, *, comment: str, digest: str | None = None) -> ChangeRequest:
+    """Reject a pending request of somebody else, with a digest only the one that was shown.
+
+    Raises NotFound, OwnRequest, NotPending, AlreadyDecided or Changed.
+    """
+    change_request = _find_undecided(person, request_id)
+    if digest is not None:
+        _require_shown(change_request, digest)
+    return _decide(person, change_request, Status.REJECTED, comment)
+
+
+def cancel(person: PersonRef, request_id: UUID) -> ChangeRequest:
+    """Withdraw a pending request of one's own; raises NotFound (others' too), NotPending or AlreadyDecided."""
+    change_request = find_request(request_id)
+    if change_request.requester_id != person.id:
+        raise NotFound
+    require_pending(change_request)
+    if not move(request_id, Status.PENDING, Status.CANCELLED):
+        _refuse(find_request(request_id))
+    return find_request(request_id)
+
+
+def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:
+    change_request = find_request(request_id)
+    if change_request.requester_id == person.id:
+        raise OwnRequest
+    if why := why_barred(person.id, change_request):
+        raise OwnRequest(why)
+    require_pending(change_request)
+    return change_request
+
+
+def require_pending(change_request: ChangeRequest) -> None:
+    """Refuse what is not to be decided any more. An overdue request counts as expired before the sweep marks it so."""
+    if change_request.status != Status.PENDING:
+        _refuse(change_request)
+    if change_request.expires_at <= shared_clock.now():
+        raise NotPending
+
+
+def _decide(person: PersonRef, change_request: ChangeRequest, decision: Status, comment: str | None) -> ChangeRequest:
+    decided = move(
+        change_request.id,
+        Status.PENDING,
+        decision,
+        decided_by_id=person.id,
+        decided_by=person.username,
+        decided_at=shared_clock.now(),
+        comment=comment,
+    )
+    after = find_request(change_request.id)
+    if not decided:  # somebody else was faster
+        _refuse(after)
+    return after
+
+
+def _refuse(change_request: ChangeRequest) -> NoReturn:
+    if change_request.status in WITHDRAWN:
+        raise NotPending
+    raise AlreadyDecided

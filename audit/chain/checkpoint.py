@@ -1,0 +1,128 @@
+"""How far the log was sealed, noted where who can change the database cannot reach.
+
+The seals show whatever is changed in the log, but not that its end was cut off, or all of it: what is left looks like a
+younger log. So whoever seals notes the newest seal under a code: in a file beside the keys, and in Redis for the
+gateway's other hosts. The mark only ever moves on along the chain that it stands for. Who can write to both places and
+to the database can still cut the log; against them a head is kept elsewhere (`OperationsLog:HeadFile`, syslog).
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from django.conf import settings
+from redis import Redis, RedisError
+
+from audit.chain import seals
+from audit.chain.head_export import Head, head, write_head
+from audit.chain.row_checks import UNREADABLE
+from audit.models import LogSeal
+from core.redis.clients import redis_client
+
+_logger = structlog.stdlib.get_logger(__name__)
+
+_KEY: Final = "gateway:operations-log:mark"
+_SECONDS: Final = 2
+"""How long Redis is waited for: the file alone does too."""
+
+
+def find_mark() -> Head | None:
+    """The furthest mark that the gateway made; None when there is none."""
+    found = [mark for text in (_read_file(), _read_redis()) if text and (mark := _authentic(text))]
+    return max(found, key=lambda mark: mark["seal"], default=None)
+
+
+def move_mark(*, to_any: bool = False) -> None:
+    """Note the newest seal, unless the log does not hold any more what is noted already.
+
+    `to_any` is for a log that is known to be another one, as after a restore of the database.
+    """
+    newest, before = head(), None if to_any else find_mark()
+    if before is not None and not is_held(before):
+        _logger.error("the operations log was cut or made anew", sealed_up_to=before["seal"], records=before["records"])
+        return
+    if newest is None:
+        _file().unlink(missing_ok=True)
+        _forget_in_redis()
+    elif newest != before:
+        _write(newest)
+
+
+def is_held(mark: Head) -> bool:
+    """Whether the log still has the seal that is marked."""
+    return LogSeal.objects.filter(number=mark["seal"], mac=mark["mac"]).exists()
+
+
+def what_is_missing(mark: Head) -> str:
+    """What to say of a log that has not got the marked seal any more."""
+    made = f"it was sealed up to seal {mark['seal']}, at {mark['sealedAt']}"
+    try:
+        newest = head()
+    except UNREADABLE:
+        return f"the end of the log cannot be read: {made}"
+    if newest is not None and newest["seal"] >= mark["seal"]:
+        return f"the log was made anew: {made}, and has another seal {mark['seal']} now"
+    left = f"ends with seal {newest['seal']}" if newest else "is empty now"
+    missing = mark["records"] - (newest["records"] if newest else 0)
+    return f"up to {missing} records are missing: {made}, and {left}"  # one that was sealed while open counts twice
+
+
+def _file() -> Path:
+    return Path(settings.DATA_DIR) / "log-mark"
+
+
+def _write(newest: Head) -> None:
+    mark: Any = {**newest, "code": seals.mark_code(newest)}
+    try:
+        write_head(mark, _file())
+    except OSError as error:
+        _logger.warning("the mark of the operations log is not in its file", file=str(_file()), reason=error.strerror)
+    try:
+        with _redis() as redis:
+            redis.set(_KEY, json.dumps(mark))
+    except (RedisError, OSError) as error:
+        _logger.warning("the mark of the operations log is not in Redis", reason=str(error))
+
+
+def _authentic(text: str | bytes) -> Head | None:
+    """The head that was noted, if the gateway noted it."""
+    try:
+        found = json.loads(text)
+        code = str(found.pop("code"))
+        is_ours = seals.is_mark_code(found, code)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        is_ours = False
+    if not is_ours:
+        _logger.error("a mark of the operations log is not the gateway's")
+        return None
+    mark: Head = found
+    return mark
+
+
+def _read_file() -> str | None:
+    try:
+        return _file().read_text("utf-8")
+    except (OSError, ValueError):
+        return None
+
+
+def _read_redis() -> bytes | None:
+    try:
+        with _redis() as redis:
+            found: Any = redis.get(_KEY)
+    except (RedisError, OSError):
+        return None
+    return found if isinstance(found, bytes) else None
+
+
+def _forget_in_redis() -> None:
+    try:
+        with _redis() as redis:
+            redis.delete(_KEY)
+    except (RedisError, OSError) as error:
+        _logger.warning("the mark of the operations log is still in Redis", reason=str(error))
+
+
+def _redis() -> Redis:
+    return redis_client(settings.REDIS_URL, seconds=_SECONDS)

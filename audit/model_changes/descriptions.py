@@ -1,0 +1,203 @@
+"""The gateway's own tables (keys, roles, people, connections …) as the operations log tells of their rows.
+
+Each app declares its own in `<app>/log_descriptions.py`: what is shown of one, under the names of the API, and which
+changes of it let somebody do more than before. What records them is `audit.model_changes`.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import sha256
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django.db.models import Model, QuerySet
+
+from audit.redact import SECRET, ChangeJson
+
+_LARGEST_NUMBER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that is compared and never shown; an empty one is none."""
+
+    value: str = field(repr=False)
+
+
+Values = Sequence[str] | Secret
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A row as it is at a moment.
+
+    `shown` holds its values by the names that the API uses. `access` is what it lets people or keys do: a dataclass of
+    numbers, text and tuples in a fixed order, or None where it lets nobody do anything.
+    """
+
+    name: str
+    shown: Mapping[str, Values]
+    access: Any = None
+
+
+Describe = Callable[[Any], Facts]
+Raises = Callable[[Any, Any], list[str]]
+"""The access before (None for a new row) and after (None for a deleted one) → in words, what became more."""
+
+
+def _raises_nothing(_before: Any, _after: Any) -> list[str]:
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTable:
+    """A table of the gateway's own: the resource of its operations, its model, and how a row is described.
+
+    `identifier` is the field that names a row: a UUID, or a number, which is then the last digits of a UUID.
+    """
+
+    resource: str
+    model: type[Model]
+    describe: Describe
+    raises: Raises
+    identifier: str
+    rows: Callable[[], QuerySet[Any]]
+
+    @property
+    def gives_access(self) -> bool:
+        """Whether a change of one can let somebody do more."""
+        return self.raises is not _raises_nothing
+
+    def id_of(self, row: Model) -> UUID:
+        """The identifier by which the log knows a row."""
+        value = getattr(row, self.identifier)
+        return value if isinstance(value, UUID) else UUID(int=int(value))
+
+    def find(self, id: UUID) -> Facts | None:
+        """What the database says of one now; None when there is none."""
+        value: UUID | int = id
+        if self.model._meta.get_field(self.identifier).get_internal_type() != "UUIDField":
+            value = id.int
+            if value > _LARGEST_NUMBER:
+                return None
+        row = self.rows().filter(**{self.identifier: value}).first()
+        return None if row is None else self.describe(row)
+
+
+_tables: dict[str, OwnTable] = {}
+
+F = TypeVar("F", bound=Describe)
+
+
+def own_table(
+    resource: str,
+    model: type[Model],
+    *,
+    raises: Raises = _raises_nothing,
+    identifier: str = "id",
+    hidden: Iterable[str] = (),
+) -> Callable[[F], F]:
+    """Declare how a row of a table is told. `hidden` columns are not read: they are large, or nobody's business."""
+
+    def declare(describe: F) -> F:
+        if resource in _tables or any(table.model is model for table in _tables.values()):
+            raise ValueError(f"{resource} or its table is declared already")
+        _tables[resource] = OwnTable(
+            resource=resource,
+            model=model,
+            describe=describe,
+            raises=raises,
+            identifier=identifier,
+            rows=lambda: model._base_manager.defer(*hidden),
+        )
+        return describe
+
+    return declare
+
+
+def find_own_table(resource: str) -> OwnTable:
+    """The table of that resource; KeyError when there is none."""
+    return _tables[resource]
+
+
+def own_table_of(model: type[Model]) -> OwnTable | None:
+    """What was declared of a model, if anything was."""
+    return next((table for table in _tables.values() if table.model is model), None)
+
+
+def names_of_changes() -> list[str]:
+    """The names under which changes of own tables are recorded, beside those of operations."""
+    return [f"{resource}.{action}" for resource in _tables for action in ("create", "update", "delete")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """One row that became different. `before` is None for a new one, `after` for a deleted one."""
+
+    table: OwnTable
+    id: UUID
+    before: Facts | None
+    after: Facts | None
+
+    @property
+    def name(self) -> str:
+        facts = self.after or self.before
+        return facts.name if facts else ""
+
+    @property
+    def action(self) -> str:
+        """What was done to it, where nothing says more."""
+        return "create" if self.before is None else "delete" if self.after is None else "update"
+
+    @property
+    def raises(self) -> list[str]:
+        """In words, what somebody may do now and could not do before."""
+        before = self.before.access if self.before else None
+        return [] if self.after is None else self.table.raises(before, self.after.access)
+
+    @property
+    def changes(self) -> list[ChangeJson]:
+        """What is different, secrets as `<secret>`."""
+        before, after = _values(self.before), _values(self.after)
+        names = list(dict.fromkeys([*before, *after]))
+        return [
+            {"attribute": name, "before": _shown(before.get(name, ())), "after": _shown(after.get(name, ()))}
+            for name in names
+            if _is_different(before.get(name, ()), after.get(name, ()))
+        ]
+
+    def fingerprint(self) -> list[Any]:
+        """What the change begins from and comes to, for comparing two attempts at it. New identifiers are left out."""
+        names = [change["attribute"] for change in self.changes]
+        before = _values(self.before)
+        return [
+            self.table.resource,
+            str(self.id) if self.before else None,
+            {name: _raw(before.get(name, ())) for name in names},
+            [asdict(facts.access) if facts and facts.access else None for facts in (self.before, self.after)],
+        ]
+
+
+def fingerprint_of(made: Iterable[Changed]) -> str:
+    """The same for the same changes from the same state, different when anything of it is."""
+    canonical = json.dumps([item.fingerprint() for item in made], sort_keys=True, default=str)
+    return sha256(canonical.encode()).hexdigest()
+
+
+def _values(facts: Facts | None) -> Mapping[str, Values]:
+    return facts.shown if facts else {}
+
+
+def _is_different(before: Values, after: Values) -> bool:
+    return _raw(before) != _raw(after)
+
+
+def _raw(values: Values) -> list[str]:
+    if isinstance(values, Secret):
+        return [values.value] if values.value else []
+    return list(values)
+
+
+def _shown(values: Values) -> list[str]:
+    return [SECRET for _ in _raw(values)] if isinstance(values, Secret) else list(values)

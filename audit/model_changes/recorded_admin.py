@@ -1,0 +1,108 @@
+"""Django admin whose every change is a record of the operations log, as on `/rest`.
+
+`gateway.back_office` finds out who it is and refuses whatever is written without a record.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+
+from audit.model_changes.descriptions import OwnTable, own_table_of
+from audit.model_changes.recording import Administration, recorded
+from core.call import Call
+
+_READING = ("GET", "HEAD", "OPTIONS")
+
+
+def call_of(request: HttpRequest) -> Call:
+    """Who changes something: what `gateway.back_office` found out for a request that may."""
+    call: Call = request.administering  # type: ignore[attr-defined]
+    return call
+
+
+class RecordedAdmin(admin.ModelAdmin):
+    """A ModelAdmin that changes its own table alone, and only with records. The table is declared in
+    `log_descriptions`.
+
+    An action is recorded under its name: `renew_secret` of webhook endpoints as `webhook-endpoints.renew-secret`. A
+    further view changes things inside `self.recorded`.
+    """
+
+    @property
+    def table(self) -> OwnTable:
+        """What the table holds."""
+        table = own_table_of(self.model)
+        if table is None:
+            raise LookupError(f"{self.model.__name__} is not in log_descriptions: its changes cannot be recorded")
+        return table
+
+    @contextmanager
+    def recorded(
+        self, request: HttpRequest, rows: Iterable[Model], *, action: str | None = None, may_delete: bool = False
+    ) -> Iterator[Administration]:
+        """Change rows in one transaction that ends with their records."""
+        operation = f"{self.table.resource}.{action}" if action else None
+        with recorded(call_of(request), operation=operation) as administration:
+            for row in sorted(rows, key=lambda row: str(row.pk)):  # in one order, or two could wait for each other
+                administration.watch_row(row, with_dependents=may_delete)
+            request.administration = administration  # type: ignore[attr-defined]
+            yield administration
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Django comes here with every row that a form has made."""
+        request.administration.note_new_row(obj)  # type: ignore[attr-defined]
+        return super().log_addition(request, obj, message)
+
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        if request.method in _READING:
+            return super().changeform_view(request, object_id, form_url, extra_context)
+        with self.recorded(request, self._named(request, object_id)):
+            return super().changeform_view(request, object_id, form_url, extra_context)
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:
+        if request.method in _READING:
+            return super().delete_view(request, object_id, extra_context)
+        with self.recorded(request, self._named(request, object_id), may_delete=True):
+            return super().delete_view(request, object_id, extra_context)
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        action = request.POST.get("action", "")
+        chosen = queryset
+        if request.POST.get("select_across") != "1":
+            chosen = queryset.filter(pk__in=request.POST.getlist(ACTION_CHECKBOX_NAME))
+        is_deletion = action == "delete_selected"
+        action = "delete" if is_deletion else action.replace("_", "-")
+        with self.recorded(request, chosen, action=action, may_delete=is_deletion):
+            return super().response_action(request, queryset, *args, **kwargs)
+
+    def _named(self, request: HttpRequest, object_id: str | None) -> list[Model]:
+        row = self.get_object(request, object_id) if object_id is not None else None
+        return [] if row is None else [row]
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):
+    """A ModelAdmin that shows its table and changes nothing of it."""
+
+    actions = None
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False

@@ -1,0 +1,19 @@
+"""The codes of refusals in words: a record of the log keeps the code alone."""
+
+from functools import cache
+
+from console.shared.retelling import retold
+from core.errors import every_error
+
+
+def title_of_code(code: str | None) -> str:
+    """What a code means, in the reader's language; empty for one that no refusal has."""
+    return retold(_titles().get(code or "", ""))
+
+
+@cache
+def _titles() -> dict[str, str]:
+    known: dict[str, str] = {}
+    for error in every_error():
+        known.setdefault(error.code, error.title)
+    return known

@@ -1,0 +1,1 @@
+"""Redis: its addresses, clients that find the primary, and Celery's broker."""

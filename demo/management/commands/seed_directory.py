@@ -1,0 +1,149 @@
+"""`manage.py seed_directory --users N`: grows a domain for trials until its company has that many people.
+
+The company is the demonstration's (`demo.organization`) with its units and groups; the people have no passwords and
+are disabled. What is there already is left alone, so a run that was stopped is continued by the next one. The domain
+controller makes each add a transaction of its own, some 200 a second here, whether one or many are on their way.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from active_directory import (
+    Add,
+    AlreadyExists,
+    Client,
+    DistinguishedName,
+    Equals,
+    LdapError,
+    Modification,
+    Modify,
+    Scope,
+)
+from demo.company import Entry, Organization
+from demo.organization import build_organization
+from directory.lookup.connection import get_client
+from directory.models import DirectoryConnection
+
+DISABLED_WITHOUT_PASSWORD = "546"
+MEMBERS_IN_ONE_WRITE = 500
+PROGRESS_SECONDS = 5.0
+
+
+class Command(BaseCommand):
+    """Writes through the gateway's own client, past its permissions and its log: for trials alone."""
+
+    help = __doc__ or ""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare them."""
+        parser.add_argument("--users", type=int, required=True, help="how many people the company shall have")
+        parser.add_argument("--connection", help="name of the directory connection, needed if there are several")
+        parser.add_argument("--yes", action="store_true", help="also where GATEWAY_ENVIRONMENT is not Development")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Add what is missing: units and groups, people, memberships."""
+        if not settings.DEVELOPMENT and not options["yes"]:
+            raise CommandError("This fills the directory with invented people. If that is meant here: --yes")
+        if options["users"] < 1:
+            raise CommandError("--users must be at least 1")
+        connection = _connection(options["connection"])
+        client = get_client(connection.id)
+        self.stdout.write(f"Filling {client.settings.base_dn} through the connection {connection.name!r}")
+        organization = build_organization(users=options["users"], base_dn=client.settings.base_dn)
+        try:
+            self._fill(client, organization)
+        except LdapError as error:
+            raise CommandError(f"{error.message}; run it again to continue") from error
+
+    def _fill(self, client: Client, organization: Organization) -> None:
+        base = client.settings.base_dn
+        classes = {"organizationalUnit": "units", "group": "groups"}
+        for object_class, called in classes.items():
+            entries = [entry for entry in organization.entries if entry.attributes["objectClass"] == object_class]
+            there = _existing(client, object_class)
+            # One after the other: a unit must be there before what it holds.
+            self._add(client, [entry for entry in entries if _key(f"{entry.dn},{base}") not in there], called)
+        people = [entry for entry in organization.entries if "employeeID" in entry.attributes]
+        there = _existing(client, "user")
+        self._add(client, [entry for entry in people if _key(f"{entry.dn},{base}") not in there], "people")
+        self._join(client, organization, _existing(client, "user"))
+
+    def _add(self, client: Client, entries: Sequence[Entry], called: str) -> None:
+        base = client.settings.base_dn
+        started = shown = time.monotonic()
+        added = taken = 0
+        for written in client.write_many(_as_add(entry, base) for entry in entries):
+            if isinstance(written.error, AlreadyExists):  # the account's name is somebody else's
+                taken += 1
+            elif written.error is not None:
+                raise written.error
+            else:
+                added += 1
+            if time.monotonic() - shown > PROGRESS_SECONDS:
+                shown = time.monotonic()
+                self.stdout.write(f"  {added} of {len(entries)} {called}, {added / (shown - started):.0f} a second")
+        passed = time.monotonic() - started
+        notes = f", {taken} names were taken" if taken else ""
+        self.stdout.write(f"{added} {called} added in {passed:.1f} s{notes}")
+
+    def _join(self, client: Client, organization: Organization, people: set[str]) -> None:
+        """Put the people into their groups, many in one write: the directory takes 500 as fast as ten."""
+        base = client.settings.base_dn
+        joined = 0
+        for group, members in organization.members.items():
+            found = next(
+                client.search(base, Scope.SUBTREE, Equals("sAMAccountName", group), ("member",), limit=1), None
+            )
+            if found is None:
+                continue
+            absent = people - {_key(name) for name in found.texts("member")}
+            names = (f"{member},{base}" for member in dict.fromkeys(members))
+            missing = [name for name in names if _key(name) in absent]
+            for some in _some(missing, MEMBERS_IN_ONE_WRITE):
+                values = tuple(name.encode() for name in some)
+                client.write(Modify(found.dn, (Modification("add", "member", values),)))
+            joined += len(missing)
+        self.stdout.write(f"{joined} memberships added")
+
+
+def _connection(name: str | None) -> DirectoryConnection:
+    enabled = DirectoryConnection.objects.filter(enabled=True)
+    found = list(enabled if name is None else enabled.filter(name=name))
+    if len(found) != 1:
+        names = ", ".join(sorted(enabled.values_list("name", flat=True))) or "none"
+        raise CommandError(f"Name one enabled connection with --connection; there are: {names}")
+    return found[0]
+
+
+def _existing(client: Client, object_class: str) -> set[str]:
+    """The names of all objects of a class, comparable."""
+    found = client.search(client.settings.base_dn, Scope.SUBTREE, Equals("objectClass", object_class), ("1.1",))
+    return {_key(entry.dn) for entry in found}
+
+
+def _key(dn: str) -> str:
+    """A name as the directory compares it: it may escape other characters than we do."""
+    return str(DistinguishedName.parse(dn)).lower()
+
+
+def _as_add(entry: Entry, base: str) -> Add:
+    attributes = dict(entry.attributes)
+    if entry.has_password:
+        attributes["userAccountControl"] = DISABLED_WITHOUT_PASSWORD
+        attributes.pop("manager", None)  # the head of a department may come later, or have a taken name
+    encoded = {
+        name: [value.encode() for value in ([values] if isinstance(values, str) else values)]
+        for name, values in attributes.items()
+    }
+    return Add(f"{entry.dn},{base}", encoded)
+
+
+def _some(names: Sequence[str], count: int) -> Iterator[list[str]]:
+    rest = iter(names)
+    while part := list(islice(rest, count)):
+        yield part

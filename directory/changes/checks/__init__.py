@@ -1,0 +1,1 @@
+"""What the directory is certain to refuse, and what takes it long: told before a change is made."""

@@ -1,0 +1,1 @@
+"""Attributes, values and changes of the directory in words for people."""

@@ -1,0 +1,134 @@
+"""The programs that people can connect as agents: registered by themselves, or made here."""
+
+from uuid import UUID
+
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+
+from core.call import Call, Surface
+from core.errors import Conflict, NotFound
+from core.operation import Effect, operation
+from core.paging import Page, page_of
+from keys.agents import grants
+from keys.agents.registration import make_client
+from keys.agents.shapes import AgentClientRecord, CreateAgentClient, SearchAgentClients, agent_client_as_json
+from keys.models import Person
+from keys.models.agents import AgentClient, AgentGrant, Ended
+
+_REST = frozenset({Surface.REST})
+
+
+@operation(
+    "agent-clients.search",
+    "GET agent-clients",
+    permission="keys.view_agentclient",
+    query=SearchAgentClients,
+    output=Page[AgentClientRecord],
+    surfaces=_REST,
+)
+def search_agent_clients(call: Call, *, query: SearchAgentClients) -> Page[AgentClientRecord]:
+    """List the programs that people can connect as agents, newest first."""
+    found = _clients()
+    if query.name is not None:
+        found = found.filter(name__icontains=query.name)
+    if query.state is not None:
+        found = found.filter(disabled_at__isnull=query.state == "active")
+    return page_of(call, found, query=query, order=("-created", "-id"), render=_as_json)
+
+
+@operation(
+    "agent-clients.read",
+    "GET agent-clients/{id}",
+    permission="keys.view_agentclient",
+    output=AgentClientRecord,
+    surfaces=_REST,
+)
+def read_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:  # noqa: ARG001 - every operation takes its call
+    """Read one program that people can connect as an agent."""
+    return _as_json(_find(id))
+
+
+@operation(
+    "agent-clients.create",
+    "POST agent-clients",
+    permission="keys.add_agentclient",
+    creates=True,
+    effect=Effect.ADMINISTER,
+    body=CreateAgentClient,
+    output=AgentClientRecord,
+    surfaces=_REST,
+)
+def create_agent_client(call: Call, *, body: CreateAgentClient) -> AgentClientRecord:
+    """Make a client for an agent, as closed registration asks for. It has an id and no secret."""
+    addresses = list(dict.fromkeys(body.redirect_uris))
+    maker = Person.objects.get(pk=call.person.id)
+    made = make_client(body.name.strip(), addresses, AgentClient.RegistrationSource.MANUAL, created_by=maker)
+    return _as_json(_find(made.pk))
+
+
+@operation(
+    "agent-clients.disable",
+    "POST agent-clients/{id}/disable",
+    permission="keys.change_agentclient",
+    effect=Effect.ADMINISTER,
+    output=AgentClientRecord,
+    surfaces=_REST,
+)
+def disable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:
+    """Refuse a client everything from now on, and end what anybody lets it do."""
+    client = _find(id)
+    if client.disabled_at is None:
+        AgentClient.objects.filter(pk=id, disabled_at__isnull=True).update(disabled_at=timezone.now())
+    living = AgentGrant.objects.filter(client=client, ended_at__isnull=True)
+    grants.end_each(call, living, Ended.BY_ADMINISTRATOR)
+    return _as_json(_find(id))
+
+
+@operation(
+    "agent-clients.enable",
+    "POST agent-clients/{id}/enable",
+    permission="keys.change_agentclient",
+    effect=Effect.ADMINISTER,
+    output=AgentClientRecord,
+    surfaces=_REST,
+)
+def enable_agent_client(call: Call, *, id: UUID) -> AgentClientRecord:  # noqa: ARG001 - every operation takes its call
+    """Let people connect a disabled client again. What they had let it do stays ended."""
+    _find(id)
+    AgentClient.objects.filter(pk=id).update(disabled_at=None)
+    return _as_json(_find(id))
+
+
+@operation(
+    "agent-clients.delete",
+    "DELETE agent-clients/{id}",
+    permission="keys.delete_agentclient",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_agent_client(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+    """Delete a client that nobody lets do anything now."""
+    client = _find(id)
+    if client.agents:
+        raise Conflict(gettext_noop("People let this agent act for them: disable it first."))
+    AgentClient.objects.get(pk=id).delete()
+
+
+def _clients() -> QuerySet[AgentClient]:
+    living = Q(grants__ended_at__isnull=True, grants__expires_at__gt=timezone.now(), grants__code_used_at__isnull=False)
+    counted: QuerySet[AgentClient] = AgentClient.objects.select_related("created_by").annotate(
+        agents=Count("grants", filter=living)
+    )
+    return counted
+
+
+def _find(id: UUID) -> AgentClient:
+    client = _clients().filter(pk=id).first()
+    if client is None:
+        raise NotFound
+    return client
+
+
+def _as_json(client: AgentClient) -> AgentClientRecord:
+    return agent_client_as_json(client, agents=client.agents)

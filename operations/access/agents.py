@@ -1,0 +1,133 @@
+"""Agents: what people let them do, each person's own and everybody's. Consenting is a page's, never an operation's."""
+
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+
+from core.call import Call, Surface
+from core.errors import Conflict, NotFound
+from core.operation import SIGNED_IN, Effect, operation
+from core.paging import Page, PageQuery, page_of
+from keys.agents import grants
+from keys.agents.shapes import AgentRecord, SearchAgents, UpdateAgent, agent_as_json
+from keys.models.agents import AgentGrant, Ended
+
+_REST = frozenset({Surface.REST})
+
+
+class SearchOwnAgents(PageQuery):
+    """No filters: nobody has many."""
+
+
+@operation(
+    "agents.search",
+    "GET agents",
+    permission="keys.view_agentgrant",
+    query=SearchAgents,
+    output=Page[AgentRecord],
+    surfaces=_REST,
+)
+def search_agents(call: Call, *, query: SearchAgents) -> Page[AgentRecord]:
+    """List what people let agents do, newest first."""
+    return page_of(call, _found(query), query=query, order=("-created_at", "-id"), render=agent_as_json)
+
+
+@operation(
+    "agents.list-own",
+    "GET agents/own",
+    permission=SIGNED_IN,
+    query=SearchOwnAgents,
+    output=Page[AgentRecord],
+    surfaces=_REST,
+)
+def list_own_agents(call: Call, *, query: SearchOwnAgents) -> Page[AgentRecord]:
+    """List the agents that act for you, newest first."""
+    own = _taken_up().filter(person_id=call.person.id)
+    return page_of(call, own, query=query, order=("-created_at", "-id"), render=agent_as_json)
+
+
+@operation("agents.read", "GET agents/{id}", permission="keys.view_agentgrant", output=AgentRecord, surfaces=_REST)
+def read_agent(call: Call, *, id: UUID) -> AgentRecord:  # noqa: ARG001 - every operation takes its call
+    """Read what one person lets one agent do."""
+    return agent_as_json(_find(_grants(), id))
+
+
+@operation(
+    "agents.update",
+    "PATCH agents/{id}",
+    permission="keys.change_agentgrant",
+    effect=Effect.ADMINISTER,
+    body=UpdateAgent,
+    output=AgentRecord,
+    surfaces=_REST,
+)
+def update_agent(call: Call, *, id: UUID, body: UpdateAgent) -> AgentRecord:  # noqa: ARG001 - every operation takes its call
+    """Change the supervision level of one agent. It holds from its next request on."""
+    grant = _find(_grants(), id)
+    if grant.state != "active":
+        raise Conflict(gettext_noop("The agent is not connected any more."))
+    AgentGrant.objects.filter(pk=id).update(supervision_level=body.supervision_level)
+    return agent_as_json(_find(_grants(), id))
+
+
+@operation(
+    "agents.revoke",
+    "POST agents/{id}/revoke",
+    permission="keys.change_agentgrant",
+    effect=Effect.ADMINISTER,
+    output=AgentRecord,
+    surfaces=_REST,
+)
+def revoke_agent(call: Call, *, id: UUID) -> AgentRecord:
+    """End what somebody lets an agent do, for good. Every request with its tokens is refused from now on."""
+    _find(_grants(), id)
+    grants.end(id, Ended.BY_ADMINISTRATOR, by_id=call.person.id)
+    return agent_as_json(_find(_grants(), id))
+
+
+@operation(
+    "agents.revoke-own",
+    "POST agents/own/{id}/revoke",
+    permission=SIGNED_IN,
+    effect=Effect.ADMINISTER,
+    output=AgentRecord,
+    surfaces=_REST,
+)
+def revoke_own_agent(call: Call, *, id: UUID) -> AgentRecord:
+    """End what you let an agent do, for good. Every request with its tokens is refused from now on."""
+    own = _grants().filter(person_id=call.person.id)
+    _find(own, id)
+    grants.end(id, Ended.BY_PERSON, by_id=call.person.id)
+    return agent_as_json(_find(own, id))
+
+
+def _grants() -> QuerySet[AgentGrant]:
+    return AgentGrant.objects.select_related("person", "client", "connection", "ended_by")
+
+
+def _taken_up() -> QuerySet[AgentGrant]:
+    """Without those whose agent has not (yet) come for its tokens."""
+    return _grants().filter(code_used_at__isnull=False)
+
+
+def _found(query: SearchAgents) -> QuerySet[AgentGrant]:
+    wanted = {"person__username": query.person, "client": query.client}
+    found = _taken_up().filter(**{name: value for name, value in wanted.items() if value is not None})
+    if query.state is not None:
+        is_over = Q(expires_at__lte=timezone.now())
+        states = {
+            "active": Q(ended_at__isnull=True) & ~is_over,
+            "expired": Q(ended_at__isnull=True) & is_over,
+            "ended": Q(ended_at__isnull=False),
+        }
+        found = found.filter(states[query.state])
+    return found
+
+
+def _find(among: QuerySet[AgentGrant], id: UUID) -> AgentGrant:
+    grant = among.filter(pk=id).first()
+    if grant is None:
+        raise NotFound
+    return grant

@@ -1,0 +1,354 @@
+"""API keys: the credentials of integrations, and their links to directories."""
+
+from datetime import timedelta
+from typing import Annotated
+from uuid import UUID
+
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+from django.utils.translation import gettext_noop
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from audit import statistics
+from audit.models import OperationRecord
+from audit.overview_shapes import DayJson, day_as_json
+from core.call import Call, Surface
+from core.errors import Conflict, Forbidden, NotFound, invalid_member
+from core.operation import Effect, operation
+from core.paging import Page, page_of
+from core.shapes import WHOLE_NUMBER, Id, Moment, Query, render_timestamp
+from directory.models import DirectoryConnection
+from keys.api_keys import lifecycle
+from keys.api_keys.expiring import find_expiring, find_unused
+from keys.api_keys.shapes import (
+    ApiKeyRecord,
+    CreateApiKey,
+    CreatedApiKeyRecord,
+    CreateLink,
+    LinkRecord,
+    RotateApiKey,
+    RotatedRecord,
+    SearchApiKeys,
+    UpdateApiKey,
+    api_key_as_json,
+    link_as_json,
+)
+from keys.models import ApiKey, Link, Person, Role
+from operations.access.effective_permissions import KeyPermissionsRecord, permissions_of_key
+from operations.access.granting import acts_as_superuser
+
+_REST = frozenset({Surface.REST})
+
+
+@operation(
+    "api-keys.search",
+    "GET api-keys",
+    permission="keys.view_apikey",
+    query=SearchApiKeys,
+    output=Page[ApiKeyRecord],
+    surfaces=_REST,
+)
+def search_api_keys(call: Call, *, query: SearchApiKeys) -> Page[ApiKeyRecord]:
+    """List the API keys, newest first."""
+    return page_of(call, _found(query), query=query, order=("-created_at", "-id"), render=api_key_as_json)
+
+
+@operation("api-keys.read", "GET api-keys/{id}", permission="keys.view_apikey", output=ApiKeyRecord, surfaces=_REST)
+def read_api_key(call: Call, *, id: UUID) -> ApiKeyRecord:  # noqa: ARG001 - every operation takes its call
+    """Read one API key. Its value is not kept and cannot be shown again."""
+    return api_key_as_json(find_key(id))
+
+
+@operation(
+    "api-keys.create",
+    "POST api-keys",
+    permission="keys.add_apikey",
+    creates=True,
+    effect=Effect.ADMINISTER,
+    body=CreateApiKey,
+    output=CreatedApiKeyRecord,
+    surfaces=_REST,
+)
+def create_api_key(call: Call, *, body: CreateApiKey) -> CreatedApiKeyRecord:
+    """Create an API key; the answer holds its value, shown this once."""
+    owner = Person.objects.filter(username=body.owner).first()
+    _require_may_give(call, owner)
+    if owner is None:
+        raise invalid_member("owner", "there is no such person")
+    key = ApiKey(
+        name=body.name.strip(),
+        owner=owner,
+        role=_find_role(body.role),
+        expires_at=body.expires_at,
+        allowed_addresses=list(dict.fromkeys(body.allowed_addresses)),
+        supervision_level=body.supervision_level,
+        passwords_to_requester=body.passwords_to_requester,
+    )
+    _require_future(key)
+    value = lifecycle.issue(key, created_by_id=call.person.id or None)
+    return {**api_key_as_json(find_key(key.id)), "value": value}
+
+
+@operation(
+    "api-keys.update",
+    "PATCH api-keys/{id}",
+    permission="keys.change_apikey",
+    effect=Effect.ADMINISTER,
+    body=UpdateApiKey,
+    output=ApiKeyRecord,
+    surfaces=_REST,
+)
+def update_api_key(call: Call, *, id: UUID, body: UpdateApiKey) -> ApiKeyRecord:
+    """Change an API key of your own; a superuser changes any. It holds from the next request on."""
+    key = _find_changeable(call, id)
+    given = body.model_fields_set
+    if "name" in given:
+        key.name = body.name.strip()
+    if "role" in given:
+        key.role = _find_role(body.role)
+    if "expires_at" in given:
+        key.expires_at = body.expires_at
+        _require_future(key)
+    if "allowed_addresses" in given:
+        key.allowed_addresses = list(dict.fromkeys(body.allowed_addresses))
+    if "supervision_level" in given:
+        key.supervision_level = body.supervision_level
+    if "passwords_to_requester" in given:
+        key.passwords_to_requester = body.passwords_to_requester
+    if given:
+        # Only what was given: a revocation, a rotation or a use at the same moment is not written over.
+        key.save(update_fields=sorted(given))
+    return api_key_as_json(find_key(id))
+
+
+@operation(
+    "api-keys.delete",
+    "DELETE api-keys/{id}",
+    permission="keys.delete_apikey",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_api_key(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+    """Delete an API key that is revoked, expired or linked to no directory."""
+    key = find_key(id)
+    if lifecycle.is_in_use(key):
+        raise Conflict(gettext_noop("The key is valid and linked to a directory: revoke it first."))
+    key.delete()
+
+
+@operation(
+    "api-keys.revoke",
+    "POST api-keys/{id}/revoke",
+    permission="keys.change_apikey",
+    effect=Effect.ADMINISTER,
+    output=ApiKeyRecord,
+    surfaces=_REST,
+)
+def revoke_api_key(call: Call, *, id: UUID) -> ApiKeyRecord:
+    """Revoke an API key for good, whoever owns it. Every request with it is refused from now on."""
+    lifecycle.revoke(find_key(id), revoked_by_id=call.person.id or None)
+    return api_key_as_json(find_key(id))
+
+
+@operation(
+    "api-keys.rotate",
+    "POST api-keys/{id}/rotate",
+    permission="keys.change_apikey",
+    effect=Effect.ADMINISTER,
+    body=RotateApiKey,
+    output=RotatedRecord,
+    surfaces=_REST,
+)
+def rotate_api_key(call: Call, *, id: UUID, body: RotateApiKey) -> RotatedRecord:
+    """Give an API key of your own a new value, shown this once; a superuser rotates any."""
+    key = _find_changeable(call, id)
+    value = lifecycle.rotate(key, grace=timedelta(seconds=body.grace_seconds))
+    return {"value": value, "previousValidUntil": render_timestamp(key.previous_valid_until)}
+
+
+@operation(
+    "api-keys.create-link",
+    "POST api-keys/{id}/links",
+    permission="keys.change_apikey",
+    creates=True,
+    effect=Effect.ADMINISTER,
+    body=CreateLink,
+    output=LinkRecord,
+    surfaces=_REST,
+)
+def create_link(call: Call, *, id: UUID, body: CreateLink) -> LinkRecord:
+    """Link an API key to a directory; the answer holds the Client ID for X-Client-Id."""
+    key = _find_changeable(call, id)
+    connection = DirectoryConnection.objects.filter(pk=body.directory).first()
+    if connection is None:
+        raise invalid_member("directory", "there is no such directory")
+    return link_as_json(lifecycle.link(key, connection))
+
+
+@operation(
+    "api-keys.delete-link",
+    "DELETE api-keys/{id}/links/{clientId}",
+    permission="keys.change_apikey",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_link(call: Call, *, id: UUID, client_id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+    """Remove the link of an API key to a directory."""
+    if not Link.objects.filter(api_key_id=id, client_id=client_id).delete()[0]:
+        raise NotFound
+
+
+def _found(query: SearchApiKeys) -> QuerySet[ApiKey]:
+    keys = _keys()
+    wanted = {
+        "name__icontains": query.name,
+        "owner__username": query.owner,
+        "role": query.role,
+        "links__connection": query.directory,
+    }
+    keys = keys.filter(**{condition: value for condition, value in wanted.items() if value is not None})
+    if query.state is not None:
+        is_over = Q(expires_at__lte=timezone.now())
+        states = {
+            "active": Q(revoked_at__isnull=True) & ~is_over,
+            "expired": Q(revoked_at__isnull=True) & is_over,
+            "revoked": Q(revoked_at__isnull=False),
+        }
+        keys = keys.filter(states[query.state])
+    if query.due is not None:
+        due = find_expiring() if query.due == "expiring" else find_unused()
+        keys = keys.filter(pk__in=due.values("pk"))
+    return keys
+
+
+def _keys() -> QuerySet[ApiKey]:
+    related = ("owner", "role", "created_by", "revoked_by")
+    return ApiKey.objects.select_related(*related).prefetch_related("links__connection")
+
+
+def find_key(id: UUID) -> ApiKey:
+    """A key with what is shown of it; raises NotFound."""
+    key = _keys().filter(pk=id).first()
+    if key is None:
+        raise NotFound
+    return key
+
+
+def _find_changeable(call: Call, id: UUID) -> ApiKey:
+    key = find_key(id)
+    _require_may_give(call, key.owner)
+    if key.revoked_at is not None:
+        raise Conflict(gettext_noop("The key is revoked."))
+    return key
+
+
+def _require_may_give(call: Call, owner: Person | None) -> None:
+    if owner is not None and owner.pk == call.person.id:
+        return
+    if not acts_as_superuser(call):
+        raise Forbidden
+
+
+def _find_role(id: UUID) -> Role:
+    role = Role.objects.filter(pk=id).first()
+    if role is None:
+        raise invalid_member("role", "there is no such role")
+    return role
+
+
+def _require_future(key: ApiKey) -> None:
+    if key.expires_at is not None and key.expires_at <= timezone.now():
+        raise invalid_member("expiresAt", "must be in the future")
+
+
+@operation(
+    "api-keys.read-effective-permissions",
+    "GET api-keys/{id}/permissions",
+    permission="keys.view_apikey",
+    output=KeyPermissionsRecord,
+    surfaces=_REST,
+)
+def read_key_permissions(call: Call, *, id: UUID) -> KeyPermissionsRecord:  # noqa: ARG001 - every operation takes its call
+    """Read what an API key may do now: what its role gives and its owner holds, and what one of them lacks.
+
+    Expiry, revocation, addresses and links are the key's own record.
+    """
+    return permissions_of_key(find_key(id))
+
+
+class ReadUsage(Query):
+    """How far back to count."""
+
+    days: Annotated[
+        int, Field(ge=1, le=90, description="Days (UTC) to count, today the last of them."), WHOLE_NUMBER
+    ] = 14
+
+
+class KeyUsageRecord(TypedDict):
+    days: list[DayJson]
+
+
+@operation(
+    "api-keys.read-usage",
+    "GET api-keys/{id}/usage",
+    permission="keys.view_apikey",
+    query=ReadUsage,
+    output=KeyUsageRecord,
+    surfaces=frozenset({Surface.REST}),
+)
+def read_key_usage(call: Call, *, id: UUID, query: ReadUsage) -> KeyUsageRecord:  # noqa: ARG001 - every operation takes its call
+    """Read how many operations an API key was used for on each of the last days, and how they ended."""
+    records = OperationRecord.objects.filter(credential_id=str(find_key(id).id))
+    return {"days": [day_as_json(day) for day in statistics.count_by_day(records, query.days)]}
+
+
+_MOST_DUE = 20
+
+
+class DueKeyRecord(TypedDict):
+    id: Id
+    name: str
+    owner: str
+    createdAt: Moment | None
+    expiresAt: Moment | None
+    lastUsedAt: Moment | None
+
+
+class DueKeysRecord(TypedDict):
+    """`total` counts all of them, `items` are the most urgent 20."""
+
+    total: int
+    items: list[DueKeyRecord]
+
+
+class KeysToLookAtRecord(TypedDict):
+    expiring: DueKeysRecord
+    unused: DueKeysRecord
+
+
+@operation(
+    "api-keys.list-due",
+    "GET api-keys/due",
+    permission="keys.view_apikey",
+    output=KeysToLookAtRecord,
+    surfaces=frozenset({Surface.REST}),
+)
+def list_due_keys(call: Call) -> KeysToLookAtRecord:  # noqa: ARG001 - every operation takes its call
+    """List the valid API keys that expire within 30 days, and those that have not been used for 90."""
+    return {"expiring": _due_record(find_expiring()), "unused": _due_record(find_unused())}
+
+
+def _due_record(keys: QuerySet[ApiKey]) -> DueKeysRecord:
+    items: list[DueKeyRecord] = [
+        {
+            "id": str(key.id),
+            "name": key.name,
+            "owner": key.owner.username,
+            "createdAt": render_timestamp(key.created_at),
+            "expiresAt": render_timestamp(key.expires_at),
+            "lastUsedAt": render_timestamp(key.last_used_at),
+        }
+        for key in keys[:_MOST_DUE]
+    ]
+    return {"total": len(items) if len(items) < _MOST_DUE else keys.count(), "items": items}

@@ -1,0 +1,56 @@
+"""Who the caller is and what they may do."""
+
+from typing import Annotated, Literal
+
+from typing_extensions import TypedDict
+
+from core.call import Call, SupervisionLevel
+from core.operation import SIGNED_IN, operation
+from core.shapes import Id, Moment, documented_as, render_timestamp
+
+
+class SubjectRecord(TypedDict):
+    username: str
+    displayName: str
+
+
+class CredentialRecord(TypedDict):
+    kind: Annotated[str, documented_as(Literal["apiKey", "platformToken", "session"])]
+    name: str | None
+    expiresAt: Moment | None
+
+
+class ChosenDirectory(TypedDict):
+    name: str
+    clientId: Id
+
+
+class MeRecord(TypedDict):
+    """`scopes` are the objectGUIDs of the role's scopes, or where it has none of the person's; none: not confined.
+
+    Where a role and its owner are both confined, or somebody is by several groups, they are the first that count.
+    """
+
+    subject: SubjectRecord
+    credential: CredentialRecord
+    directory: ChosenDirectory | None
+    permissions: list[str]
+    scopes: list[Id]
+    supervisionLevel: Annotated[str, documented_as(SupervisionLevel)] | None
+
+
+@operation("me.read", "GET me", permission=SIGNED_IN, output=MeRecord)
+def read_me(call: Call) -> MeRecord:
+    """Show who the credential acts as, for which directory, and what it may do now."""
+    return {
+        "subject": {"username": call.person.username, "displayName": call.person.display_name},
+        "credential": {
+            "kind": call.credential.kind.value,
+            "name": call.credential.name,
+            "expiresAt": render_timestamp(call.credential.expires_at),
+        },
+        "directory": {"name": call.directory.name, "clientId": call.directory.client_id} if call.directory else None,
+        "permissions": sorted(call.permissions),
+        "scopes": [str(scope) for scope in (call.scopes[0] if call.scopes else ())],
+        "supervisionLevel": call.supervision.value if call.supervision else None,
+    }

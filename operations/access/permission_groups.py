@@ -1,0 +1,285 @@
+"""Groups of permissions: given together to all who are in them. Who is in one is said at each person."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.contrib.auth.models import Group
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Lower
+from django.utils.translation import gettext_noop
+from pydantic import AfterValidator, ConfigDict, Field
+from typing_extensions import TypedDict
+
+from audit.model_changes.descriptions import find_own_table
+from core.call import Call, Surface
+from core.errors import Conflict, Forbidden, NotFound, invalid_member
+from core.operation import Effect, operation
+from core.paging import Page, PageQuery, page_of
+from core.shapes import Body, Guid, Id, Part
+from core.text.names import require_label
+from core.versions import version_of
+from directory.models import DirectoryConnection
+from keys.models.assignable import APPS
+from keys.models.groups import confines_members, keep_scopes, kept_scopes
+from keys.people.directory_groups import find_security_group, keep_directory_groups
+from keys.permissions.scopes import look_up
+from operations.access.granting import (
+    ScopeRecord,
+    Scopes,
+    ScopesRecord,
+    acts_as_superuser,
+    find_granted,
+    resolve_scopes,
+    scope_records,
+)
+
+_REST = frozenset({Surface.REST})
+_SHOWN = ("permissions__content_type", "user_set", "directory_groups__connection")
+_EXAMPLE: dict[str, Any] = {"name": "Help desk", "permissions": ["directory.read_object", "directory.unlock_account"]}
+
+Name = Annotated[str, Field(min_length=1, max_length=150), AfterValidator(require_label)]
+Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename` each.")]
+
+
+class GivenDirectoryGroup(Body):
+    """A security group of a directory, whose members are to be in the group of permissions."""
+
+    directory: Guid
+    group: Annotated[str, Field(min_length=1, max_length=1000, description="Distinguished name or objectGUID.")]
+
+
+DirectoryGroups = Annotated[
+    list[GivenDirectoryGroup],
+    Field(max_length=50, description="Groups of directories; their members, nested ones too, are in this group."),
+]
+
+
+class DirectoryGroupRecord(TypedDict):
+    """`id` is the objectGUID, `distinguishedName` the name last known."""
+
+    directory: Id
+    directoryName: str
+    id: Id
+    distinguishedName: str
+
+
+class CreateGroupOfPermissions(Body):
+    """A new group. Its `scopes` confine whatever its members do."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: Name
+    permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
+    directory_groups: DirectoryGroups = Field(default_factory=list)
+
+
+class UpdateGroupOfPermissions(Part):
+    """What is to be different. `permissions` holds for all members from their next request on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    name: Name = ""
+    permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
+    directory_groups: DirectoryGroups = Field(default_factory=list)
+
+
+class PermissionGroupRecord(TypedDict):
+    """`members` are the user names of the people in it, `scopes` the names last known of what they are confined to,
+    and `scopeObjects` what these are, whatever it is called now.
+    """
+
+    id: Id
+    version: str
+    name: str
+    permissions: list[str]
+    members: list[str]
+    scopes: list[str]
+    scopeObjects: list[ScopeRecord]
+    directoryGroups: list[DirectoryGroupRecord]
+
+
+@operation(
+    "permission-groups.search",
+    "GET permission-groups",
+    permission="keys.view_person",
+    query=PageQuery,
+    output=Page[PermissionGroupRecord],
+    surfaces=_REST,
+)
+def search_permission_groups(call: Call, *, query: PageQuery) -> Page[PermissionGroupRecord]:
+    """List the groups of permissions by name."""
+    groups = _groups().annotate(lower_name=Lower("name"))
+    return page_of(call, groups, query=query, order=("lower_name", "id"), render=_record)
+
+
+@operation(
+    "permission-groups.read",
+    "GET permission-groups/{id}",
+    permission="keys.view_person",
+    output=PermissionGroupRecord,
+    surfaces=_REST,
+)
+def read_permission_group(_: Call, *, id: UUID) -> PermissionGroupRecord:
+    """Read one group of permissions."""
+    return _record(_find(id))
+
+
+@operation(
+    "permission-groups.read-scopes",
+    "GET permission-groups/{id}/scopes",
+    permission="keys.view_person",
+    output=ScopesRecord,
+    surfaces=_REST,
+)
+def read_group_scopes(_: Call, *, id: UUID) -> ScopesRecord:
+    """Read what a group of permissions confines its members to by its names of now, asked of the directories."""
+    return {"items": look_up(kept_scopes(_find(id)))}
+
+
+@operation(
+    "permission-groups.create",
+    "POST permission-groups",
+    permission="keys.change_person",
+    effect=Effect.ADMINISTER,
+    creates=True,
+    body=CreateGroupOfPermissions,
+    output=PermissionGroupRecord,
+    surfaces=_REST,
+)
+def create_permission_group(call: Call, *, body: CreateGroupOfPermissions) -> PermissionGroupRecord:
+    """Create a group of permissions. Only superusers can: it gives its permissions to whoever joins it later."""
+    _require_superuser(call)
+    permissions = find_granted(call, body.permissions, only_grantable=False)
+    scopes, directory_groups = resolve_scopes(body.scopes), _resolve_groups(body.directory_groups)
+    group = Group(name=body.name)
+    _save(group)
+    group.permissions.set(permissions)
+    keep_scopes(group, scopes)
+    keep_directory_groups(group, directory_groups)
+    return _record(_find(_id_of(group)))
+
+
+@operation(
+    "permission-groups.update",
+    "PATCH permission-groups/{id}",
+    permission="keys.change_person",
+    effect=Effect.ADMINISTER,
+    body=UpdateGroupOfPermissions,
+    output=PermissionGroupRecord,
+    surfaces=_REST,
+)
+def update_permission_group(call: Call, *, id: UUID, body: UpdateGroupOfPermissions) -> PermissionGroupRecord:
+    """Change a group of permissions, for all of its members at once. Only superusers can."""
+    _require_superuser(call)
+    group = _find(id)
+    if "name" in body.model_fields_set:
+        group.name = body.name
+        _save(group)
+    if "permissions" in body.model_fields_set:
+        others = group.permissions.exclude(content_type__app_label__in=APPS)  # Django's own
+        group.permissions.set([*find_granted(call, body.permissions, only_grantable=False), *others])
+    if "scopes" in body.model_fields_set:
+        keep_scopes(group, resolve_scopes(body.scopes))
+    if "directory_groups" in body.model_fields_set:
+        keep_directory_groups(group, _resolve_groups(body.directory_groups))
+    return _record(_find(id))
+
+
+@operation(
+    "permission-groups.delete",
+    "DELETE permission-groups/{id}",
+    permission="keys.change_person",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_permission_group(call: Call, *, id: UUID) -> None:
+    """Delete a group of permissions; its members lose what it gave them. Only superusers can.
+
+    409 for one that confines its members: each of them is to be taken out of it first, which may give them more access.
+    """
+    _require_superuser(call)
+    group = _find(id)
+    if confines_members(group):
+        raise Conflict(
+            gettext_noop("The group confines its members. Take them out of it first: they may do more then.")
+        )
+    group.delete()
+
+
+def _require_superuser(call: Call) -> None:
+    if not acts_as_superuser(call):
+        raise Forbidden
+
+
+def _resolve_groups(given: Sequence[GivenDirectoryGroup]) -> dict[tuple[UUID, UUID], str]:
+    """The groups that are named, by connection and objectGUID, with their names of now.
+
+    Raises InvalidRequest naming one that is no security group of its directory, Unavailable when that does not answer.
+    """
+    found: dict[tuple[UUID, UUID], str] = {}
+    for index, item in enumerate(given):
+        connection = DirectoryConnection.objects.filter(pk=item.directory).first()
+        if connection is None:
+            raise invalid_member(f"directoryGroups/{index}/directory", "there is no such directory")
+        entry = find_security_group(connection, item.group.strip())
+        if entry is None:
+            raise invalid_member(
+                f"directoryGroups/{index}/group", f"{item.group} is no security group of the directory"
+            )
+        found[connection.id, entry.guid] = entry.dn
+    return found
+
+
+def _groups() -> QuerySet[Group]:
+    return Group.objects.select_related("confinement").prefetch_related(*_SHOWN)
+
+
+def _find(id: UUID) -> Group:
+    group = _groups().filter(pk=id.int).first() if id.int < 2**31 else None
+    if group is None:
+        raise NotFound
+    return group
+
+
+def _id_of(group: Group) -> UUID:
+    return find_own_table("permission-groups").id_of(group)
+
+
+def _save(group: Group) -> None:
+    try:
+        with transaction.atomic():
+            group.save()
+    except IntegrityError:
+        raise Conflict(f"There is a group called {group.name} already.") from None
+
+
+def _record(group: Any) -> PermissionGroupRecord:
+    scopes = kept_scopes(group)
+    record: PermissionGroupRecord = {
+        "id": str(_id_of(group)),
+        "version": "",
+        "name": group.name,
+        "permissions": sorted(
+            f"{item.content_type.app_label}.{item.codename}"
+            for item in group.permissions.all()
+            if item.content_type.app_label in APPS
+        ),
+        "members": sorted(person.username for person in group.user_set.all()),
+        "scopes": [scope["distinguishedName"] for scope in scopes],
+        "scopeObjects": scope_records(scopes),
+        "directoryGroups": [
+            {
+                "directory": str(item.connection_id),
+                "directoryName": item.connection.name,
+                "id": str(item.object_guid),
+                "distinguishedName": item.distinguished_name,
+            }
+            for item in group.directory_groups.all()
+        ],
+    }
+    record["version"] = version_of({name: value for name, value in record.items() if name != "version"})
+    return record

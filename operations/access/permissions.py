@@ -1,0 +1,54 @@
+"""The permissions there are."""
+
+from typing import Any
+
+from django.contrib.auth.models import Permission
+from typing_extensions import TypedDict
+
+from core.call import Call, Surface
+from core.operation import SIGNED_IN, operation
+from core.paging import Page, PageQuery, page_of
+from keys.models.assignable import APPS, GRANTABLE, named
+from keys.permissions.meanings import MEANINGS
+
+
+class PermissionRecord(TypedDict):
+    """`grantable` tells that a role may hold it; the others are for people only.
+
+    `title`, `meaning` and `danger`, the reason to think twice before giving it, are for people to read.
+    """
+
+    name: str
+    description: str
+    group: str
+    title: str
+    meaning: str
+    danger: str | None
+    grantable: bool
+
+
+@operation(
+    "permissions.search",
+    "GET permissions",
+    permission=SIGNED_IN,
+    query=PageQuery,
+    output=Page[PermissionRecord],
+    surfaces=frozenset({Surface.REST}),
+)
+def search_permissions(call: Call, *, query: PageQuery) -> Page[PermissionRecord]:
+    """List the permissions that people and roles can be given."""
+    permissions = named(Permission.objects.filter(content_type__app_label__in=APPS))
+    return page_of(call, permissions, query=query, order=("full_name", "id"), render=_record)
+
+
+def _record(permission: Any) -> PermissionRecord:
+    known = MEANINGS[permission.full_name]
+    return {
+        "name": permission.full_name,
+        "description": permission.name,
+        "group": known.group,
+        "title": known.title,
+        "meaning": known.text,
+        "danger": known.danger or None,
+        "grantable": permission.full_name in GRANTABLE,
+    }

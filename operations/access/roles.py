@@ -1,0 +1,247 @@
+"""Roles: what an API key may do, and where."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models import Count, ProtectedError, QuerySet
+from django.db.models.functions import Lower
+from django.utils.translation import gettext_noop
+from pydantic import AfterValidator, ConfigDict, Field
+from typing_extensions import TypedDict
+
+from core.call import Call, Surface
+from core.errors import Conflict, NotFound
+from core.operation import Effect, operation
+from core.paging import Page, PageQuery, page_of
+from core.shapes import Body, Id, Moment, Part, render_timestamp
+from core.text.names import require_label
+from core.versions import version_of
+from keys.models import Role
+from keys.permissions.scopes import look_up
+from operations.access.granting import (
+    ScopeRecord,
+    Scopes,
+    ScopesRecord,
+    find_granted,
+    require_held,
+    resolve_scopes,
+    scope_records,
+)
+
+_REST = frozenset({Surface.REST})
+
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S"), AfterValidator(require_label)]
+Description = Annotated[str, Field(max_length=2000)]
+Permissions = Annotated[list[str], Field(max_length=200, description="`app.codename`, of those you hold yourself.")]
+
+
+class SearchRoles(PageQuery):
+    """The filter of the list."""
+
+    name: Annotated[str | None, Field(description="A part of the name, in any case.")] = None
+
+
+class CreateRole(Body):
+    """A new role."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "Help desk",
+                    "description": "Reads everything, unlocks accounts of the staff",
+                    "permissions": ["directory.read_object", "directory.unlock_account"],
+                    "scopes": ["OU=Staff,DC=corp,DC=example,DC=test"],
+                }
+            ]
+        }
+    )
+
+    name: Name
+    description: Description = ""
+    permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
+
+
+class UpdateRole(Part):
+    """What is to be different; lists replace the ones before."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"permissions": ["directory.read_object"]}]})
+
+    name: Name = ""
+    description: Description = ""
+    permissions: Permissions = Field(default_factory=list)
+    scopes: Scopes = Field(default_factory=list)
+
+
+class RoleRecord(TypedDict):
+    """`scopes` are the names last known, `scopeObjects` what the role is confined to, whatever it is called now."""
+
+    id: Id
+    version: str
+    name: str
+    description: str
+    permissions: list[str]
+    scopes: list[str]
+    scopeObjects: list[ScopeRecord]
+    keys: int
+    createdAt: Moment | None
+    changedAt: Moment | None
+
+
+@operation(
+    "roles.search",
+    "GET roles",
+    permission="keys.view_role",
+    query=SearchRoles,
+    output=Page[RoleRecord],
+    surfaces=_REST,
+)
+def search_roles(call: Call, *, query: SearchRoles) -> Page[RoleRecord]:
+    """List the roles by name."""
+    roles = _roles().filter(name__icontains=query.name or "").annotate(lower_name=Lower("name"))
+    return page_of(call, roles, query=query, order=("lower_name", "id"), render=_record)
+
+
+@operation("roles.read", "GET roles/{id}", permission="keys.view_role", output=RoleRecord, surfaces=_REST)
+def read_role(call: Call, *, id: UUID) -> RoleRecord:  # noqa: ARG001 - every operation takes its call
+    """Read one role."""
+    return _record(find_role(id))
+
+
+@operation(
+    "roles.read-scopes",
+    "GET roles/{id}/scopes",
+    permission="keys.view_role",
+    output=ScopesRecord,
+    surfaces=_REST,
+)
+def read_role_scopes(call: Call, *, id: UUID) -> ScopesRecord:  # noqa: ARG001 - every operation takes its call
+    """Read what a role is confined to by its names of now, asked of the directories."""
+    return {"items": look_up(find_role(id).scopes)}
+
+
+@operation(
+    "roles.create",
+    "POST roles",
+    permission="keys.add_role",
+    creates=True,
+    effect=Effect.ADMINISTER,
+    body=CreateRole,
+    output=RoleRecord,
+    surfaces=_REST,
+)
+def create_role(call: Call, *, body: CreateRole) -> RoleRecord:
+    """Create a role from permissions you hold yourself."""
+    permissions = find_granted(call, body.permissions, only_grantable=True)
+    role = Role(name=body.name.strip(), description=body.description, scopes=resolve_scopes(body.scopes))
+    _save(role)
+    role.permissions.set(permissions)
+    return _record(find_role(role.id))
+
+
+@operation(
+    "roles.update",
+    "PATCH roles/{id}",
+    permission="keys.change_role",
+    effect=Effect.ADMINISTER,
+    body=UpdateRole,
+    output=RoleRecord,
+    surfaces=_REST,
+)
+def update_role(call: Call, *, id: UUID, body: UpdateRole) -> RoleRecord:
+    """Change a role. Every key with it has the new permissions at its next request."""
+    role = find_role(id)
+    # Its scopes count as much as its permissions: whoever may not grant all that it holds may not widen it either.
+    require_held(call, frozenset(_names(role)))
+    given = body.model_fields_set
+    if "name" in given:
+        role.name = body.name.strip()
+    if "description" in given:
+        role.description = body.description
+    if "scopes" in given:
+        role.scopes = resolve_scopes(body.scopes)
+    permissions = find_granted(call, body.permissions, only_grantable=True) if "permissions" in given else None
+    _save(role)
+    if permissions is not None:
+        role.permissions.set(permissions)
+    return _record(find_role(id))
+
+
+@operation(
+    "roles.delete",
+    "DELETE roles/{id}",
+    permission="keys.delete_role",
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_role(call: Call, *, id: UUID) -> None:  # noqa: ARG001 - every operation takes its call
+    """Delete a role that no key has."""
+    try:
+        find_role(id).delete()
+    except ProtectedError:
+        raise Conflict(gettext_noop("API keys have this role.")) from None
+
+
+def _roles() -> QuerySet[Role]:
+    return Role.objects.annotate(key_count=Count("api_keys")).prefetch_related("permissions__content_type")
+
+
+def find_role(id: UUID) -> Any:
+    """The role with the count of its keys; raises NotFound."""
+    role = _roles().filter(pk=id).first()
+    if role is None:
+        raise NotFound
+    return role
+
+
+def _save(role: Role) -> None:
+    try:
+        with transaction.atomic():
+            role.save()
+    except IntegrityError:
+        raise Conflict(f"There is a role called {role.name} already.") from None
+
+
+class FindScopes(Body):
+    """Names or ids of containers, as the bodies of roles, people and groups have them."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"scopes": ["OU=Staff,DC=corp,DC=example,DC=test"]}]})
+
+    scopes: Scopes = Field(default_factory=list)
+
+
+@operation(
+    "roles.find-scopes",
+    "POST roles/find-scopes",
+    permission=frozenset({"keys.add_role", "keys.change_role", "keys.add_person", "keys.change_person"}),
+    body=FindScopes,
+    output=ScopesRecord,
+    surfaces=_REST,
+)
+def find_scopes(call: Call, *, body: FindScopes) -> ScopesRecord:  # noqa: ARG001 - every operation takes its call
+    """Find what the scopes that a role, a person or a group is to have stand for. Nothing is changed."""
+    return {"items": look_up(resolve_scopes(body.scopes))}
+
+
+def _names(role: Role) -> list[str]:
+    return sorted(f"{item.content_type.app_label}.{item.codename}" for item in role.permissions.all())
+
+
+def _record(role: Any) -> RoleRecord:
+    record: RoleRecord = {
+        "id": str(role.id),
+        "version": "",
+        "name": role.name,
+        "description": role.description,
+        "permissions": _names(role),
+        "scopes": [scope["distinguishedName"] for scope in role.scopes],
+        "scopeObjects": scope_records(role.scopes),
+        "keys": role.key_count,
+        "createdAt": render_timestamp(role.created_at),
+        "changedAt": render_timestamp(role.changed_at),
+    }
+    # How many keys have it is no part of it.
+    record["version"] = version_of({name: value for name, value in record.items() if name not in ("version", "keys")})
+    return record

@@ -1,0 +1,1 @@
+"""Change requests: finding, deciding, commenting on them, many at once, and what they would do now."""

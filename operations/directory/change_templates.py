@@ -1,0 +1,268 @@
+"""Templates for who joins, moves or leaves: named lists of changes that people use in the console.
+
+What one may hold is in `directory.queries.change_templates`. Using one is no operation: each of its changes is.
+"""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Lower
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from active_directory import Entry
+from core.call import Call, Surface
+from core.errors import Conflict, InvalidRequest
+from core.operation import Effect, Target, operation
+from core.paging import Page, PageQuery, page_of
+from core.shapes import Body, Id, Moment, Part, documented_as, render_timestamp
+from directory.models.change_templates import ChangeTemplate
+from directory.queries.change_templates import (
+    find_given_groups,
+    find_given_parent,
+    find_template,
+    require_attributes,
+    templates_of,
+    visible_names,
+)
+from directory.shapes.attribute_updates import MAX_NAMES
+from directory.shapes.inputs import example
+from directory.shapes.placeholders import asked_in
+
+MANAGE = "directory.manage_changetemplate"
+USE = frozenset(
+    f"directory.{name}"
+    for name in ("create_user", "update_user", "move_object", "manage_membership", "enable_account", "disable_account")
+)
+"""Whoever may make one of the changes that templates are made of."""
+_REST = frozenset({Surface.REST})
+_MOST_GROUPS, _MOST_VALUES = 50, 20
+
+TemplateName = Annotated[
+    str, Field(min_length=1, max_length=100, pattern=r"\S", description="Unique in the directory.")
+]
+Meaning = Annotated[str, Field(max_length=500, description="For whom it is, in words.")]
+OccasionName = Annotated[
+    Literal["joiner", "mover", "leaver"],
+    Field(description="`joiner` makes a new account, unless it is used on one that is there."),
+]
+Place = Annotated[
+    str | None,
+    Field(description="UUID or distinguished name; kept by objectGUID. null: whoever uses it says where, or nowhere."),
+]
+Groups = Annotated[
+    list[str],
+    Field(max_length=_MOST_GROUPS, description="UUIDs or distinguished names of groups; kept by objectGUID."),
+]
+LeavesOthers = Annotated[
+    bool, Field(description="Whether all other groups are left, but for the primary one and those it joins.")
+]
+TemplateValues = Annotated[
+    dict[str, Annotated[list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(max_length=_MOST_VALUES)]],
+    Field(
+        max_length=MAX_NAMES,
+        description="The values that attributes get. `{office}` is asked for at each use, `{mobile?}` may stay empty; "
+        "`{first name}`, `{last name}`, `{name}`, `{account name}` and `{today}` are known. Without values an "
+        "attribute is cleared.",
+    ),
+]
+AccountPart = Annotated[
+    Literal["keep", "enable", "disable"], Field(description="What becomes of the account; a new one is disabled.")
+]
+
+
+class CreateChangeTemplate(Body):
+    model_config = example(
+        name="Joiner Sales",
+        occasion="joiner",
+        description="Everybody who begins in Sales.",
+        parent="OU=Sales,OU=Staff,DC=corp,DC=example,DC=com",
+        joins=["CN=Sales,OU=Groups,DC=corp,DC=example,DC=com"],
+        attributes={"department": ["Sales"], "physicalDeliveryOfficeName": ["{office}"]},
+    )
+
+    name: TemplateName
+    occasion: OccasionName
+    description: Meaning = ""
+    parent: Place = None
+    joins: Groups = []
+    leaves: Groups = []
+    leaves_others: LeavesOthers = False
+    attributes: TemplateValues = {}
+    account: AccountPart = "keep"
+
+
+class UpdateChangeTemplate(Part):
+    """A member that is left out stays as it is."""
+
+    model_config = example(joins=["CN=Sales,OU=Groups,DC=corp,DC=example,DC=com"], account="enable")
+
+    name: TemplateName = ""
+    occasion: OccasionName = "joiner"
+    description: Meaning = ""
+    parent: Place = None
+    joins: Groups = []
+    leaves: Groups = []
+    leaves_others: LeavesOthers = False
+    attributes: TemplateValues = {}
+    account: AccountPart = "keep"
+
+
+class TemplateObject(TypedDict):
+    """An object that a template names; null where it is gone, or not the caller's to see."""
+
+    id: Id
+    distinguishedName: str | None
+
+
+class ChangeTemplateRecord(TypedDict):
+    """A template. `asks` are the placeholders that have to be filled in at each use."""
+
+    id: Id
+    version: str
+    name: str
+    occasion: Annotated[str, documented_as(OccasionName)]
+    description: str
+    parent: TemplateObject | None
+    joins: list[TemplateObject]
+    leaves: list[TemplateObject]
+    leavesOthers: bool
+    attributes: dict[str, list[str]]
+    account: Annotated[str, documented_as(AccountPart)]
+    asks: list[str]
+    createdAt: Moment | None
+    changedAt: Moment | None
+
+
+@operation(
+    "change-templates.list",
+    "GET ad/change-templates",
+    permission=USE | {MANAGE},
+    target=Target.DIRECTORY,
+    query=PageQuery,
+    output=Page[ChangeTemplateRecord],
+    surfaces=_REST,
+)
+def list_change_templates(call: Call, *, query: PageQuery) -> Page[ChangeTemplateRecord]:
+    """List the templates of this directory for who joins, moves or leaves, by name."""
+    rows = templates_of(call).annotate(lower_name=Lower("name"))
+    page: Page[ChangeTemplate] = page_of(call, rows, query=query, order=("lower_name", "id"), render=lambda row: row)
+    names = visible_names(call, page["items"])
+    return {
+        "items": [_rendered(row, names) for row in page["items"]],
+        "nextCursor": page["nextCursor"],
+        "total": page["total"],
+        "truncated": page["truncated"],
+    }
+
+
+@operation(
+    "change-templates.read",
+    "GET ad/change-templates/{id}",
+    permission=USE | {MANAGE},
+    target=Target.DIRECTORY,
+    output=ChangeTemplateRecord,
+    surfaces=_REST,
+)
+def read_change_template(call: Call, *, id: UUID) -> ChangeTemplateRecord:
+    """Read one template with the present names of its place and groups."""
+    return _record(call, find_template(call, id))
+
+
+@operation(
+    "change-templates.create",
+    "POST ad/change-templates",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
+    creates=True,
+    effect=Effect.ADMINISTER,
+    body=CreateChangeTemplate,
+    output=ChangeTemplateRecord,
+    surfaces=_REST,
+)
+def create_change_template(call: Call, *, body: CreateChangeTemplate) -> ChangeTemplateRecord:
+    """Keep a list of changes under a name. Who uses it needs the permissions of its changes."""
+    assert call.directory is not None
+    return _save(call, ChangeTemplate(connection_id=call.directory.id), body.model_dump())
+
+
+@operation(
+    "change-templates.update",
+    "PATCH ad/change-templates/{id}",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
+    effect=Effect.ADMINISTER,
+    body=UpdateChangeTemplate,
+    output=ChangeTemplateRecord,
+    surfaces=_REST,
+)
+def update_change_template(call: Call, *, id: UUID, body: UpdateChangeTemplate) -> ChangeTemplateRecord:
+    """Change a template. What was done with it before stays as it is."""
+    return _save(call, find_template(call, id), body.model_dump(include=body.model_fields_set))
+
+
+@operation(
+    "change-templates.delete",
+    "DELETE ad/change-templates/{id}",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
+    effect=Effect.ADMINISTER,
+    surfaces=_REST,
+)
+def delete_change_template(call: Call, *, id: UUID) -> None:
+    """Delete a template. What was done with it stays as it is."""
+    find_template(call, id).delete()
+
+
+def _save(call: Call, row: ChangeTemplate, given: dict[str, Any]) -> ChangeTemplateRecord:
+    """Check the given members and save them; raises Conflict for a name that another template has."""
+    if "parent" in given:
+        text = given.pop("parent")
+        parent = None if text is None else find_given_parent(call, text)
+        row.parent_guid, row.parent_dn = (None, "") if parent is None else (parent.guid, parent.dn)
+    for member in ("joins", "leaves"):
+        if member in given:
+            given[member] = [_kept(group) for group in find_given_groups(call, member, given[member])]
+    if "attributes" in given:
+        require_attributes(call, given["attributes"])
+    for name, value in given.items():
+        setattr(row, name, value)
+    if both := {group["id"] for group in row.joins} & {group["id"] for group in row.leaves}:
+        raise InvalidRequest.naming(f"{len(both)} of them are also joined", pointer="#/leaves")
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        raise Conflict(f"There is a template called {row.name} for this directory already.") from None
+    return _record(call, row)
+
+
+def _kept(group: Entry) -> dict[str, str]:
+    return {"id": str(group.guid), "distinguishedName": group.dn}
+
+
+def _record(call: Call, row: ChangeTemplate) -> ChangeTemplateRecord:
+    return _rendered(row, visible_names(call, [row]))
+
+
+def _rendered(row: ChangeTemplate, names: dict[UUID, str]) -> ChangeTemplateRecord:
+    def told(id: UUID) -> TemplateObject:
+        return {"id": str(id), "distinguishedName": names.get(id)}
+
+    return {
+        "id": str(row.id),
+        "version": str(row.revision),
+        "name": row.name,
+        "occasion": row.occasion,
+        "description": row.description,
+        "parent": None if row.parent_guid is None else told(row.parent_guid),
+        "joins": [told(UUID(group["id"])) for group in row.joins],
+        "leaves": [told(UUID(group["id"])) for group in row.leaves],
+        "leavesOthers": row.leaves_others,
+        "attributes": row.attributes,
+        "account": row.account,
+        "asks": [each.name for each in asked_in(value for values in row.attributes.values() for value in values)],
+        "createdAt": render_timestamp(row.created_at),
+        "changedAt": render_timestamp(row.changed_at),
+    }

@@ -1,0 +1,79 @@
+"""Operations on objects of any class: those that every kind has, on one path, access control and history."""
+
+from uuid import UUID
+
+from audit.shapes import RecordJson
+from core.call import Call
+from core.operation import RateCategory, Target, operation
+from core.paging import Page, PageQuery, page_of
+from directory import errors
+from directory.lookup.access import find_object
+from directory.queries.deleted_objects import find_deleted
+from directory.security import access_control
+from directory.shapes.access_control import AccessControl
+from directory.shapes.inputs import CreateObject, UpdateObject
+from operations.directory.common_operations import declare_ordinary_operations
+from operations.log.operations import renderer_for, visible_records
+
+declare_ordinary_operations(
+    "objects",
+    create=CreateObject,
+    update=UpdateObject,
+    documentation={
+        "create": "Create an object of any structural class.",
+        "rename": """Give an object of any class another name.
+
+        The distinguished names of everything below change with it.
+        """,
+    },
+    batchable=False,
+)
+
+
+@operation(
+    "objects.read-access-control",
+    "GET ad/objects/{id}/access-control",
+    permission="directory.read_acl",
+    target=Target.OBJECT,
+    rate=RateCategory.DIRECTORY_SEARCH,
+    output=AccessControl,
+)
+def read_access_control(call: Call, *, id: UUID) -> AccessControl:
+    """Read who may do what with an object: owner, group and access control list, resolved to names."""
+    return access_control.read_access_control(call, id)
+
+
+@operation(
+    "objects.history",
+    "GET ad/objects/{id}/history",
+    permission="audit.read_log",
+    target=Target.OBJECT,
+    query=PageQuery,
+    output=Page[RecordJson],
+)
+def read_history(call: Call, *, id: UUID, query: PageQuery) -> Page[RecordJson]:
+    """List an object's records of the operations log, newest first, also when the object is deleted.
+
+    Under a role with scopes the records made while it was inside them are found. The records are not counted.
+    """
+    assert call.directory is not None
+    records = visible_records(call).filter(directory_id=call.directory.id, target_id=id)
+    if query.cursor is None and not records.exists():
+        _require_known(call, id)
+    return page_of(
+        call,
+        records,
+        query=query,
+        order=("-id",),
+        render=renderer_for(call),
+        counted=False,
+        bound_to=f"history of {id}",
+    )
+
+
+def _require_known(call: Call, id: UUID) -> None:
+    """An object without records has an empty history, also a deleted one; one that never was has none."""
+    try:
+        find_object(call, id)
+    except errors.ObjectNotFound:
+        find_deleted(call, id)

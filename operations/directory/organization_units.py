@@ -1,0 +1,314 @@
+"""Operations on organizational units: those that every kind has, delegations, and runs over their accounts."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Literal, cast
+from uuid import UUID
+
+from annotated_types import MinLen
+from pydantic import ConfigDict, Field, model_validator
+from typing_extensions import Self, TypedDict
+
+from active_directory import Client, Entry
+from core.call import Call
+from core.errors import GatewayError
+from core.operation import Effect, RateCategory, Risk, Target, find_operation, operation
+from core.shapes import COMMA_SEPARATED, Guid, Id, Part, Query
+from directory.lookup.access import client_of, find_object
+from directory.lookup.visibility import may_see_values
+from directory.models.runs import Plan
+from directory.runs import requests as runs
+from directory.runs.assessment import (
+    MAX_ACCOUNTS,
+    Account,
+    AccountKind,
+    Action,
+    SelectionScope,
+    assess,
+    assess_named,
+    find_accounts,
+)
+from directory.runs.assessment import (
+    Effect as AccountEffect,
+)
+from directory.runs.requests import RunResult
+from directory.security.delegations import find_delegations
+from directory.shapes.access_control import Delegations, DelegationsQuery
+from directory.shapes.inputs import CreateOrganizationalUnit, UpdateOrganizationalUnit
+from directory.shapes.kinds import Kind
+from directory.shapes.proposal import AccountsRun, AttributeChange, Proposal
+from directory.shapes.proposal import Target as ChangedObject
+from directory.shapes.record import version_of
+from keys.permissions.more_privileged_people import people_above
+from operations.directory.common_operations import declare_ordinary_operations
+
+declare_ordinary_operations(
+    "organization-units",
+    create=CreateOrganizationalUnit,
+    update=UpdateOrganizationalUnit,
+    documentation={
+        "rename": """Give an organizational unit another name.
+
+        The distinguished names of everything below change with it.
+        """,
+    },
+    move_risk=Risk.DESTRUCTIVE,
+)
+
+
+@operation(
+    "organization-units.read-delegations",
+    "GET ad/organization-units/{id}/delegations",
+    permission="directory.read_acl",
+    target=Target.OBJECT,
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=DelegationsQuery,
+    output=Delegations,
+)
+def read_delegations(call: Call, *, id: UUID, query: DelegationsQuery) -> Delegations:
+    """Read which tasks were delegated to whom on an organizational unit."""
+    return find_delegations(call, id, inherited=query.inherited)
+
+
+DEFAULT_KINDS: tuple[AccountKind, ...] = ("user",)
+DEFAULT_SCOPE: SelectionScope = "one-level"
+
+
+class TooManyAccounts(GatewayError):
+    status, code = 400, "OrganizationUnitAccounts.TooMany"
+    title = "More accounts are selected than one run may change"
+
+    def __init__(self, selected: int) -> None:
+        super().__init__(
+            f"{selected} accounts are selected; a run takes at most {MAX_ACCOUNTS}.",
+            maxAccounts=MAX_ACCOUNTS,
+            selected=selected,
+        )
+
+
+class PlanStale(GatewayError):
+    """Also the answer for a plan that is over, or never was this credential's for this unit and action."""
+
+    status, code, title = 409, "OrganizationUnitAccounts.PlanStale", "The plan no longer holds; make a new one"
+
+
+class PlanAccounts(Query):
+    """Which accounts a run would be over."""
+
+    action: Action
+    kinds: Annotated[tuple[AccountKind, ...], MinLen(1), COMMA_SEPARATED] = DEFAULT_KINDS
+    scope: SelectionScope = DEFAULT_SCOPE
+
+
+class RunAccounts(Part):
+    """The accounts of a run: `accounts` names them, or `kinds` and `scope` select them, or `planId` takes a plan's."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"kinds": ["user"], "scope": "subtree"}]})
+
+    accounts: list[Guid] = Field(default=[], description="objectGUIDs of users and computers in the unit.")
+    kinds: Annotated[list[AccountKind], MinLen(1)] = Field(default=[*DEFAULT_KINDS])
+    scope: SelectionScope = DEFAULT_SCOPE
+    plan_id: Guid | None = Field(default=None, description="A plan of the last hour, for this unit and action.")
+
+    @model_validator(mode="after")
+    def _require_one_form(self) -> Self:
+        given = self.model_fields_set
+        forms = ("accounts" in given) + bool({"kinds", "scope"} & given) + (self.plan_id is not None)
+        if forms != 1 or ("plan_id" in given and self.plan_id is None):
+            raise ValueError("give exactly one of accounts, kinds and scope, or planId")
+        return self
+
+
+class UnitJson(TypedDict):
+    id: Id
+    distinguishedName: str
+
+
+class PlannedAccount(TypedDict):
+    id: Id
+    distinguishedName: str
+    samAccountName: str | None
+    kind: Literal["user", "computer"]
+    effect: Literal["change", "none", "protected"]
+
+
+class AccountsPlan(TypedDict):
+    """What a run would do now. Over the limit the first accounts are listed, and the plan cannot be run."""
+
+    action: Action
+    organizationalUnit: UnitJson
+    kinds: list[AccountKind]
+    scope: SelectionScope
+    total: int
+    limit: int
+    withinLimit: bool
+    planId: Id
+    accounts: list[PlannedAccount]
+
+
+@operation(
+    "organization-units.plan-accounts",
+    "GET ad/organization-units/{id}/accounts/plan",
+    permission="directory.run_accounts",
+    target=Target.OBJECT,
+    query=PlanAccounts,
+    output=AccountsPlan,
+)
+def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
+    """Show which accounts of an organizational unit a run would change, without changing anything."""
+    client = client_of(call)
+    unit = _find_unit(call, id)
+    kinds = list(dict.fromkeys(query.kinds))
+    found = find_accounts(client, id, kinds=kinds, scope=query.scope)
+    accounts = assess(client, found[:MAX_ACCOUNTS], query.action, people_above=partial(people_above, call))
+    assert call.directory is not None
+    plan = Plan.objects.create(
+        connection_id=call.directory.id,
+        credential_id=call.credential.unique_id,
+        unit=id,
+        action=query.action,
+        kinds=kinds,
+        scope=query.scope,
+        total=len(found),
+        accounts=_effects(accounts),
+    )
+    return {
+        "action": query.action,
+        "organizationalUnit": {"id": str(id), "distinguishedName": unit.dn},
+        "kinds": kinds,
+        "scope": query.scope,
+        "total": len(found),
+        "limit": MAX_ACCOUNTS,
+        "withinLimit": len(found) <= MAX_ACCOUNTS,
+        "planId": str(plan.id),
+        "accounts": [
+            {
+                "id": str(account.id),
+                "distinguishedName": entry.dn,
+                "samAccountName": entry.text("sAMAccountName") if may_see_values(call) else None,
+                "kind": account.kind,  # type: ignore[typeddict-item] # only these two are found
+                "effect": account.effect.value,  # type: ignore[typeddict-item] # what is found is not absent
+            }
+            for account, entry in zip(accounts, found, strict=False)
+        ],
+    }
+
+
+@operation(
+    "organization-units.enable-accounts",
+    "POST ad/organization-units/{id}/accounts/enable",
+    permission="directory.run_accounts",
+    target=Target.OBJECT,
+    requires=frozenset({"directory.enable_account"}),
+    inverse="disable",
+    effect=Effect.CHANGE,
+    risk=Risk.SECURITY,
+    body=RunAccounts,
+    output=RunResult,
+)
+def enable_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
+    """Enable accounts of an organizational unit in one run of at most 100."""
+    return _propose(call, id, body, "enable", Risk.SECURITY)
+
+
+@operation(
+    "organization-units.disable-accounts",
+    "POST ad/organization-units/{id}/accounts/disable",
+    permission="directory.run_accounts",
+    target=Target.OBJECT,
+    requires=frozenset({"directory.disable_account"}),
+    inverse="enable",
+    effect=Effect.CHANGE,
+    risk=Risk.DESTRUCTIVE,
+    body=RunAccounts,
+    output=RunResult,
+)
+def disable_accounts(call: Call, *, id: UUID, body: RunAccounts) -> Proposal:
+    """Disable accounts of an organizational unit in one run of at most 100."""
+    return _propose(call, id, body, "disable", Risk.DESTRUCTIVE)
+
+
+def _propose(call: Call, unit_id: UUID, body: RunAccounts, action: Action, risk: Risk) -> Proposal:
+    named = list(dict.fromkeys(body.accounts))
+    _require_within_limit(len(named))
+    unit = _find_unit(call, unit_id)
+    accounts = _selected(call, unit_id, body, named, action)
+    asked = AccountsRun(action, unit_id, tuple(account.id for account in accounts))
+    name = f"organization-units.{action}-accounts"
+    has_work = any(account.effect is not AccountEffect.NONE for account in accounts)
+
+    def answer() -> RunResult:
+        dns = [account.distinguished_name for account in accounts]
+        return runs.result(runs.record_unchanged(call, name, asked, unit_dn=unit.dn, account_dns=dns))
+
+    before, after = ("disabled", "enabled") if action == "enable" else ("enabled", "disabled")
+    return Proposal(
+        target=ChangedObject(unit_id, Kind.ORGANIZATIONAL_UNIT, unit.dn, version_of(unit)),
+        # For the person who approves: each account by its name.
+        changes=tuple(
+            AttributeChange(account.distinguished_name or "", (before,), (after,))
+            for account in accounts
+            if account.effect is AccountEffect.CHANGE
+        ),
+        run=asked if has_work else None,
+        answer=answer,
+        requires=find_operation(name).requires,
+        risk=risk,
+        warnings=tuple(
+            f"{account.distinguished_name or account.id}: {account.refusal.detail}"
+            for account in accounts
+            if account.refusal is not None
+        ),
+        also_judged=tuple(account.as_target() for account in accounts),
+        identities={account.distinguished_name: account.id for account in accounts if account.distinguished_name},
+    )
+
+
+def _selected(call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], action: Action) -> list[Account]:
+    """The accounts of whichever form was given, and what a run means for each."""
+    client = client_of(call)
+    if body.plan_id is not None:
+        return _planned(call, client, unit, body.plan_id, action)
+    if "accounts" in body.model_fields_set:
+        return assess_named(client, unit, named, action, people_above=partial(people_above, call))
+    found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope)
+    _require_within_limit(len(found))
+    return assess(client, found, action, people_above=partial(people_above, call))
+
+
+def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action) -> list[Account]:
+    """The accounts of a plan, provided that the same plan would be made now; raises PlanStale."""
+    assert call.directory is not None
+    plan = (
+        runs.living_plans()
+        .filter(
+            id=plan_id,
+            connection_id=call.directory.id,
+            credential_id=call.credential.unique_id,
+            unit=unit,
+            action=action,
+        )
+        .first()
+    )
+    if plan is None:
+        raise PlanStale("There is no plan of yours with this id for this unit and action, or its hour is over.")
+    found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
+    _require_within_limit(len(found))
+    accounts = assess(client, found, action, people_above=partial(people_above, call))
+    if plan.total != len(found) or sorted(plan.accounts) != sorted(_effects(accounts)):
+        raise PlanStale("The accounts of the unit, or their states, are not those of the plan any more.")
+    return accounts
+
+
+def _effects(accounts: Sequence[Account]) -> list[list[str]]:
+    """What a plan keeps to be compared with later."""
+    return [[str(account.id), account.effect.value] for account in accounts]
+
+
+def _find_unit(call: Call, unit: UUID) -> Entry:
+    return find_object(call, unit, kinds={Kind.ORGANIZATIONAL_UNIT}, attributes=("uSNChanged",))
+
+
+def _require_within_limit(selected: int) -> None:
+    if selected > MAX_ACCOUNTS:
+        raise TooManyAccounts(selected)

@@ -1,0 +1,251 @@
+"""Saved filters: searches kept under a name, and running one.
+
+What one may hold is in `directory.queries.saved_filters`.
+"""
+
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Lower
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from core.call import Call
+from core.errors import Conflict, Forbidden
+from core.operation import Effect, RateCategory, Target, operation
+from core.paging import Page, PageQuery, page_of
+from core.shapes import Body, Id, Moment, Part, documented_as, render_timestamp
+from directory.models.saved_filters import SavedFilter
+from directory.queries.saved_filters import (
+    SearchedKind,
+    find_filter,
+    find_given_base,
+    names_of_bases,
+    query_of,
+    require_attributes,
+    require_filter,
+    require_known,
+    search_of,
+    visible_filters,
+)
+from directory.queries.searches.search import FILTER, run_search
+from directory.shapes.inputs import example
+from directory.shapes.record import DirectoryObject
+
+RUN, MANAGE = "directory.run_savedfilter", "directory.manage_savedfilter"
+
+FilterName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"\S", description="Unique among your own.")]
+SearchedKinds = Annotated[
+    SearchedKind, Field(description="What is searched, as paths (`users`) or as records (`user`) call it.")
+]
+FilterText = Annotated[str, Field(description=FILTER)]
+FilterBase = Annotated[
+    str | None, Field(description="UUID or distinguished name; kept by objectGUID. null: the directory's base.")
+]
+SearchScope = Annotated[Literal["base", "one-level", "subtree"], Field(description="How deep below the base.")]
+ShownAttributes = Annotated[
+    list[str], Field(max_length=200, description="Attributes to return, `*` for all; empty: a useful set per kind.")
+]
+Shared = Annotated[bool, Field(description="Whether others who work on this directory see and run it too.")]
+
+
+class CreateSavedFilter(Body):
+    model_config = example(
+        name="Leavers still enabled",
+        kind="users",
+        filter="(&(department=Left)(!(userAccountControl:1.2.840.113556.1.4.803:=2)))",
+        base="OU=Staff,DC=corp,DC=example,DC=com",
+        attributes=["displayName", "mail", "department"],
+        shared=True,
+    )
+
+    name: FilterName
+    kind: SearchedKinds = "objects"
+    filter: FilterText
+    base: FilterBase = None
+    scope: SearchScope = "subtree"
+    attributes: ShownAttributes = []
+    shared: Shared = False
+
+
+class UpdateSavedFilter(Part):
+    """A member that is left out stays as it is."""
+
+    model_config = example(filter="(department=Left)", shared=False)
+
+    name: FilterName = ""
+    kind: SearchedKinds = "objects"
+    filter: FilterText = ""
+    base: FilterBase = None
+    scope: SearchScope = "subtree"
+    attributes: ShownAttributes = []
+    shared: Shared = False
+
+
+class RunQuery(PageQuery):
+    """The parameters of a run: everything else is saved with the filter."""
+
+    sort: Annotated[str | None, Field(description="An attribute; `-` before it for descending order.")] = None
+
+
+class SavedFilterRecord(TypedDict):
+    """A saved filter. `base` is the present name of the object with the objectGUID `baseId`."""
+
+    id: Id
+    version: str
+    name: str
+    kind: Annotated[str, documented_as(SearchedKind)]
+    filter: str
+    base: str | None
+    baseId: Id | None
+    scope: Annotated[str, documented_as(SearchScope)]
+    attributes: list[str]
+    shared: bool
+    owner: str
+    createdAt: Moment | None
+    changedAt: Moment | None
+
+
+@operation(
+    "saved-filters.list",
+    "GET ad/saved-filters",
+    permission=frozenset({RUN, MANAGE}),
+    target=Target.DIRECTORY,
+    query=PageQuery,
+    output=Page[SavedFilterRecord],
+)
+def list_saved_filters(call: Call, *, query: PageQuery) -> Page[SavedFilterRecord]:
+    """List your saved filters for this directory and those that others share, by name."""
+    rows = visible_filters(call).annotate(lower_name=Lower("name"))
+    page: Page[SavedFilter] = page_of(call, rows, query=query, order=("lower_name", "id"), render=lambda row: row)
+    names = names_of_bases(call, page["items"])
+    return {
+        "items": [_rendered(row, names) for row in page["items"]],
+        "nextCursor": page["nextCursor"],
+        "total": page["total"],
+        "truncated": page["truncated"],
+    }
+
+
+@operation(
+    "saved-filters.read",
+    "GET ad/saved-filters/{id}",
+    permission=frozenset({RUN, MANAGE}),
+    target=Target.DIRECTORY,
+    output=SavedFilterRecord,
+)
+def read_saved_filter(call: Call, *, id: UUID) -> SavedFilterRecord:
+    """Read one saved filter of your own, or one that is shared."""
+    return _record(call, find_filter(call, id))
+
+
+@operation(
+    "saved-filters.create",
+    "POST ad/saved-filters",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
+    creates=True,
+    effect=Effect.ADMINISTER,
+    body=CreateSavedFilter,
+    output=SavedFilterRecord,
+)
+def create_saved_filter(call: Call, *, body: CreateSavedFilter) -> SavedFilterRecord:
+    """Save a filter under a name. It is checked against the directory's schema now and at each run."""
+    assert call.directory is not None
+    row = SavedFilter(connection_id=call.directory.id, owner_id=call.person.id)
+    return _save(call, row, body.model_dump())
+
+
+@operation(
+    "saved-filters.update",
+    "PATCH ad/saved-filters/{id}",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
+    effect=Effect.ADMINISTER,
+    body=UpdateSavedFilter,
+    output=SavedFilterRecord,
+)
+def update_saved_filter(call: Call, *, id: UUID, body: UpdateSavedFilter) -> SavedFilterRecord:
+    """Change a saved filter of your own. Cursors of runs before the change are no longer valid."""
+    return _save(call, _find_own(call, id), body.model_dump(include=body.model_fields_set))
+
+
+@operation(
+    "saved-filters.delete",
+    "DELETE ad/saved-filters/{id}",
+    permission=MANAGE,
+    target=Target.DIRECTORY,
+    effect=Effect.ADMINISTER,
+)
+def delete_saved_filter(call: Call, *, id: UUID) -> None:
+    """Delete a saved filter of your own."""
+    _find_own(call, id).delete()
+
+
+@operation(
+    "saved-filters.run",
+    "GET ad/saved-filters/{id}/run",
+    permission=RUN,
+    target=Target.DIRECTORY,
+    rate=RateCategory.DIRECTORY_SEARCH,
+    query=RunQuery,
+    output=Page[DirectoryObject],
+)
+def run_saved_filter(call: Call, *, id: UUID, query: RunQuery) -> Page[DirectoryObject]:
+    """Run a saved filter with your own rights: `directory.read_object` too, and nothing outside your scopes."""
+    if not call.may("directory.read_object"):
+        raise Forbidden
+    row = find_filter(call, id)
+    return run_search(call, search_of(row), query_of(row, query, sort=query.sort))
+
+
+def _find_own(call: Call, id: UUID) -> SavedFilter:
+    """A filter the person may change; raises NotFound, or Forbidden for one that somebody else shares."""
+    row = find_filter(call, id)
+    if row.owner_id != call.person.id:
+        raise Forbidden
+    return row
+
+
+def _save(call: Call, row: SavedFilter, given: dict[str, Any]) -> SavedFilterRecord:
+    """Check the given members and save them; raises Conflict for a name that the person uses already."""
+    if "filter" in given:
+        require_filter(call, given["filter"])
+    if "attributes" in given:
+        require_attributes(call, given["attributes"])
+    if "base" in given:
+        text = given.pop("base")
+        base = None if text is None else find_given_base(call, text)
+        row.base_guid, row.base_dn = (None, "") if base is None else (base.guid, base.dn)
+    for name, value in given.items():
+        setattr(row, name, value)
+    require_known(call, row)
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:
+        raise Conflict(f"You have a saved filter called {row.name} for this directory already.") from None
+    return _record(call, row)
+
+
+def _record(call: Call, row: SavedFilter) -> SavedFilterRecord:
+    return _rendered(row, names_of_bases(call, [row]))
+
+
+def _rendered(row: SavedFilter, names: dict[UUID, str]) -> SavedFilterRecord:
+    return {
+        "id": str(row.id),
+        "version": str(row.revision),
+        "name": row.name,
+        "kind": row.kind,
+        "filter": row.filter,
+        "base": None if row.base_guid is None else names[row.base_guid],
+        "baseId": None if row.base_guid is None else str(row.base_guid),
+        "scope": row.scope,
+        "attributes": row.attributes,
+        "shared": row.shared,
+        "owner": row.owner.username,
+        "createdAt": render_timestamp(row.created_at),
+        "changedAt": render_timestamp(row.changed_at),
+    }

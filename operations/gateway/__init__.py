@@ -1,0 +1,5 @@
+"""The operations on the gateway itself. Importing it declares them."""
+
+from operations.gateway import health
+
+__all__ = ["health"]

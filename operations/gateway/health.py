@@ -1,0 +1,109 @@
+"""How the gateway is doing, for the people who look after it. Supervisors ask `/health/ready`."""
+
+from typing import Literal
+
+from redis import RedisError
+from typing_extensions import TypedDict
+
+from core.call import Call, Surface
+from core.operation import operation
+from core.shapes import Moment, render_timestamp
+from gateway.monitoring.certificates import Kind, certificates
+from gateway.monitoring.heartbeats import ALIVE, Worker, find_workers
+from gateway.monitoring.readiness import Check, HealthStatus, readiness, status_of
+from keys.agents.extra import how_to_install
+
+_PATIENCE = 3.0
+"""Seconds for which domain controllers are waited for whose certificates were not seen yet."""
+
+
+class CheckJson(TypedDict):
+    """`status` is `ok` or `unavailable`; `detail` then says what is wrong."""
+
+    name: str
+    status: Literal["ok", "unavailable"]
+    detail: str | None
+
+
+class WorkerJson(TypedDict):
+    name: str
+    seenAt: Moment
+
+
+class CertificateEndJson(TypedDict):
+    """A certificate that a connection depends on: of a domain controller, by its URL, or of an authority that is
+    trusted. `endsSoon` is whether that is within 30 days.
+    """
+
+    directory: str
+    kind: Kind
+    name: str
+    endsAt: Moment
+    endsSoon: bool
+
+
+class HealthJson(TypedDict):
+    """`status` is `ok` when all checks are, `degraded` while a part of the work can be done.
+
+    `certificates` are those whose end is known, the next first. They change no status: everything works until then.
+    """
+
+    status: HealthStatus
+    checks: list[CheckJson]
+    workers: list[WorkerJson]
+    certificates: list[CertificateEndJson]
+
+
+@operation(
+    "health.read",
+    "GET health",
+    permission="directory.view_directoryconnection",
+    output=HealthJson,
+    surfaces=frozenset({Surface.REST}),
+)
+def read_health(call: Call) -> HealthJson:  # noqa: ARG001 - every operation takes its call
+    """Read whether database, broker and every enabled directory answer, and whether a worker is there.
+
+    What does not answer is waited for at most 3 seconds, and what was found is kept for 2. Agents are among the checks
+    where they are switched on and this host lacks what they need.
+    """
+    checks = list(readiness.checks())
+    found: list[Worker] = []
+    if all(check.detail is None for check in checks if check.name == "broker"):
+        found, check = _check_workers()
+        checks.append(check)
+    if command := how_to_install():
+        checks.append(Check("agents", f"what they need is not installed: {command}"))
+    return {
+        "status": status_of(checks),
+        "checks": [
+            {"name": check.name, "status": "ok" if check.detail is None else "unavailable", "detail": check.detail}
+            for check in checks
+        ],
+        "workers": [{"name": item.name, "seenAt": render_timestamp(item.seen_at) or ""} for item in found],
+        "certificates": _find_ends(checks),
+    }
+
+
+def _find_ends(checks: list[Check]) -> list[CertificateEndJson]:
+    if any(check.detail is not None for check in checks if check.name == "database"):
+        return []
+    return [
+        {
+            "directory": end.directory,
+            "kind": end.kind,
+            "name": end.name,
+            "endsAt": render_timestamp(end.at) or "",
+            "endsSoon": end.is_soon,
+        }
+        for end in certificates.ends(patience=_PATIENCE)
+    ]
+
+
+def _check_workers() -> tuple[list[Worker], Check]:
+    try:
+        found = find_workers()
+    except (RedisError, OSError) as error:
+        return [], Check("workers", str(error) or type(error).__name__)
+    missing = f"no worker has given a sign of life for {ALIVE.total_seconds():g} s"
+    return found, Check("workers", None if found else missing)
