@@ -6,6 +6,7 @@ Reading it is `operations.log`; what settles open records in the directory is ha
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from time import sleep
 from typing import Any, Final
 from uuid import UUID
 
@@ -39,6 +40,8 @@ SETTLER_LEASE = timedelta(seconds=30)
 """For how long a settler has a record to itself."""
 RETRY_UNKNOWN = timedelta(seconds=15)
 """When an unknown outcome is looked for again."""
+SECONDS_OF_ABSENCE = 2.0
+"""How long a change must have been absent to count as not applied: what the directory took may still wait its turn."""
 
 
 class NotRecorded(ServiceUnavailable):
@@ -371,29 +374,41 @@ def settle_pending(
 ) -> int:
     """Close open records whose writer is gone; how many were closed.
 
-    `resolve` looks whether the write was applied: True, False, or None when that cannot be known (now). `identify`
-    tells the object that an applied creation has made. Neither must raise for a directory that does not answer. Any
-    number of processes may settle at once: each record is leased to one of them by a compare-and-swap. A record is due
-    when its writer's deadline is over, so a live request is never settled.
+    `resolve` looks whether the write was applied: True, False, or None when that cannot be known (now). False is
+    believed when it says so again, `SECONDS_OF_ABSENCE` later. `identify` tells the object that an applied creation has
+    made. Neither must raise for a directory that does not answer. Any number of processes may settle at once: each
+    record is leased to one of them by a compare-and-swap. A record is due when its writer's deadline is over, so a live
+    request is never settled.
     """
     due = OperationRecord.objects.filter(outcome__in=OPEN_OUTCOMES, settle_at__lte=shared_clock.now())
-    settled = 0
+    settled, absent = 0, []
     for record in due.order_by("settle_at")[:limit]:
         if record.settle_at is None or not _lease(record.id, seen=record.settle_at):
             continue
         applied = resolve(record)
-        if applied is None:
-            if record.outcome == Outcome.PENDING:
-                _logger.warning("the outcome of a change is unknown", record=str(record.id), operation=record.operation)
-            complete(record.id, outcome=Outcome.UNKNOWN, code=record.code or OUTCOME_UNKNOWN)
-            continue
-        outcome, code = (Outcome.SUCCEEDED, None) if applied else (Outcome.FAILED, NOT_APPLIED)
-        created = identify(record) if applied and record.target_id is None else None
-        target = None if created is None else TargetRef(created, record.target_kind or "", record.target_dn or "")
-        if complete(record.id, outcome=outcome, code=code, target=target):
-            settled += 1
-            _logger.info("settled an open record", record=str(record.id), operation=record.operation, outcome=outcome)
-    return settled
+        if applied is False:
+            absent.append(record)
+        else:
+            settled += _settle(record, applied, identify)
+    if absent:
+        sleep(SECONDS_OF_ABSENCE)
+    return settled + sum(_settle(record, resolve(record), identify) for record in absent)
+
+
+def _settle(record: OperationRecord, applied: bool | None, identify: Callable[[OperationRecord], UUID | None]) -> bool:
+    """Note what came of a record; whether it is closed now."""
+    if applied is None:
+        if record.outcome == Outcome.PENDING:
+            _logger.warning("the outcome of a change is unknown", record=str(record.id), operation=record.operation)
+        complete(record.id, outcome=Outcome.UNKNOWN, code=record.code or OUTCOME_UNKNOWN)
+        return False
+    outcome, code = (Outcome.SUCCEEDED, None) if applied else (Outcome.FAILED, NOT_APPLIED)
+    created = identify(record) if applied and record.target_id is None else None
+    target = None if created is None else TargetRef(created, record.target_kind or "", record.target_dn or "")
+    is_closed = complete(record.id, outcome=outcome, code=code, target=target)
+    if is_closed:
+        _logger.info("settled an open record", record=str(record.id), operation=record.operation, outcome=outcome)
+    return is_closed
 
 
 def _lease(record_id: UUID, *, seen: datetime) -> bool:

@@ -15,12 +15,13 @@ _SECONDS: Final = 5.0
 
 
 def has_finished_writing(pool: Pool, deadline: float, server: str | None, at: UUID | str) -> bool:
-    """Whether the server has finished, or undone, every write of this object that it had begun when this was asked.
+    """Whether the server has finished, or undone, the write of this object that it was at when this was asked.
 
     A domain controller shows the state from before a write for as long as it takes, and carries out writes of one
     object (Samba: all writes) one after another. So a write of this object that changes nothing, since it removes a
-    value that is not there, is answered after them; whatever its answer is. False when none comes in time. Raises
-    Unavailable.
+    value that is not there, is answered after the one that it found at work; whatever its answer is. Of writes that
+    wait for their turn as it does it may overtake some: they have had theirs when it is asked again a moment later.
+    False when no answer comes in time. Raises Unavailable.
     """
     nothing = Modification("delete", "description", (f"none {uuid4()}".encode(),))
     connection = pool.acquire(deadline, server=server)

@@ -24,13 +24,12 @@ from active_directory import (
     Write,
     is_credential,
 )
+from audit.log import SECONDS_OF_ABSENCE
 from directory.lookup.replication import server_of
 from directory.shapes.modifications import comparison_key
 
 SECONDS_TO_COME_BACK = 6.0
 """How long a caller waits for the truth about a lost answer."""
-SECONDS_OF_ABSENCE = 2.0
-"""How long a change must have been absent to count as not applied."""
 
 ATTID_OF_NAME = 0x90001  # attributeID 1.2.840.113556.1.4.1, by [MS-DRSR] 5.16.4
 
@@ -94,7 +93,7 @@ def find_outcome(client: Client, evidence: dict[str, Any]) -> bool | None:
 def has_finished_writing(client: Client, evidence: dict[str, Any]) -> bool:
     """Whether the domain controller has finished all that it had begun with the object of this evidence.
 
-    Only then does an absent change mean that it was not made. See `Client.has_finished_writing`.
+    Only then does a change that stays absent mean that it was not made. See `Client.has_finished_writing`.
     """
     named: UUID | str | None = None
     if "id" in evidence:
@@ -146,6 +145,14 @@ def await_all(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
         if not open_ones:
             return outcomes
         sleep(0.2)
+
+
+def look_twice_for_absent(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
+    """What looks for outcomes say to one whom nobody waits for; "not applied" when they say so again a moment later."""
+    outcomes = [look() for look in looks]
+    if False in outcomes:
+        sleep(SECONDS_OF_ABSENCE)
+    return [look() if outcome is False else outcome for look, outcome in zip(looks, outcomes, strict=True)]
 
 
 def _modify_evidence(write: Modify, entry: Entry, schema: Schema) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from directory.lookup.replication import NotArrived, server_of
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from directory.outcomes import writer
 from directory.outcomes.attribution import find_recorded_outcome
-from directory.outcomes.evidence import evidence_of
+from directory.outcomes.evidence import evidence_of, look_twice_for_absent
 from directory.outcomes.replication import require_judged_by_all
 from directory.outcomes.writer import RecordedWrite
 from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named
@@ -105,12 +105,9 @@ class RunExecution:
     def look_up_open_intents(self) -> None:
         """Find out what became of changes whose outcome is not known; raises Unavailable."""
         settled = []
-        for account, record in list(self._intents.items()):
-            outcome = find_recorded_outcome(self._client, record) if record.evidence else False
-            if outcome is None:
-                asked = self._client.at(server_of(record.evidence))
-                asked.find(account, ("objectGUID",))  # raises when that domain controller is away
-                outcome = find_recorded_outcome(self._client, record)  # it may have been, and have come back since
+        looks = [partial(self._look_up, account, record) for account, record in self._intents.items()]
+        outcomes = look_twice_for_absent(looks)
+        for (account, record), outcome in zip(list(self._intents.items()), outcomes, strict=True):
             if outcome is None:
                 unknown = errors.OutcomeUnknown()
                 settled.append(self._result(account, AccountStatus.FAILED, record.target_dn, unknown))
@@ -120,6 +117,14 @@ class RunExecution:
                 log.complete(record.id, outcome=Outcome.FAILED, code=log.NOT_APPLIED)
                 del self._intents[account]
         self._finish(settled)
+
+    def _look_up(self, account: UUID, record: OperationRecord) -> bool | None:
+        outcome = find_recorded_outcome(self._client, record) if record.evidence else False
+        if outcome is None:
+            asked = self._client.at(server_of(record.evidence))
+            asked.find(account, ("objectGUID",))  # raises when that domain controller is away
+            outcome = find_recorded_outcome(self._client, record)  # it may have been, and have come back since
+        return outcome
 
     def execute(self, call: Call, *, people_above: PeopleAbove) -> None:
         """Do the accounts that are left and end the run; raises Unavailable."""

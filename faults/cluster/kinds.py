@@ -166,8 +166,12 @@ def _controller_paused(cluster: Cluster, fault: Fault) -> None:
         controller.resume()
 
 
-def _controller_busy(cluster: Cluster, fault: Fault) -> None:
-    with busy_with_a_write(Domain(_choose(cluster.controllers, fault))):
+def _controllers_busy(cluster: Cluster, fault: Fault) -> None:
+    """One or the other, which may be the one that nobody writes to, or both."""
+    first, second = cluster.controllers
+    with ExitStack() as writes:
+        for controller in _choose(((first,), (second,), (first, second)), fault):
+            writes.enter_context(busy_with_a_write(Domain(controller)))
         time.sleep(fault.seconds)
 
 
@@ -270,7 +274,7 @@ KINDS = (
     _kind("domain controller crashed", "directory", 5, (1, 20), _controller_crashed),
     _kind("domain controller restarted", "directory", 2, _SHORT, _controller_restarted),
     _kind("domain controller paused", "directory", 3, _LONG, _controller_paused),
-    _kind(BUSY, "directory", 1, (60, 60), _controller_busy),
+    _kind(BUSY, "directory", 2, (60, 60), _controllers_busy),
     _kind("domain controller unplugged", "directory", 4, (3, 20), _controller_unplugged),
     _kind("domain controller's link slow", "directory", 2, _LONG, _controller_slowed),
     _kind("a gateway host apart from a domain controller", "directory", 5, (3, 20), _one_from_a_controller),

@@ -146,6 +146,15 @@ def test_missing_records_of_other_changes_are_noticed(story: Story, action: str)
     assert len(told) >= len(made)
 
 
+def test_a_deletion_without_a_record_is_noticed_even_of_what_was_there_for_a_while_only(story: Story) -> None:
+    deleted = [guid for guid, seen in story.after.items() if seen.is_deleted]
+    assert deleted
+    assert not set(deleted) & set(story.before), "clients delete what they created"
+    untold = [each for each in story.records if not each.operation.endswith(".delete")]
+    found = findings("directory changes without a log record", replace(story, records=untold))
+    assert len(found) == len(deleted)
+
+
 def test_a_second_change_is_noticed(story: Story) -> None:
     _, record = some_update(story)
     again = replace(record, id="again")

@@ -5,9 +5,11 @@ Moments past, trusts and their accounts, who may see deleted objects.
 
 import base64
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from demo.domain_controller import SYSTEM_PYTHON
 from tests.support.directory import Directory, Target, filetime
@@ -68,7 +70,8 @@ def busy_with_a_write(domain: Domain) -> Iterator[Callable[[], None]]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
+        if process.stdout.readline() != "held\n":
+            raise RuntimeError("the domain controller's database cannot be held")
         stdin = process.stdin
 
         def finish() -> None:
@@ -80,6 +83,20 @@ def busy_with_a_write(domain: Domain) -> Iterator[Callable[[], None]]:
             yield finish
         finally:
             finish()
+
+
+def waiting_writers(domain: Domain) -> list[int]:
+    """The processes of the domain controller that wait until they may write."""
+    waiting = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line]  # proc(5)
+    processes = (int(words[words.index("->") + 4]) for words in waiting)
+    return [process for process in processes if _group_of(process) == domain.controller.process_id]
+
+
+def _group_of(process: int) -> int | None:
+    try:
+        return os.getpgid(process)
+    except ProcessLookupError:
+        return None
 
 
 def overwrite(domain: Domain, directory: Directory, values: Mapping[Target, Mapping[str, str]]) -> None:

@@ -1,12 +1,16 @@
 """A domain controller that is busy for longer than anybody waits: a time-out is no loss, and absence no proof."""
 
+import os
+import signal
 import threading
 from typing import Any
 from uuid import UUID
 
 import pytest
+from django.db import connection
 
 from active_directory import LateAnswers
+from audit import log
 from audit.models import OperationRecord
 from directory.outcomes import evidence
 from directory.outcomes.writer import late_writes
@@ -15,7 +19,7 @@ from tests.support.configuration import Configure
 from tests.support.directory import Directory, random_name
 from tests.support.domain import Domain
 from tests.support.mishaps import settle
-from tests.support.samba_database import busy_with_a_write
+from tests.support.samba_database import busy_with_a_write, waiting_writers
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the answers are waited for, and recorded, by another thread
@@ -142,3 +146,37 @@ def test_a_killed_process_leaves_it_to_the_settler_who_waits_too(
         else directory.text(ada, "title") == "Countess"
     )
     assert outcomes(f"users.{action}") == [("succeeded", None) if is_made else ("failed", "AD.Directory.NotApplied")]
+
+
+def test_a_write_whose_turn_comes_after_the_settlers_is_not_given_up(
+    integration: Integration, domain: Domain, directory: Directory, ada: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits until a domain controller has finished is done in any order: here, the settler's question first."""
+    monkeypatch.setattr(late_writes, "follow", lambda _, __, answers: answers.give_up())
+
+    def ask() -> None:
+        integration.patch(f"/api/ad/users/{ada}", {"replace": {"title": "Countess"}})
+        connection.close()
+
+    with busy_with_a_write(domain):
+        asking = threading.Thread(target=ask)
+        asking.start()
+        wait_until(lambda: waiting_writers(domain))
+        (writer_process,) = waiting_writers(domain)
+        os.kill(writer_process, signal.SIGSTOP)
+        asking.join()
+
+    def let_it_have_its_turn(_: float) -> None:
+        os.kill(writer_process, signal.SIGCONT)
+        wait_until(lambda: directory.text(ada, "title") == "Countess")
+
+    def is_closed() -> bool:
+        settle()
+        return outcomes("users.update") != [UNKNOWN]
+
+    monkeypatch.setattr(log, "sleep", let_it_have_its_turn)
+    try:
+        wait_until(is_closed)
+    finally:
+        os.kill(writer_process, signal.SIGCONT)
+    assert outcomes("users.update") == [("succeeded", None)]
