@@ -176,8 +176,12 @@ def others_about_the_same(record: OperationRecord, earlier: timedelta) -> QueryS
 
 
 def _is_under_way(record: OperationRecord) -> bool:
-    """Whether its writer may still be at it; one that gave up has noted that it does not know."""
-    return record.outcome == Outcome.PENDING and record.settle_at is not None and record.settle_at > shared_clock.now()
+    """Whether its writer may still be at it.
+
+    One that gave up has noted that it does not know, and what a settler has at hand is past its writer's time.
+    """
+    is_pending = record.outcome == Outcome.PENDING and record.settle_attempts == 0
+    return is_pending and record.settle_at is not None and record.settle_at > shared_clock.now()
 
 
 def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
