@@ -14,6 +14,7 @@ from directory.lookup.connection import get_client
 from directory.lookup.replication import NotArrived
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run
+from directory.outcomes import evidence
 from directory.outcomes.evidence import evidence_of
 from directory.runs import execution as run_execution
 from directory.runs.assessment import assess_named
@@ -161,14 +162,10 @@ def test_what_is_under_way_when_the_log_fails_is_noted(unit: Unit, call: Call, m
     assert (outcomes(run, unsent), unit.count_enabled([sent, unsent])) == ([], 1)
 
 
-@pytest.mark.parametrize("comes_back", [False, True])
-@pytest.mark.parametrize("was_sent", [True, False])
-def test_an_open_intent_is_looked_up_first(
-    unit: Unit, directory: Directory, call: Call, was_sent: bool, comes_back: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where the directory does not answer the first look, and comes back right after it."""
-    (user,) = unit.add_users(1)
-    run = make_run(unit, call, [user])
+def leave_intent(
+    unit: Unit, directory: Directory, call: Call, run: Run, user: UUID, *, seconds_until_write: float
+) -> tuple[Client, Modify]:
+    """The intent of a worker that was killed, and what it had to send."""
     client = get_client(call.directory.id)
     (account,) = assess_named(client, run.unit, [user], "disable", people_above=nobody)
     intent = log.Intent(
@@ -178,9 +175,21 @@ def test_an_open_intent_is_looked_up_first(
         evidence=evidence_of(account.write, entry=account.entry, schema=client.schema),
         run_id=run.id,
     )
-    log.record_intents(call, [intent], seconds_until_write=3600)
+    log.record_intents(call, [intent], seconds_until_write=seconds_until_write)
+    return client, account.write
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_an_open_intent_is_looked_up_first(
+    unit: Unit, directory: Directory, call: Call, was_sent: bool, comes_back: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the directory does not answer the first look, and comes back right after it."""
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    client, write = leave_intent(unit, directory, call, run, user, seconds_until_write=3600)
     if was_sent:
-        client.write(account.write)
+        client.write(write)
 
     if comes_back:
         look, away = vars(run_execution)["find_recorded_outcome"], [True]
@@ -190,6 +199,17 @@ def test_an_open_intent_is_looked_up_first(
     assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
     assert outcomes(run, user) == [("succeeded", None)]
     assert not directory.is_enabled(user)
+
+
+def test_what_was_sent_and_still_waits_for_its_turn_is_no_absence(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    client, write = leave_intent(unit, directory, call, run, user, seconds_until_write=-60)
+    monkeypatch.setattr(evidence, "sleep", lambda _: client.write(write))
+    assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("succeeded", None)]
 
 
 def test_a_noted_result_closes_its_record(unit: Unit, directory: Directory, call: Call) -> None:
