@@ -14,6 +14,7 @@ from tests.support.directory import split_dn
 
 DISABLED = 0x0002
 OPEN = ("pending", "unknown")
+_AFTER_APPROVAL = ("approved", "applying", "applied", "partly-failed", "failed", "stale", "unknown")
 
 
 @dataclass
@@ -293,7 +294,7 @@ def approvals_not_applied(story: Story) -> Iterator[str]:
     )
     decided = {each for each, decision in story.decisions.items() if decision == "approve"}
     for each, (status, code) in story.change_requests.items():
-        is_approved = each in decided or status in ("approved", "applying", "applied", "failed", "stale", "unknown")
+        is_approved = each in decided or status in _AFTER_APPROVAL
         if is_approved and status != "applied":
             yield f"change request {each} was approved and is {status} ({code})"
         if applied[each] != (status == "applied"):

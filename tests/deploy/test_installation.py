@@ -122,7 +122,7 @@ def _serves_behind_nginx(deployment: Deployment, domain: Domain) -> None:
 
 
 def _has_one_id(deployment: Deployment) -> None:
-    """The id of a request in the proxy's log, in the gateway's and in the operations log; and one for who gave none."""
+    """One id of a request in the logs of the proxy and the gateway, also where the client gave none."""
     _answer(deployment, "/rest/ad/users?q=Administrator", "--header", "X-Request-Id: from-the-client")
     nameless = deployment.curl(f"https://{HOST}/rest/me", "--include").stdout
     (given,) = re.findall(r"(?im)^x-request-id: (\S+)", nameless)
