@@ -6,9 +6,10 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -115,10 +116,20 @@ def run_campaign(
         campaign.run()
         for diary in campaign.result.story.diaries:
             diary.write(directory / f"{diary.client}.jsonl")
-        with (directory / "records.jsonl").open("w") as lines:
-            lines.writelines(json.dumps(asdict(each), default=str) + "\n" for each in campaign.result.story.records)
+        _write(directory / "records.jsonl", (asdict(each) for each in campaign.result.story.records))
+        _write(directory / "faults.jsonl", (_told(each) for each in campaign.result.struck))
     campaign.result.seconds = time.monotonic() - begun
     return campaign.result
+
+
+def _write(file: Path, facts: Iterable[dict[str, Any]]) -> None:
+    with file.open("w") as lines:
+        lines.writelines(json.dumps(each, default=str) + "\n" for each in facts)
+
+
+def _told(struck: Struck) -> dict[str, Any]:
+    fault, at = struck.fault, datetime.fromtimestamp(struck.at, UTC)
+    return {"at": at, "seconds": struck.seconds, "fault": fault.kind.name, "choice": fault.choice}
 
 
 class _Campaign:

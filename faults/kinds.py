@@ -260,9 +260,10 @@ def plan(
 
 @dataclass(frozen=True)
 class Struck:
-    """What came of a fault: the seconds until it was over, and what was wrong with the recovery."""
+    """What came of a fault: when it began, the seconds until it was over, and what was wrong with the recovery."""
 
     fault: Fault
+    at: float
     seconds: float
     complaint: str | None
 
@@ -288,7 +289,7 @@ class Striker(threading.Thread):
             thread.join()
 
     def _strike(self, fault: Fault) -> None:
-        begun = time.monotonic()
+        at, begun = time.time(), time.monotonic()
         complaint = None
         try:
             fault.kind.strike(self._servers, fault)
@@ -296,4 +297,4 @@ class Striker(threading.Thread):
             complaint = f"{fault.kind.name}: {error}"
         finally:
             self._victims[fault.kind.victim].release()
-        self.struck.append(Struck(fault, time.monotonic() - begun, complaint))
+        self.struck.append(Struck(fault, at, time.monotonic() - begun, complaint))

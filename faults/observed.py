@@ -46,7 +46,10 @@ class Seen:
 
 @dataclass(frozen=True)
 class Record:
-    """A record of the operations log. Its `request` and `attempt` are what the client gave as its reason."""
+    """A record of the operations log. Its `request` and `attempt` are what the client gave as its reason.
+
+    When it was closed, by which domain controller's answer, and its evidence are for people who look for a cause.
+    """
 
     id: str
     at: datetime
@@ -61,6 +64,9 @@ class Record:
     change_request: str | None
     run: str | None
     index: int | None
+    completed_at: str
+    server: str | None
+    evidence: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -190,7 +196,7 @@ class Database:
         """The log's records of changes, oldest first."""
         rows = self.rows(
             "SELECT id, at, operation, reason, target_id, target_dn, changes, outcome, code, change_request_id,"
-            " run_id, batch_index FROM audit_operationrecord ORDER BY id"
+            " run_id, batch_index, completed_at, server, evidence FROM audit_operationrecord ORDER BY id"
         )
         return [_record(row) for row in rows if not row[2].endswith((".read", ".search"))]
 
@@ -223,7 +229,8 @@ class Database:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    identifier, at, operation, reason, target, dn, changes, outcome, code, change_request, run, index = row
+    identifier, at, operation, reason, target, dn, changes, outcome, code, change_request, run, index, *more = row
+    completed_at, server, evidence = more
     request, _, attempt = (reason or "").partition(".")
     return Record(
         id=_identifier(identifier),
@@ -239,6 +246,9 @@ def _record(row: tuple[Any, ...]) -> Record:
         change_request=change_request and _identifier(change_request),
         run=run and _identifier(run),
         index=index,
+        completed_at=str(completed_at),
+        server=server,
+        evidence=_parsed(evidence),
     )
 
 

@@ -135,7 +135,7 @@ class ReplicatingController(DomainController):
 
     def compute_partners(self) -> None:
         """Let it find out from whom to replicate."""
-        require_done(self._tool("drs", "kcc", self.name, _CREDENTIALS), f"{self.name} finds no partners")
+        _insist(partial(self._tool, "drs", "kcc", self.name, _CREDENTIALS))  # refused until all of its services run
 
     def pull(self, source: "ReplicatingController") -> None:
         """Replicate from the other one now. From then on that one tells of each change."""
