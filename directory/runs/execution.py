@@ -27,7 +27,7 @@ from core.errors import GatewayError
 from directory import errors
 from directory.changes.reversibility import reversible_as
 from directory.lookup.connection import get_client
-from directory.lookup.replication import NotArrived, server_of
+from directory.lookup.replication import NotArrived, recent_changes_of, server_of
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from directory.outcomes import writer
 from directory.outcomes.attribution import find_recorded_outcome
@@ -137,6 +137,7 @@ class RunExecution:
             # The writer makes sure of those that it writes to.
             unsent = [account for account in accounts if account.effect is not Effect.CHANGE]
             require_judged_by_all(client, servers, [each.as_target() for each in unsent])
+            self._require_nothing_under_way([each.id for each in accounts if each.effect is Effect.CHANGE])
             unchanged = [account for account in accounts if account.effect is Effect.NONE]
             self._finish(
                 [self._result(each.id, AccountStatus.UNCHANGED, each.distinguished_name) for each in unchanged]
@@ -144,6 +145,16 @@ class RunExecution:
             self._write(call, [account for account in accounts if account.effect is not Effect.NONE])
             self.look_up_open_intents()
         self.fail_rest(errors.VersionMismatch("Others kept changing this account."))
+
+    def _require_nothing_under_way(self, accounts: Sequence[UUID]) -> None:
+        """Raise NotArrived while a recent change of an account, by somebody else, is not known to be made or not.
+
+        Samba makes no difference of a userAccountControl that is as wanted already: of two such changes on their way
+        both would be called made, and one was.
+        """
+        for changes in recent_changes_of(accounts).values():
+            if any(each.outcome in OPEN_OUTCOMES and each.run_id != self._run.id for each in changes):
+                raise NotArrived
 
     def fail_rest(self, refusal: GatewayError) -> None:
         """End the run; what is left failed for this reason. Open intents must have been looked up before."""

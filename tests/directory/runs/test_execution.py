@@ -212,6 +212,19 @@ def test_what_was_sent_and_still_waits_for_its_turn_is_no_absence(
     assert outcomes(run, user) == [("succeeded", None)]
 
 
+def test_what_another_run_has_under_way_is_waited_for(unit: Unit, directory: Directory, call: Call) -> None:
+    """Samba answers both with success and makes one change."""
+    (user,) = unit.add_users(1)
+    first, second = (make_run(unit, call, [user]) for _ in range(2))
+    client, write = leave_intent(unit, directory, call, first, user, seconds_until_write=3600)
+    with pytest.raises(NotArrived):
+        execute(second, call)
+    client.write(write)
+    assert execute(first, call, is_new=False) == {user: ("succeeded", None)}
+    assert execute(second, call) == {user: ("unchanged", None)}
+    assert (outcomes(first, user), outcomes(second, user)) == ([("succeeded", None)], [])
+
+
 def test_a_noted_result_closes_its_record(unit: Unit, directory: Directory, call: Call) -> None:
     (user,) = unit.add_users(1)
     run = make_run(unit, call, [user])
