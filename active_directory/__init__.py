@@ -10,7 +10,7 @@ from active_directory.attribute_names import (
     GUID_ATTRIBUTES,
     is_credential,
 )
-from active_directory.background import Background, begun
+from active_directory.background import Background, run_in_background
 from active_directory.client import Client
 from active_directory.codecs import (
     ValueType,
@@ -264,7 +264,6 @@ __all__ = [
     "Written",
     "address_of",
     "answers_are_compiled",
-    "begun",
     "bind_sub_code_of",
     "by_identity",
     "check_server",
@@ -305,6 +304,7 @@ __all__ = [
     "reanimate",
     "render_sddl",
     "right_names",
+    "run_in_background",
     "says_samba",
     "servers_asked",
     "servers_asked_so_far",

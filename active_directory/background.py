@@ -9,7 +9,7 @@ from typing import TypeVar
 _Found = TypeVar("_Found")
 
 
-def begun(find: Callable[[], _Found], name: str) -> Callable[[], _Found]:
+def run_in_background(find: Callable[[], _Found], name: str) -> Callable[[], _Found]:
     """Begin to find something in a thread of its own; what is given back waits for it, and raises what it raised.
 
     For what takes much longer than starting a thread (0.1 ms), while there is something else to wait for. Nobody needs

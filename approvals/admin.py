@@ -22,7 +22,7 @@ from django.views.decorators.http import require_POST
 from approvals import secrets
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
-from approvals.review.conflict_of_interest import find_deciders, why_barred
+from approvals.review.conflict_of_interest import conflict_reason, find_deciders
 from audit import log
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin, call_of
 from audit.model_changes.recording import recorded
@@ -131,7 +131,7 @@ class ChangeRequestAdmin(RecordedAdmin, ReadOnlyAdmin):
         form: DecisionForm,
     ) -> TemplateResponse:
         is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
-        barred = why_barred(request.user.pk, change_request) if is_open else None
+        barred = conflict_reason(request.user.pk, change_request) if is_open else None
         context = {
             **self.admin_site.each_context(request),
             "opts": self.opts,

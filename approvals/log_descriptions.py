@@ -1,11 +1,11 @@
 """Change requests as the operations log tells of the decisions about them."""
 
 from approvals.models import ChangeRequest
-from audit.model_changes.descriptions import Facts, Secret, own_table
+from audit.model_changes.descriptions import Facts, Secret, audited_model
 from core.shapes import render_timestamp
 
 
-@own_table("change-requests", ChangeRequest, hidden=("input", "secret"))
+@audited_model("change-requests", ChangeRequest, hidden=("input", "secret"))
 def describe_change_request(request: ChangeRequest) -> Facts:
     kept_until = render_timestamp(request.secret_until)
     shown = {

@@ -267,7 +267,9 @@ def has_drifted(
             redacted(change.as_json() for change in proposal.changes), proposal.changes, strict=True
         )
     ]
-    if _seen(now, place=proposal.target.distinguished_name) != _seen(held, place=change_request.target_dn):
+    if _comparable_state(now, place=proposal.target.distinguished_name) != _comparable_state(
+        held, place=change_request.target_dn
+    ):
         return True
     if proposal.protected and not change_request.protected and settings.CONFIGURATION.Approvals.ProtectedNeedsTwo:
         return True
@@ -286,7 +288,7 @@ _NOT_CONCERNED = frozenset({"lastlogontimestamp", "memberof", "admincount"})
 """Shown with a deletion, but kept by the directory: a sign-in or the renaming of a group does not change what goes."""
 
 
-def _seen(
+def _comparable_state(
     changes: Sequence[tuple[ChangeJson, Mapping[str, str]]], *, place: str
 ) -> dict[str, tuple[list[str], list[str]]]:
     """By attribute the values before and after, with the objectGUIDs of what they refer to in the place of its names.

@@ -37,6 +37,6 @@ def _read(environ: dict[str, Any]) -> HttpResponse:
 
 
 django.setup()
-from gateway.server.front import Front  # noqa: E402 - after Django is set up, for the limits of bodies
+from gateway.server.asgi import RequestGateway  # noqa: E402 - after Django is set up, for the limits of bodies
 
-application = Front(_read)
+application = RequestGateway(_read)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from audit.model_changes.descriptions import Facts, Secret, own_table
+from audit.model_changes.descriptions import Facts, Secret, audited_model
 from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 
@@ -18,7 +18,7 @@ class ConnectionAccess:
     bind_dn: str
 
 
-def connection_raises(before: ConnectionAccess | None, after: ConnectionAccess) -> list[str]:
+def connection_access_widened(before: ConnectionAccess | None, after: ConnectionAccess) -> list[str]:
     """In words, what keys and people reach after a change and could not reach before. Nobody uses a new one yet."""
     if before is None or not after.enabled:
         return []
@@ -34,7 +34,7 @@ def connection_raises(before: ConnectionAccess | None, after: ConnectionAccess) 
     return reasons
 
 
-@own_table("directories", DirectoryConnection, raises=connection_raises)
+@audited_model("directories", DirectoryConnection, widened_access=connection_access_widened)
 def describe_connection(row: DirectoryConnection) -> Facts:
     return Facts(
         name=row.name,
@@ -59,7 +59,7 @@ def describe_connection(row: DirectoryConnection) -> Facts:
     )
 
 
-@own_table("saved-filters", SavedFilter)
+@audited_model("saved-filters", SavedFilter)
 def describe_saved_filter(row: SavedFilter) -> Facts:
     return Facts(
         name=row.name,
@@ -78,7 +78,7 @@ def describe_saved_filter(row: SavedFilter) -> Facts:
     )
 
 
-@own_table("change-templates", ChangeTemplate)
+@audited_model("change-templates", ChangeTemplate)
 def describe_change_template(row: ChangeTemplate) -> Facts:
     values = ((name, value) for name, each in row.attributes.items() for value in each or ("",))
     return Facts(

@@ -8,7 +8,7 @@ from gateway.application import application as django  # sets Django up
 
 from directory.lookup.connection import load_schemas_soon  # isort: skip
 from gateway.monitoring.access_lines import access_lines  # isort: skip
-from gateway.server.front import Front  # isort: skip
+from gateway.server.asgi import RequestGateway  # isort: skip
 from keys.first_administrator import announce_soon  # isort: skip
 
 # A connection is a file descriptor, and many systems allow 1024 of them until more are asked for.
@@ -27,5 +27,5 @@ with suppress(AttributeError, OSError):
 
 load_schemas_soon()
 announce_soon()
-application = Front(django)
+application = RequestGateway(django)
 access_lines.start()

@@ -16,7 +16,7 @@ from directory.runs import worker as run_worker
 from directory.runs.requests import EXECUTE_RUN, delete_old_plans
 from keys.agents.identification import call_for_agent
 from keys.permissions.effective import call_for_key, call_for_person
-from keys.permissions.more_privileged_people import people_above
+from keys.permissions.more_privileged_people import more_privileged_people
 
 
 @shared_task(name=EXECUTE_RUN)
@@ -25,7 +25,10 @@ def execute_run(run_id: str) -> None:
     waiting = Run.objects.filter(id=UUID(run_id)).exclude(state=RunState.COMPLETED)
     for connection_id in waiting.values_list("connection_id", flat=True):
         run_worker.run_pending(
-            connection_id, call_for=_call_for, people_above=people_above, when_completed=end_with_run
+            connection_id,
+            call_for=_call_for,
+            more_privileged_people=more_privileged_people,
+            when_completed=end_with_run,
         )
 
 

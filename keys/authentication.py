@@ -26,7 +26,7 @@ from keys import credential_values
 from keys.api_keys import usage
 from keys.callers import note_caller
 from keys.models import AccessToken, Person
-from keys.people.account_status import NotChecked, Standing, standing_of
+from keys.people.account_status import AccountStatus, NotChecked, account_status
 from keys.permissions import cache, effective
 from keys.permissions.effective import KeyFacts
 from keys.sign_in import second_factor
@@ -63,7 +63,7 @@ def _identify_key(request: HttpRequest, value: str) -> Call:
     assert key is not None
     _require_standing(
         request,
-        standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
+        account_status(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at),
         lookup_id=secret.lookup_id,
     )
     directory, refusal = effective.choose_link(key.links, request.META.get("HTTP_X_CLIENT_ID"))
@@ -111,21 +111,21 @@ def _identify_token(request: HttpRequest, authorization: str) -> Call:
     person = token.person
     _require_standing(
         request,
-        standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at),
+        account_status(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at),
         lookup_id=secret.lookup_id,
     )
     credential = CredentialRef(kind=CredentialKind.PLATFORM_TOKEN, id=str(token.id), expires_at=token.expires_at)
     return _call_of_person(request, person, token.connection, credential, Surface.API)
 
 
-def _require_standing(request: HttpRequest, standing: Standing, *, lookup_id: str) -> None:
+def _require_standing(request: HttpRequest, standing: AccountStatus, *, lookup_id: str) -> None:
     """Refuse the credential of somebody who has left their directory, or of whom that is not known for too long.
 
     The latter is no fault of the credential: 401 would tell an integration to throw its key away, 503 to come back.
     """
-    if standing is Standing.LEFT:
+    if standing is AccountStatus.LEFT:
         raise _refusal(request, "person has left the directory", lookup_id=lookup_id)
-    if standing is Standing.UNKNOWN:
+    if standing is AccountStatus.UNKNOWN:
         security.refused("person not checked for too long", lookup_id=lookup_id, **_origin(request))
         raise NotChecked
 

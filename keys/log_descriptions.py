@@ -8,14 +8,14 @@ from typing import Any, cast
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
 
-from audit.model_changes.descriptions import Facts, Secret, own_table
+from audit.model_changes.descriptions import Facts, Secret, audited_model
 from core.call import SupervisionLevel
 from core.shapes import render_timestamp
 from keys.models import ApiKey, Person, Role, SecondFactor
 from keys.models.assignable import named
 from keys.models.groups import DirectoryGroup, kept_scopes
 from keys.permissions.effective import permissions_of_person
-from keys.permissions.scoping import ScopesAsKept, kept_of_person, reaches_no_further
+from keys.permissions.scoping import ScopesAsKept, is_within, kept_of_person
 
 _LEVELS = tuple(level.value for level in SupervisionLevel)
 """From strict to free."""
@@ -63,7 +63,7 @@ class GroupAccess:
     directory_groups: tuple[str, ...]
 
 
-def key_raises(before: KeyAccess | None, after: KeyAccess) -> list[str]:
+def key_access_widened(before: KeyAccess | None, after: KeyAccess) -> list[str]:
     """In words, what a key may do after a change and could not do before."""
     if after.revoked:
         return []
@@ -85,14 +85,14 @@ def key_raises(before: KeyAccess | None, after: KeyAccess) -> list[str]:
     return reasons
 
 
-def role_raises(before: RoleAccess | None, after: RoleAccess) -> list[str]:
+def role_access_widened(before: RoleAccess | None, after: RoleAccess) -> list[str]:
     """The same of a role. No key has a new one yet: giving it to a key is what counts."""
     if before is None:
         return []
     return _scope_reasons("the role", before.permissions, after.permissions, before.scopes, after.scopes)
 
 
-def person_raises(before: PersonAccess | None, after: PersonAccess) -> list[str]:
+def person_access_widened(before: PersonAccess | None, after: PersonAccess) -> list[str]:
     """The same of a person. Somebody inactive may do nothing: being activated, they get all they hold."""
     nobody = PersonAccess(active=True, superuser=False, back_office=False, permissions=(), groups=(), scopes=())
     known = before or nobody
@@ -105,14 +105,14 @@ def person_raises(before: PersonAccess | None, after: PersonAccess) -> list[str]
         reasons.append("the person joins a group")
     if more := sorted(set(after.permissions) - set(known.permissions)):
         reasons.append(f"the person may do more: {', '.join(more)}")
-    if not after.superuser and not reaches_no_further(after.scopes, known.scopes):
+    if not after.superuser and not is_within(after.scopes, known.scopes):
         reasons.append("the person is confined less")
     if after.active and not known.active:
         reasons.append("the person is activated")
     return reasons
 
 
-def group_raises(before: GroupAccess | None, after: GroupAccess) -> list[str]:
+def group_access_widened(before: GroupAccess | None, after: GroupAccess) -> list[str]:
     """The same of a group of people. A new one has no members yet, but those that a directory puts into it."""
     if before is None:
         return ["members of a group of a directory are in it"] if after.directory_groups else []
@@ -180,7 +180,7 @@ def _flag(value: bool) -> tuple[str, ...]:
     return ("true" if value else "false",)
 
 
-@own_table("api-keys", ApiKey, raises=key_raises)
+@audited_model("api-keys", ApiKey, widened_access=key_access_widened)
 def describe_key(key: ApiKey) -> Facts:
     owner, role = key.owner, key.role
     links = list(key.links.select_related("connection").order_by("connection__name", "pk"))
@@ -219,7 +219,7 @@ def describe_key(key: ApiKey) -> Facts:
     )
 
 
-@own_table("roles", Role, raises=role_raises)
+@audited_model("roles", Role, widened_access=role_access_widened)
 def describe_role(role: Role) -> Facts:
     permissions = _names(role.permissions.all())
     return Facts(
@@ -234,7 +234,7 @@ def describe_role(role: Role) -> Facts:
     )
 
 
-@own_table("people", Person, raises=person_raises, identifier="public_id")
+@audited_model("people", Person, widened_access=person_access_widened, identifier="public_id")
 def describe_person(person: Person) -> Facts:
     direct = _names(person.user_permissions.all())
     groups = list(person.groups.order_by("name"))
@@ -271,7 +271,7 @@ def describe_person(person: Person) -> Facts:
     )
 
 
-@own_table("permission-groups", Group, raises=group_raises)
+@audited_model("permission-groups", Group, widened_access=group_access_widened)
 def describe_group(group: Group) -> Facts:
     permissions = _names(group.permissions.all())
     mapped = list(DirectoryGroup.objects.filter(group=group))

@@ -17,7 +17,7 @@ from django.utils import timezone
 from approvals.models import ChangeRequest
 from approvals.review.scope_filter import reaches
 from audit.identifiers import identifier_bounds
-from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.descriptions import find_audited_model
 from audit.models import OperationRecord, Outcome
 from core.shapes import parse_guid
 from keys.models import ApiKey, Person
@@ -30,12 +30,12 @@ _FIRST_STEPS = frozenset({"api-keys.create", "people.create"})
 _CHANGES_AN_ACCOUNT = _TAKES_OVER | {"permissions", "groups", "active", "superuser", "staff"}
 
 
-def why_barred(person_id: int | None, request: ChangeRequest) -> str | None:
+def conflict_reason(person_id: int | None, request: ChangeRequest) -> str | None:
     """In a sentence, why a person may not decide a request of somebody else; None when they may."""
-    return Bars(person_id).why(request)
+    return ConflictChecker(person_id).why(request)
 
 
-class Bars:
+class ConflictChecker:
     """Why one person may not decide requests, for many of them: requests of one key are looked up once.
 
     Good for one answer: the log goes on. Older requests are to be asked about first, or they are looked up again.
@@ -43,8 +43,8 @@ class Bars:
 
     def __init__(self, person_id: int | None) -> None:
         self._person_id = person_id
-        self._behind: dict[tuple[str, int], _Seen] = {}
-        self._makers: dict[datetime, set[int]] = {}
+        self._behind: dict[tuple[str, int], _KeyHistory] = {}
+        self._ancestors: dict[datetime, set[int]] = {}
 
     def why(self, request: ChangeRequest) -> str | None:
         """In a sentence, why the person may not decide this request of somebody else; None when they may."""
@@ -55,7 +55,7 @@ class Bars:
         key = (request.key_id, request.requester_id)
         seen = self._behind.get(key)
         if seen is None or seen.since > since:
-            seen = self._behind[key] = _Seen(since, _behind_the_key(request, since))
+            seen = self._behind[key] = _KeyHistory(since, _behind_the_key(request, since))
         if any(person == self._person_id and at >= since for person, at in seen.people):
             return f"{_ISSUED}, within {days} days before."
         if self._is_made_by(request.requester_id, since):
@@ -65,16 +65,16 @@ class Bars:
     def _is_made_by(self, requester_id: int, since: datetime) -> bool:
         """Whether the requester made the person's account. Whoever did not since an earlier moment did not since."""
         assert self._person_id is not None
-        earlier = [moment for moment in self._makers if moment <= since]
-        if earlier and requester_id not in self._makers[max(earlier)]:
+        earlier = [moment for moment in self._ancestors if moment <= since]
+        if earlier and requester_id not in self._ancestors[max(earlier)]:
             return False
-        if since not in self._makers:
-            self._makers[since] = _makers_of(self._person_id, since)
-        return requester_id in self._makers[since]
+        if since not in self._ancestors:
+            self._ancestors[since] = _account_ancestors(self._person_id, since)
+        return requester_id in self._ancestors[since]
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _KeyHistory:
     """Who stood behind a key since a moment, each with when."""
 
     since: datetime
@@ -90,7 +90,9 @@ def find_deciders(request: ChangeRequest, *, among: str | None = None) -> list[s
     if among is not None:
         others = others.filter(username=among)
     return [
-        person.username for person in others[:50] if why_barred(person.pk, request) is None and reaches(person, request)
+        person.username
+        for person in others[:50]
+        if conflict_reason(person.pk, request) is None and reaches(person, request)
     ]
 
 
@@ -103,7 +105,7 @@ def find_deciders_for(owner: int, *, besides: int) -> list[str]:
     """Who could decide what a key of this owner asks for, were it issued now by the person `besides`."""
     asked = ChangeRequest(requester_id=owner, created_at=timezone.now(), key_id="")
     others = _active_deciders().exclude(pk__in=(owner, besides))
-    return [person.username for person in others[:50] if why_barred(person.pk, asked) is None]
+    return [person.username for person in others[:50] if conflict_reason(person.pk, asked) is None]
 
 
 def _active_deciders() -> QuerySet[Person]:
@@ -129,15 +131,15 @@ def _behind_the_key(request: ChangeRequest, since: datetime) -> list[tuple[int, 
     return people + _who_changed(targets, since, by=_TAKES_OVER)
 
 
-def _makers_of(person_id: int, since: datetime) -> set[int]:
+def _account_ancestors(person_id: int, since: datetime) -> set[int]:
     """Who made or changed a person's account, who made or changed theirs, and so on."""
-    makers: set[int] = set()
+    ancestors: set[int] = set()
     new = {person_id}
     while new:
         targets = [target for person in new for target in _targets_of(person)]
-        new = {person for person, _ in _who_changed(targets, since, by=_CHANGES_AN_ACCOUNT)} - makers - {person_id}
-        makers |= new
-    return makers
+        new = {person for person, _ in _who_changed(targets, since, by=_CHANGES_AN_ACCOUNT)} - ancestors - {person_id}
+        ancestors |= new
+    return ancestors
 
 
 def _targets_of(person_id: int) -> list[UUID]:
@@ -145,7 +147,7 @@ def _targets_of(person_id: int) -> list[UUID]:
     person = Person.objects.filter(pk=person_id).first()
     if person is None:
         return []
-    of_groups = find_own_table("permission-groups").id_of
+    of_groups = find_audited_model("permission-groups").id_of
     directory = [person.connection_id] if person.connection_id else []
     return [person.public_id, *directory, *(of_groups(group) for group in person.groups.all())]
 

@@ -12,7 +12,7 @@ from django.db import transaction
 from approvals.errors import AlreadyDecided, Changed, NotPending, OwnRequest
 from approvals.models import ChangeRequest, Status
 from approvals.queue import enqueue
-from approvals.review.conflict_of_interest import why_barred
+from approvals.review.conflict_of_interest import conflict_reason
 from approvals.states import WITHDRAWN, move
 from core.call import PersonRef
 from core.database import shared_clock
@@ -101,7 +101,7 @@ def _find_undecided(person: PersonRef, request_id: UUID) -> ChangeRequest:
     change_request = find_request(request_id)
     if change_request.requester_id == person.id:
         raise OwnRequest
-    if why := why_barred(person.id, change_request):
+    if why := conflict_reason(person.id, change_request):
         raise OwnRequest(why)
     require_pending(change_request)
     return change_request

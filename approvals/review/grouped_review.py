@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.utils.translation import gettext as _
 
-from core.text.vocabulary import risk_words, words
+from core.text.vocabulary import noun_label, risk_words
 from directory.shapes.wording.attribute_labels import label_of
 from directory.shapes.wording.change_words import ChangeFacts, kind_words
 from directory.shapes.wording.value_words import given_words
@@ -88,7 +88,7 @@ def exceptions_of(members: Sequence[Member]) -> dict[UUID, list[str]]:
         if usual_risk is not None and member.risk != usual_risk:
             yield _("{this} instead of {usual}").format(this=risk_words(member.risk), usual=risk_words(usual_risk))
         if usual_action is not None and member.change.operation != usual_action:
-            this, usual = (words(name.rpartition(".")[2]) for name in (member.change.operation, usual_action))
+            this, usual = (noun_label(name.rpartition(".")[2]) for name in (member.change.operation, usual_action))
             yield _("{this} instead of {usual}").format(this=this, usual=usual)
         elif usual_kind is not None and member.change.kind != usual_kind:
             this, usual = kind_words(member.change.kind), kind_words(usual_kind)

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from approvals.models import Audience, ChangeRequest, Notice, Status
-from approvals.review.conflict_of_interest import why_barred
+from approvals.review.conflict_of_interest import conflict_reason
 from approvals.states import ANNOUNCED
 from core.database import shared_clock
 from keys.models import Person
@@ -96,6 +96,7 @@ def _tell(change_request: ChangeRequest, audience: Audience, people: Iterable[in
     notices = [
         Notice(person_id=person, change_request=change_request, audience=audience, due_at=due_at)
         for person in people
-        if audience is Audience.REQUESTER or (person not in uninvolved and why_barred(person, change_request) is None)
+        if audience is Audience.REQUESTER
+        or (person not in uninvolved and conflict_reason(person, change_request) is None)
     ]
     return len(Notice.objects.bulk_create(notices))

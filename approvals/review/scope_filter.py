@@ -41,7 +41,7 @@ def hides_something(call: Call, request: ChangeRequest) -> bool:
     )
 
 
-def require_in_hand(call: Call, request: ChangeRequest) -> None:
+def require_fully_visible(call: Call, request: ChangeRequest) -> None:
     """Raise Forbidden where something of a request within reach is hidden from the caller."""
     if hides_something(call, request):
         raise Forbidden

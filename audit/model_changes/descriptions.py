@@ -42,16 +42,16 @@ class Facts:
 
 
 Describe = Callable[[Any], Facts]
-Raises = Callable[[Any, Any], list[str]]
+WidenedAccess = Callable[[Any, Any], list[str]]
 """The access before (None for a new row) and after (None for a deleted one) → in words, what became more."""
 
 
-def _raises_nothing(_before: Any, _after: Any) -> list[str]:
+def _widens_nothing(_before: Any, _after: Any) -> list[str]:
     return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnTable:
+class AuditedModel:
     """A table of the gateway's own: the resource of its operations, its model, and how a row is described.
 
     `identifier` is the field that names a row: a UUID, or a number, which is then the last digits of a UUID.
@@ -60,14 +60,14 @@ class OwnTable:
     resource: str
     model: type[Model]
     describe: Describe
-    raises: Raises
+    widened_access: WidenedAccess
     identifier: str
     rows: Callable[[], QuerySet[Any]]
 
     @property
     def gives_access(self) -> bool:
         """Whether a change of one can let somebody do more."""
-        return self.raises is not _raises_nothing
+        return self.widened_access is not _widens_nothing
 
     def id_of(self, row: Model) -> UUID:
         """The identifier by which the log knows a row."""
@@ -85,16 +85,16 @@ class OwnTable:
         return None if row is None else self.describe(row)
 
 
-_tables: dict[str, OwnTable] = {}
+_tables: dict[str, AuditedModel] = {}
 
 F = TypeVar("F", bound=Describe)
 
 
-def own_table(
+def audited_model(
     resource: str,
     model: type[Model],
     *,
-    raises: Raises = _raises_nothing,
+    widened_access: WidenedAccess = _widens_nothing,
     identifier: str = "id",
     hidden: Iterable[str] = (),
 ) -> Callable[[F], F]:
@@ -103,11 +103,11 @@ def own_table(
     def declare(describe: F) -> F:
         if resource in _tables or any(table.model is model for table in _tables.values()):
             raise ValueError(f"{resource} or its table is declared already")
-        _tables[resource] = OwnTable(
+        _tables[resource] = AuditedModel(
             resource=resource,
             model=model,
             describe=describe,
-            raises=raises,
+            widened_access=widened_access,
             identifier=identifier,
             rows=lambda: model._base_manager.defer(*hidden),
         )
@@ -116,12 +116,12 @@ def own_table(
     return declare
 
 
-def find_own_table(resource: str) -> OwnTable:
+def find_audited_model(resource: str) -> AuditedModel:
     """The table of that resource; KeyError when there is none."""
     return _tables[resource]
 
 
-def own_table_of(model: type[Model]) -> OwnTable | None:
+def audited_model_of(model: type[Model]) -> AuditedModel | None:
     """What was declared of a model, if anything was."""
     return next((table for table in _tables.values() if table.model is model), None)
 
@@ -135,7 +135,7 @@ def names_of_changes() -> list[str]:
 class Changed:
     """One row that became different. `before` is None for a new one, `after` for a deleted one."""
 
-    table: OwnTable
+    table: AuditedModel
     id: UUID
     before: Facts | None
     after: Facts | None
@@ -151,10 +151,10 @@ class Changed:
         return "create" if self.before is None else "delete" if self.after is None else "update"
 
     @property
-    def raises(self) -> list[str]:
+    def widened_access(self) -> list[str]:
         """In words, what somebody may do now and could not do before."""
         before = self.before.access if self.before else None
-        return [] if self.after is None else self.table.raises(before, self.after.access)
+        return [] if self.after is None else self.table.widened_access(before, self.after.access)
 
     @property
     def changes(self) -> list[ChangeJson]:

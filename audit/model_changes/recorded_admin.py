@@ -12,7 +12,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 
-from audit.model_changes.descriptions import OwnTable, own_table_of
+from audit.model_changes.descriptions import AuditedModel, audited_model_of
 from audit.model_changes.recording import Administration, recorded
 from core.call import Call
 
@@ -34,9 +34,9 @@ class RecordedAdmin(admin.ModelAdmin):
     """
 
     @property
-    def table(self) -> OwnTable:
+    def table(self) -> AuditedModel:
         """What the table holds."""
-        table = own_table_of(self.model)
+        table = audited_model_of(self.model)
         if table is None:
             raise LookupError(f"{self.model.__name__} is not in log_descriptions: its changes cannot be recorded")
         return table

@@ -18,7 +18,7 @@ from django.db.models.deletion import Collector
 
 from audit import log
 from audit.chain.append_only import TABLE
-from audit.model_changes.descriptions import Changed, Facts, OwnTable, own_table_of
+from audit.model_changes.descriptions import AuditedModel, Changed, Facts, audited_model_of
 from core.call import Call, Surface
 from core.errors import GatewayError
 from core.versions import lock_record
@@ -35,7 +35,7 @@ class AccessNeedsTwo(GatewayError):
     status, code, title = 409, "Approvals.AccessNeedsTwo", "Somebody else has to agree to more access"
 
     def __init__(self, made: list[Changed]) -> None:
-        reasons = [reason for item in made for reason in item.raises]
+        reasons = [reason for item in made for reason in item.widened_access]
         super().__init__(
             f"This gives more access: {'; '.join(reasons)}. Ask for it in the console or by /rest, where it waits "
             "until a second person has approved it."
@@ -48,11 +48,11 @@ class Administration:
     """What one transaction does to the gateway's own tables. Whatever is to be changed is watched before it is."""
 
     def __init__(self) -> None:
-        self._watched: dict[tuple[str, UUID], tuple[OwnTable, Facts | None]] = {}
+        self._watched: dict[tuple[str, UUID], tuple[AuditedModel, Facts | None]] = {}
         self.made: list[Changed] = []
         """What became different, once it is recorded."""
 
-    def watch(self, table: OwnTable, id: UUID, *, with_dependents: bool = False) -> None:
+    def watch(self, table: AuditedModel, id: UUID, *, with_dependents: bool = False) -> None:
         """Note how a row is now; others who change it wait.
 
         `with_dependents` notes what the database would delete along with it, too.
@@ -62,21 +62,21 @@ class Administration:
         if with_dependents:
             row = table.rows().filter(**{table.identifier: id if _is_uuid(table) else id.int}).first()
             for dependent in _dependents(row) if row is not None else ():
-                if (kind := own_table_of(type(dependent))) is not None:
+                if (kind := audited_model_of(type(dependent))) is not None:
                     self.watch(kind, kind.id_of(dependent))
 
     def watch_row(self, row: Model, *, with_dependents: bool = False) -> None:
         """The same by its row."""
-        table = _own_table_of(row)
+        table = _audited_model_of(row)
         self.watch(table, table.id_of(row), with_dependents=with_dependents)
 
-    def note_new(self, table: OwnTable, id: UUID) -> None:
+    def note_new(self, table: AuditedModel, id: UUID) -> None:
         """Note that a row was just made."""
         self._watched.setdefault((table.resource, id), (table, None))
 
     def note_new_row(self, row: Model) -> None:
         """The same by its row."""
-        table = _own_table_of(row)
+        table = _audited_model_of(row)
         self.note_new(table, table.id_of(row))
 
     def compare(self) -> list[Changed]:
@@ -100,7 +100,7 @@ def recorded(call: Call, *, operation: str | None = None, approved_by: str | Non
         with keeps_own_records():
             yield administration
         made = administration.made = administration.compare()
-        if any(item.raises for item in made) and _waits(call):
+        if any(item.widened_access for item in made) and _waits(call):
             raise AccessNeedsTwo(made)
         for item in made:
             log.record_administration(
@@ -108,7 +108,7 @@ def recorded(call: Call, *, operation: str | None = None, approved_by: str | Non
                 operation=_name_of(item, operation),
                 target=log.TargetRef(id=item.id, kind=item.table.resource, distinguished_name=item.name),
                 changes=item.changes,
-                raised_access=item.raises,
+                raised_access=item.widened_access,
                 approved_by=approved_by,
             )
 
@@ -125,15 +125,15 @@ def _name_of(item: Changed, operation: str | None) -> str:
     return f"{item.table.resource}.{item.action}"
 
 
-def _own_table_of(row: Model) -> OwnTable:
+def _audited_model_of(row: Model) -> AuditedModel:
     model = row._meta.model  # `request.user` is only a stand-in for its row
-    table = own_table_of(model)
+    table = audited_model_of(model)
     if table is None:
         raise LookupError(f"{model.__name__} is not in log_descriptions: its changes cannot be recorded")
     return table
 
 
-def _is_uuid(table: OwnTable) -> bool:
+def _is_uuid(table: AuditedModel) -> bool:
     return table.model._meta.get_field(table.identifier).get_internal_type() == "UUIDField"
 
 

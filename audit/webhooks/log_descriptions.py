@@ -1,11 +1,11 @@
 """Webhooks as the operations log tells of them."""
 
-from audit.model_changes.descriptions import Facts, Secret, own_table
+from audit.model_changes.descriptions import Facts, Secret, audited_model
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from core.shapes import render_timestamp
 
 
-@own_table("webhook-endpoints", WebhookEndpoint)
+@audited_model("webhook-endpoints", WebhookEndpoint)
 def describe_endpoint(endpoint: WebhookEndpoint) -> Facts:
     return Facts(
         name=endpoint.name,
@@ -20,7 +20,7 @@ def describe_endpoint(endpoint: WebhookEndpoint) -> Facts:
     )
 
 
-@own_table("webhook-deliveries", WebhookDelivery, hidden=("body",))
+@audited_model("webhook-deliveries", WebhookDelivery, hidden=("body",))
 def describe_delivery(delivery: WebhookDelivery) -> Facts:
     next_at = render_timestamp(delivery.next_at)
     return Facts(

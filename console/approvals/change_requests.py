@@ -136,7 +136,7 @@ def _in_its_place(page: PageContext, refusal: NotPending) -> HttpResponseBase:
 
 
 @console_page("POST")
-def ask_anew(page: PageContext, request_id: UUID) -> HttpResponseBase:
+def resubmit(page: PageContext, request_id: UUID) -> HttpResponseBase:
     """Replace a stale request by one with the values of now, and show that one."""
     try:
         new = page.perform("change-requests.ask-anew", id=request_id)
@@ -214,7 +214,7 @@ urls = [
     path("changes/<uuid:request_id>/outcome", outcome, name="change-outcome"),
     path("changes/<uuid:request_id>/forecast", forecast, name="change-forecast"),
     path("changes/<uuid:request_id>/run-plan", run_plan, name="change-run-plan"),
-    path("changes/<uuid:request_id>/ask-anew", ask_anew, name="change-ask-anew"),
+    path("changes/<uuid:request_id>/ask-anew", resubmit, name="change-ask-anew"),
     path("changes/<uuid:request_id>/comment", comment, name="change-comment"),
     path("changes/<uuid:request_id>/assign", assign, name="change-assign"),
     path("changes/<uuid:request_id>/secret", secret, name="change-secret"),

@@ -10,7 +10,7 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from approvals.models import Status
-from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.descriptions import find_audited_model
 from console.page_context import PageContext, console_page
 from console.shared.change_facts import facts_of_request
 from core.operation import Effect, Operation, Risk, operations
@@ -102,7 +102,7 @@ def _first_details(words: ChangeWords) -> list[str]:
 
 def _may_wait(operation: Operation) -> bool:
     if operation.effect is Effect.ADMINISTER:
-        return find_own_table(operation.resource).gives_access
+        return find_audited_model(operation.resource).gives_access
     return operation.effect is Effect.CHANGE
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 
-from core.text.vocabulary import words
+from core.text.vocabulary import noun_label
 
 _STACK = (("succeeded", "good"), ("queued", "warn"), ("failed", "bad"), ("unknown", "open"), ("pending", "open"))
 """The outcomes from the bottom of a column to its top, and the colour of each."""
@@ -85,7 +85,7 @@ def _stacked(day: Mapping[str, int], top: int) -> list[Part]:
 
 
 def _in_words(counts: Mapping[str, int]) -> str:
-    told = [f"{counts[outcome]} {words(outcome)}" for outcome, looks in _STACK if counts[outcome]]
+    told = [f"{counts[outcome]} {noun_label(outcome)}" for outcome, looks in _STACK if counts[outcome]]
     return ", ".join(told) or _("no changes")
 
 

@@ -19,7 +19,7 @@ from console.shared.names import common_name, parsed, place
 from console.shared.retelling import retold
 from console.shared.script_words import script_words
 from core.errors import FieldError, GatewayError, InvalidRequest
-from core.text.vocabulary import in_sentence, risk_words, said, words
+from core.text.vocabulary import in_sentence, noun_label, risk_words, translate_label
 from directory.shapes.wording.attribute_labels import label_of
 from directory.shapes.wording.explained_values import explained
 from keys.permissions.effective import held_by_person
@@ -28,7 +28,7 @@ register = template.Library()
 register.filter(common_name)
 register.filter(sentence)
 register.filter(place)
-register.filter(words)
+register.filter("words", noun_label)
 register.filter(in_sentence)
 register.filter(risk_words)
 
@@ -81,7 +81,7 @@ def place_below(distinguished_name: str | None, unit: str) -> str:
 def check_words(name: str) -> str:
     """What a check of the gateway's health is of: "broker", or a directory, which is followed by its name."""
     what, _space, which = name.partition(" ")
-    return f"{said(what)} {which}".strip()
+    return f"{translate_label(what)} {which}".strip()
 
 
 @register.filter
@@ -167,7 +167,7 @@ def status_look(status: str) -> str:
 def field_words(error: FieldError) -> str:
     """The field a refusal is about, as its label says it: `#/allowedAddresses/0` is "allowed addresses"."""
     parts = (error.pointer or "").removeprefix("#/").split("/")
-    return words(next((part for part in reversed(parts) if not part.isdigit()), "") or error.parameter or "")
+    return noun_label(next((part for part in reversed(parts) if not part.isdigit()), "") or error.parameter or "")
 
 
 @register.filter

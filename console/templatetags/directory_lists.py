@@ -16,7 +16,7 @@ from console.directory.selection.actions import ACTIONS, Action, actions_for
 from console.shared.names import common_name, place
 from console.templatetags.console import address_with, moment
 from core.errors import GatewayError
-from core.text.vocabulary import words
+from core.text.vocabulary import noun_label
 from directory.shapes.kinds import RESOURCES
 
 register = template.Library()
@@ -142,7 +142,7 @@ def nth(values: Sequence[str], place: int) -> str:
 def resource_words(resource: str, count: int) -> str:
     """What the objects under a path are called, so many of them."""
     declared = RESOURCES[resource if resource in RESOURCES else "objects"].declared
-    return words(declared.singular if count == 1 else declared.many)
+    return noun_label(declared.singular if count == 1 else declared.many)
 
 
 @register.filter

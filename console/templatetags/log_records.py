@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from console.shared.change_facts import facts_of_record
 from console.shared.names import common_name
 from console.shared.titles import title_of_code
-from core.text.vocabulary import capitalized, sentence_of, words
+from core.text.vocabulary import action_phrase, capitalized, noun_label
 from directory.shapes.wording.change_words import say
 
 register = template.Library()
@@ -57,7 +57,7 @@ def _one_in_words(record: Mapping[str, Any]) -> str:
         return str(say(facts_of_record(record)))
     resource, _dot, action = record["operation"].partition(".")
     name = common_name((record["target"] or {}).get("distinguishedName"))
-    return capitalized(sentence_of(action).format(object=name or _thing(resource, action)))
+    return capitalized(action_phrase(action).format(object=name or _thing(resource, action)))
 
 
 def _many_in_words(together: Mapping[str, Any]) -> str:
@@ -66,16 +66,16 @@ def _many_in_words(together: Mapping[str, Any]) -> str:
     if len(names) > 1:
         return gettext("{count} changes together").format(count=count)
     resource, _dot, action = names[0].partition(".")
-    return capitalized(sentence_of(action).format(object=f"{count} {words(resource)}"))
+    return capitalized(action_phrase(action).format(object=f"{count} {noun_label(resource)}"))
 
 
 def _thing(resource: str, action: str) -> str:
     if action in _OF_MANY:
-        return words(resource)
+        return noun_label(resource)
     known = _THINGS.get(resource)
     if known is not None:
         return str(known)
-    thing = words(resource).removesuffix("s")
+    thing = noun_label(resource).removesuffix("s")
     return f"an {thing}" if thing[:1] in "aeio" else f"a {thing}"
 
 

@@ -11,19 +11,19 @@ from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 
-def spaced(name: str) -> str:
+def humanize(name: str) -> str:
     """`organizationalUnit`, `reset-password` and `user_with_spn` as words, in English."""
     text = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name)
     return text.replace("-", " ").replace("_", " ").strip()
 
 
-def words(name: str) -> str:
+def noun_label(name: str) -> str:
     """What people call what has this name; English words as they are."""
-    text = spaced(name)
-    return said(text) if text in _WORDS else text
+    text = humanize(name)
+    return translate_label(text) if text in _WORDS else text
 
 
-def said(text: str) -> str:
+def translate_label(text: str) -> str:
     """English words in the reader's language; those that are not listed here as they are."""
     return str(_WORDS.get(text, text))
 
@@ -46,10 +46,10 @@ def in_sentence(label: str) -> str:
     return label if first.isupper() or any(letter.isupper() for letter in first[1:]) else label[:1].lower() + label[1:]
 
 
-def sentence_of(action: str) -> str:
+def action_phrase(action: str) -> str:
     """What the action of an operation (`reset-password`) does, as a command with a place for its `{object}`."""
     known = _COMMANDS.get(action)
-    return str(known) if known is not None else f"{capitalized(spaced(action))} {{object}}"
+    return str(known) if known is not None else f"{capitalized(humanize(action))} {{object}}"
 
 
 _RISKS: Final[Mapping[str, Promise]] = {

@@ -67,7 +67,7 @@ def propose_delete(call: Call, *, resource: str, id: UUID, recursive: bool) -> P
         raise errors.NotEmpty(objectsBelow=len(below))
     for descendant in below:
         require_deletable(descendant)
-    require_nobodys_primary_group(client, (entry, *below), tell=lambda name: visibility_of(call).tell(name))
+    require_nobodys_primary_group(client, (entry, *below), tell=lambda name: visibility_of(call).display_name(name))
     write = Delete(entry.dn, tree=bool(below))
     names = tuple(descendant.dn for descendant in below)
     return Proposal(

@@ -68,7 +68,7 @@ def propose_reset(
     schema = client.schema
     known = policies_lately_known(client)
     # Then it does not matter which one applies, and the domain controller need not find that out.
-    is_acceptable = known is not None and new_password is not None and known.accept(new_password)
+    is_acceptable = known is not None and new_password is not None and known.accepts(new_password)
     wanted = _ATTRIBUTES if is_acceptable else PASSWORD_ATTRIBUTES
     entry = find_object(call, id, kinds=RESOURCES[resource].kinds, attributes=wanted, computed=PROTECTION_COMPUTED)
     protected = require_may_write(call, protected=is_protected(client, entry))

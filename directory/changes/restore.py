@@ -64,7 +64,7 @@ def propose_restore(call: Call, *, id: UUID, parent: Reference | None, name: str
         raise InvalidRequest.naming(complaint, pointer="#/name")
     client = client_of(call)
     entry = find_deleted(call, id, ("*", *TARGET_ATTRIBUTES, *sorted(client.schema.linked)), identities=True)
-    was_governing = places_of(client).govern_below(former_parent(client, entry) or "")
+    was_governing = places_of(client).contains_children_of(former_parent(client, entry) or "")
     protected = require_may_write(call, protected=was_governing or is_protected(client, entry))
     if parent is None:
         container = _last_parent(call, client, entry)

@@ -167,7 +167,7 @@ _REASONS = "what they name is gone, in use elsewhere or outside the caller's sco
 
 def _is_in_reach(visibility: Visibility, attribute: AttributeType, text: str) -> bool:
     """Whether the caller might write the value: a member lies inside their scopes, and so does what is referred to."""
-    if attribute.name.lower() == "member" and not visibility.holds(text):
+    if attribute.name.lower() == "member" and not visibility.can_see(text):
         return False
     return not visibility.hides(attribute.name, [text])
 
@@ -212,7 +212,7 @@ def _restore_memberships(
     may_join = {
         name: group
         for name, group in groups.items()
-        if visibility.holds(group.dn)
+        if visibility.can_see(group.dn)
         if group.guid not in protected or call.may("directory.manage_protected")
     }
     for group in may_join.values():
@@ -248,7 +248,7 @@ def _shown(visibility: Visibility, image: Image, names: Sequence[str]) -> str:
     seen = [
         name
         for name in names
-        if visibility.holds(name) and (name not in image.present or visibility.holds(image.present[name].dn))
+        if visibility.can_see(name) and (name not in image.present or visibility.can_see(image.present[name].dn))
     ]
     listed = seen[:_SHOWN]
     if more := len(seen) - len(listed):

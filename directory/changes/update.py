@@ -123,7 +123,7 @@ def propose_update(
     if group is not None:
         _require_part(kind is Kind.GROUP, "group")
         why_risky = _change_group(delta, schema, entry, group)
-    require_type_fits(client, entry, delta, tell=lambda name: visibility_of(call).tell(name))
+    require_type_fits(client, entry, delta, tell=lambda name: visibility_of(call).display_name(name))
 
     written = {change.attribute for change in delta.changes}
     # What a part writes counts as if an update had named it. But of userAccountControl it changes only whether the

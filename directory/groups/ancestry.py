@@ -26,14 +26,14 @@ Key = str | bytes
 """How a group is named: by its distinguished name or by its SID."""
 
 
-class Above(NamedTuple):
+class Ancestor(NamedTuple):
     """A group above an object, and the distinguished names of the groups on one of the shortest ways to it."""
 
     group: Entry
     way: tuple[str, ...]
 
 
-class Unreadable(NamedTuple):
+class UnreadableGroup(NamedTuple):
     """A group above an object that the gateway's account may not read: nobody can say what is above that.
 
     `elsewhere`: it is a group of another domain, which this domain's controllers cannot show.
@@ -45,7 +45,7 @@ class Unreadable(NamedTuple):
 
 
 @dataclass(slots=True)
-class Alongside:
+class ExtraSearch:
     """Other objects to be read by the first search for groups, which costs less than a search of their own.
 
     `entries` are those found; None when no search for groups was needed.
@@ -56,15 +56,17 @@ class Alongside:
     entries: list[Entry] | None = field(default=None)
 
 
-def groups_above(client: Client, entry: Entry) -> Iterator[Above]:
+def groups_above(client: Client, entry: Entry) -> Iterator[Ancestor]:
     """The groups an entry, read with ABOVE_ATTRIBUTES, belongs to, and all above these: each once, nearest first.
 
-    Without those that cannot be read, which `ways_up` tells of.
+    Without those that cannot be read, which `iter_ancestors` tells of.
     """
-    return (step for step in ways_up(client, entry) if isinstance(step, Above))
+    return (step for step in iter_ancestors(client, entry) if isinstance(step, Ancestor))
 
 
-def ways_up(client: Client, entry: Entry, *, alongside: Alongside | None = None) -> Iterator[Above | Unreadable]:
+def iter_ancestors(
+    client: Client, entry: Entry, *, alongside: ExtraSearch | None = None
+) -> Iterator[Ancestor | UnreadableGroup]:
     """The same, with the groups that cannot be read.
 
     What is above a group seldom changes: where it was found before, it is asked for in the same search, which then is
@@ -88,7 +90,7 @@ def ways_up(client: Client, entry: Entry, *, alongside: Alongside | None = None)
             if isinstance(key, bytes) and above.dn in reached:
                 continue  # it was reached by its name
             reached.add(above.dn)
-            yield Above(above, way)
+            yield Ancestor(above, way)
             for name in above.texts("memberOf"):
                 if name not in reached:
                     following.setdefault(name, (*way, above.dn))
@@ -98,7 +100,7 @@ def ways_up(client: Client, entry: Entry, *, alongside: Alongside | None = None)
 def doubtful_groups(client: Client, keys: Iterable[Key]) -> set[Key]:
     """Those of the groups named that cannot be read or are below one that cannot be, by any of many objects' keys.
 
-    Of what is above an object in one of them only `ways_up` tells more.
+    Of what is above an object in one of them only `iter_ancestors` tells more.
     """
     groups = _Groups(client)
     above: dict[Key, tuple[str, ...]] = {}
@@ -141,7 +143,7 @@ def is_deleted(client: Client, key: Key) -> bool:
 class _Groups:
     """Groups by their names and SIDs, read when they are needed, and with them those that were above them before."""
 
-    def __init__(self, client: Client, alongside: Alongside | None = None) -> None:
+    def __init__(self, client: Client, alongside: ExtraSearch | None = None) -> None:
         self.found: dict[Key, Entry] = {}
         self._client = client
         self._memory = _memory_of(client)
@@ -183,7 +185,7 @@ def _is_readable(group: Entry) -> bool:
     return "objectGUID" in group and "objectSid" in group
 
 
-def _missing(client: Client, key: Key, way: tuple[str, ...]) -> Unreadable | None:
+def _missing(client: Client, key: Key, way: tuple[str, ...]) -> UnreadableGroup | None:
     """What to think of a group that a search did not find.
 
     None for a deleted one, and for one that was found by another spelling.
@@ -192,11 +194,11 @@ def _missing(client: Client, key: Key, way: tuple[str, ...]) -> Unreadable | Non
         return None
     if isinstance(key, str):
         if not _is_of_domain(client, key):
-            return Unreadable(key, way, elsewhere=True)
+            return UnreadableGroup(key, way, elsewhere=True)
         group = client.find(key, ("objectGUID", "objectSid"))
         if group is not None and _is_readable(group):
             return None
-    return Unreadable(key, way, elsewhere=False)
+    return UnreadableGroup(key, way, elsewhere=False)
 
 
 def _is_of_domain(client: Client, name: str) -> bool:

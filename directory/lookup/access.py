@@ -9,7 +9,16 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from active_directory import Client, DistinguishedName, Entry, InvalidValue, NotFound, begun, fold, pattern_of
+from active_directory import (
+    Client,
+    DistinguishedName,
+    Entry,
+    InvalidValue,
+    NotFound,
+    fold,
+    pattern_of,
+    run_in_background,
+)
 from core.call import Call
 from core.errors import Forbidden, InvalidRequest
 from core.shapes import parse_guid
@@ -95,7 +104,7 @@ def find_objects(
     client = client_of(call)
     wanted = tuple(dict.fromkeys((*_FOR_THE_CHECK, *attributes)))
     read = partial(client.read_many, guids, wanted, of_domain=True)
-    found = begun(read, "objects") if len(guids) > _WORTH_A_THREAD else read
+    found = run_in_background(read, "objects") if len(guids) > _WORTH_A_THREAD else read
 
     def entries() -> dict[UUID, Entry]:
         base, objects = client.settings.base_dn, found()

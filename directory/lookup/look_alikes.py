@@ -134,4 +134,4 @@ def _are_twins(names: Collection[str], others: Collection[str]) -> bool:
 
 
 def _may_name(visibility: Visibility, dn: str) -> bool:
-    return visibility.values and visibility.holds(dn)
+    return visibility.values and visibility.can_see(dn)

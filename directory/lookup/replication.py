@@ -19,7 +19,7 @@ from core.database import shared_clock
 from directory import errors
 
 
-class NotArrived(errors.Unavailable):
+class NotReplicatedYet(errors.Unavailable):
     """The object was changed at another domain controller a moment ago, and this one does not show it yet."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ def server_of(evidence: dict[str, Any] | None) -> str | None:
 
 
 def require_absent(client: Client, reference: UUID | str) -> None:
-    """For an object that was not found by its objectGUID or name: raise NotArrived if it must be on its way.
+    """For an object that was not found by its objectGUID or name: raise NotReplicatedYet if it must be on its way.
 
     Costs nothing where a directory has one server. Raises LdapError.
     """
@@ -56,7 +56,7 @@ def _require_made_here(client: Client, changes: Sequence[OperationRecord], refer
     # Those that were asked: the one that would be chosen now may be another one.
     servers = servers_asked_so_far() or {client.choose_server()}
     if any(is_from_elsewhere(client, changes[0], server) for server in servers):
-        raise NotArrived
+        raise NotReplicatedYet
 
 
 def may_lack_changes(client: Client, servers: Collection[str]) -> bool:

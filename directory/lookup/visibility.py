@@ -71,7 +71,7 @@ class _Confines:
     _inside: dict[str, bool] = field(default_factory=dict)
     _beside: dict[str, bool] = field(default_factory=dict)
 
-    def hold(self, name: str) -> bool:
+    def contains(self, name: str) -> bool:
         parent = parent_of(name)
         try:
             inside = self._inside.get(parent)
@@ -119,27 +119,27 @@ class Visibility:
     def is_confined(self) -> bool:
         return self.bases is not None
 
-    def holds(self, name: str) -> bool:
+    def can_see(self, name: str) -> bool:
         """Whether an object of this name may be told of."""
-        return self.bases is None or self._confines.hold(name)
+        return self.bases is None or self._confines.contains(name)
 
     def knows(self, name: str) -> bool:
         """Whether the caller may be told of an object of this name: it is inside, or above what they are confined to,
         whose own names hold it."""
-        return self.holds(name) or any(is_within_any(base, (name,)) for base in self.bases or ())
+        return self.can_see(name) or any(is_within_any(base, (name,)) for base in self.bases or ())
 
-    def tell(self, name: str) -> str:
+    def display_name(self, name: str) -> str:
         """How to speak of an object of this name in a sentence."""
-        return name if self.holds(name) else "an object outside the scopes"
+        return name if self.can_see(name) else "an object outside the scopes"
 
-    def refers(self, attribute: str) -> bool:
+    def is_reference(self, attribute: str) -> bool:
         """Whether values of the attribute tell of other objects, so that a confined caller may not see them all."""
         return attribute.lower() in self._forms
 
-    def sees(self, attribute: str, value: str) -> bool:
+    def can_see_value(self, attribute: str, value: str) -> bool:
         """Whether a value of an attribute identifies no object that the caller may not know of."""
         if attribute.lower() == _OWN_NAME:
-            return self.holds(value)
+            return self.can_see(value)
         found = self._identifiers(attribute, value)
         return found is not None and all(map(self._is_inside, found))
 
@@ -149,13 +149,13 @@ class Visibility:
         # A link to a policy is a part of a text, which names others besides those compared with.
         if known is None or form in (None, Form.LINKS):
             return False
-        return any(self.sees(attribute, text) for text in decoded_forms(known, value))
+        return any(self.can_see_value(attribute, text) for text in decoded_forms(known, value))
 
     def hides(self, attribute: str, values: Iterable[str]) -> bool:
         """Whether one of these values identifies an object that the caller may not know of."""
-        if self.bases is None or not (self.refers(attribute) or attribute.lower() == _OWN_NAME):
+        if self.bases is None or not (self.is_reference(attribute) or attribute.lower() == _OWN_NAME):
             return False
-        return not all(self.sees(attribute, value) for value in values)
+        return not all(self.can_see_value(attribute, value) for value in values)
 
     def _identifiers(self, attribute: str, value: str) -> list[Identifier] | None:
         """What identifies others in a value; None when it cannot be read."""
@@ -175,9 +175,9 @@ class Visibility:
 
     def _is_inside(self, identifier: Identifier) -> bool:
         if isinstance(identifier, str):
-            return self.holds(identifier)
+            return self.can_see(identifier)
         names = [] if self.objects is None else self.objects.names_of(identifier)
-        return bool(names) and all(map(self.holds, names))
+        return bool(names) and all(map(self.can_see, names))
 
     def prepared(self, entries: Iterable[Entry], attributes: Iterable[str]) -> Iterable[Entry]:
         """The same entries, with what these of their attributes identify looked up at once.
@@ -215,7 +215,7 @@ class Visibility:
 
     def may_hide(self, attribute: str) -> bool:
         """Whether values of the attribute may be none that the caller may see."""
-        return self.is_confined and (self.refers(attribute) or self.tells_of_members(attribute))
+        return self.is_confined and (self.is_reference(attribute) or self.tells_of_members(attribute))
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ class Visibility:
         if not self.values or (known is not None and known.confidential and not self.confidential):
             return [SECRET for _ in values]
         # Of a move both places are told, and only one of them needs to be the caller's.
-        if self.bases is None or not (self.refers(attribute) or attribute.lower() == _OWN_NAME):
+        if self.bases is None or not (self.is_reference(attribute) or attribute.lower() == _OWN_NAME):
             return list(values)
         return self._seen(attribute, values, str, str)
 
@@ -288,11 +288,11 @@ class Visibility:
     ) -> list[_Text]:
         form = self._forms.get(name.lower())
         if form is Form.NAME:
-            return [value for value in values if self.holds(read(value))]
+            return [value for value in values if self.can_see(read(value))]
         if form is not Form.LINKS:
-            return [value for value in values if self.sees(name, read(value))]
+            return [value for value in values if self.can_see_value(name, read(value))]
         texts = (read(value) for value in values)
-        visible = ("".join(link for link, target in links_in(text) if self.holds(target)) for text in texts)
+        visible = ("".join(link for link, target in links_in(text) if self.can_see(target)) for text in texts)
         return [write(text) for text in visible if text]
 
 

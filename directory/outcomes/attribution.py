@@ -28,7 +28,7 @@ from directory.shapes.proposal import SECRET
 
 _logger = structlog.stdlib.get_logger(__name__)
 
-Claim = tuple[str, ...]
+ExclusiveEffect = tuple[str, ...]
 """What of all changes that began from one state only a single one can have done. Most name a version, which never
 comes again; those of `_AGAIN` can be done again once they were undone."""
 
@@ -83,16 +83,18 @@ def _is_its_own(client: Client, record: OperationRecord) -> bool | None:
     schema = client.schema
     others = list(others_about_the_same(record, _EARLIER))
     succeeded = [other for other in others if other.outcome == Outcome.SUCCEEDED]
-    if not _is_unguarded(record) and _is_taken(record, _claims(record, schema), succeeded, schema):
+    if not _is_unguarded(record) and _is_taken(record, _exclusive_effects(record, schema), succeeded, schema):
         return False
-    rivals = [other for other in others if other.outcome in OPEN_OUTCOMES and _may_exclude(other, record, schema)]
-    if any(_is_under_way(rival) for rival in rivals):
+    competing_records = [
+        other for other in others if other.outcome in OPEN_OUTCOMES and _may_exclude(other, record, schema)
+    ]
+    if any(_is_under_way(other) for other in competing_records):
         return None
-    candidates = [record, *(rival for rival in rivals if find_outcome(client, rival.evidence or {}))]
+    candidates = [record, *(other for other in competing_records if find_outcome(client, other.evidence or {}))]
     if len(candidates) > 1:
         candidates.sort(key=lambda each: (not _is_shown(client, each, schema), each.id))
         candidates = [each for place, each in enumerate(candidates) if place < _MOST_COMPARED or each is record]
-    return record in _applied_among(client, candidates, _room(client, candidates, succeeded))
+    return record in _applied_among(client, candidates, _unexplained_growth(client, candidates, succeeded))
 
 
 def _applied_among(
@@ -101,7 +103,7 @@ def _applied_among(
     """Those of the open records that explain most of what there is room for; of equal choices the first."""
     schema = client.schema
     steps = {each.id: _steps(client, each) for each in candidates}
-    claims = {each.id: frozenset() if _is_unguarded(each) else _claims(each, schema) for each in candidates}
+    effects = {each.id: frozenset() if _is_unguarded(each) else _exclusive_effects(each, schema) for each in candidates}
     chosen: Sequence[OperationRecord] = ()
     most = (0, 0)
     for size in range(1, len(candidates) + 1):
@@ -109,8 +111,8 @@ def _applied_among(
             raised = Counter[str]()
             for each in some:
                 raised.update(steps[each.id])
-            claimed = [claim for each in some for claim in claims[each.id]]
-            if len(claimed) > len(set(claimed)) or any(count > room[attid] for attid, count in raised.items()):
+            exclusive = [effect for each in some for effect in effects[each.id]]
+            if len(exclusive) > len(set(exclusive)) or any(count > room[attid] for attid, count in raised.items()):
                 continue
             if (raised.total(), size) > most:
                 chosen, most = some, (raised.total(), size)
@@ -131,11 +133,11 @@ def _versions(record: OperationRecord) -> dict[str, int]:
 def _may_exclude(other: OperationRecord, record: OperationRecord, schema: Schema) -> bool:
     """Whether perhaps only one of the two was applied: by what they did, or since they raised the same versions."""
     return not _versions(record).keys().isdisjoint(_versions(other)) or bool(
-        _claims(record, schema) & _claims(other, schema)
+        _exclusive_effects(record, schema) & _exclusive_effects(other, schema)
     )
 
 
-def _room(
+def _unexplained_growth(
     client: Client, candidates: Sequence[OperationRecord], succeeded: Sequence[OperationRecord]
 ) -> dict[str, int]:
     """How far versions have grown, by attid, since the first candidate began, without anybody known to have done it."""
@@ -184,12 +186,12 @@ def _is_under_way(record: OperationRecord) -> bool:
     return is_pending and record.settle_at is not None and record.settle_at > shared_clock.now()
 
 
-def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
-    """See `Claim`."""
+def _exclusive_effects(record: OperationRecord, schema: Schema) -> frozenset[ExclusiveEffect]:
+    """See `ExclusiveEffect`."""
     evidence = record.evidence or {}
     match evidence.get("write"):
         case "modify":
-            return frozenset(_claims_of_modify(record, evidence, schema))
+            return frozenset(_exclusive_effects_of_modify(record, evidence, schema))
         case "rename" if evidence["nameVersion"] is not None:
             return frozenset({("renamed", str(evidence["nameVersion"]))})
         case "add":
@@ -201,7 +203,9 @@ def _claims(record: OperationRecord, schema: Schema) -> frozenset[Claim]:
     return frozenset()
 
 
-def _claims_of_modify(record: OperationRecord, evidence: dict[str, Any], schema: Schema) -> Iterator[Claim]:
+def _exclusive_effects_of_modify(
+    record: OperationRecord, evidence: dict[str, Any], schema: Schema
+) -> Iterator[ExclusiveEffect]:
     """A value is removed once and added once; of a single-valued attribute any change excludes any other."""
     for action, links in (("joined", evidence["added"]), ("left", evidence["removed"])):
         ids = evidence.get("ids", {})
@@ -221,18 +225,18 @@ def _claims_of_modify(record: OperationRecord, evidence: dict[str, Any], schema:
 
 
 def _is_taken(
-    record: OperationRecord, claims: frozenset[Claim], succeeded: Sequence[OperationRecord], schema: Schema
+    record: OperationRecord, effects: frozenset[ExclusiveEffect], succeeded: Sequence[OperationRecord], schema: Schema
 ) -> bool:
     """Whether another record succeeded with what only one can have done."""
-    for claim in claims:
-        action, *what = claim
+    for effect in effects:
+        action, *what = effect
         undoing = (_UNDONE_BY.get(action, ""), *what)
         done = []
         for other in succeeded:
-            others_claims = _claims(other, schema)
-            if claim in others_claims:
+            others_effects = _exclusive_effects(other, schema)
+            if effect in others_effects:
                 done.append((other.at, True))
-            elif undoing in others_claims:
+            elif undoing in others_effects:
                 done.append((other.at, False))
         # What was last done before this record began, and next: if it is the same, it was not undone in between.
         before = max((each for each in done if each[0] < record.at), default=None)

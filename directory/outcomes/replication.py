@@ -14,7 +14,7 @@ from uuid import UUID
 from active_directory import Client, Entry, fold, servers_asked_so_far
 from audit.models import OPEN_OUTCOMES, OperationRecord
 from directory.lookup.replication import (
-    NotArrived,
+    NotReplicatedYet,
     is_from_elsewhere,
     is_there_after,
     recent_changes,
@@ -24,8 +24,10 @@ from directory.outcomes.evidence import ATTID_OF_NAME, EVIDENCE_ATTRIBUTES, key_
 from directory.shapes.proposal import Target
 
 
-def require_arrived(client: Client, server: str | None, target: UUID | None, dn: str, own: UUID | None = None) -> None:
-    """Raise NotArrived while a server lacks a recent change of the object, made or perhaps made at another one.
+def require_replicated(
+    client: Client, server: str | None, target: UUID | None, dn: str, own: UUID | None = None
+) -> None:
+    """Raise NotReplicatedYet while a server lacks a recent change of the object, made or perhaps made at another one.
 
     To be called before a write, when its intent (`own`) is in the log. Without several servers it costs nothing, and
     little as long as all use the same one. Raises LdapError.
@@ -38,7 +40,7 @@ def require_arrived(client: Client, server: str | None, target: UUID | None, dn:
 
 
 def require_judged_by_all(client: Client, servers: Collection[str], objects: Collection[Target]) -> None:
-    """Raise NotArrived while a server that objects were judged by lacks a recent change of one of them.
+    """Raise NotReplicatedYet while a server that objects were judged by lacks a recent change of one of them.
 
     To be called before anything is made of the judgement, for all servers that were asked for it: a domain controller
     that is chosen after the look may be another one. Nothing is claimed, for nothing is written. Raises LdapError.
@@ -56,7 +58,7 @@ def require_judged_by_all(client: Client, servers: Collection[str], objects: Col
 
 
 def require_still_taken(client: Client, other: Entry) -> None:
-    """Raise NotArrived where the object that has a name or identifier here may have given it up elsewhere."""
+    """Raise NotReplicatedYet where the object that has a name or identifier here may have given it up elsewhere."""
     require_judged_by_all(client, servers_asked_so_far(), [Target(other.guid, "", other.dn)])
 
 
@@ -68,7 +70,7 @@ def _require_shown(
         return
     is_open = any(each.outcome in OPEN_OUTCOMES for each in elsewhere)
     if is_open or not _shows(here, target, dn, changes, {each.id for each in elsewhere}):
-        raise NotArrived
+        raise NotReplicatedYet
 
 
 def _shows(

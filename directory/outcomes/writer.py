@@ -23,12 +23,12 @@ from audit import log
 from audit.models import OperationRecord, Outcome
 from core.errors import GatewayError, ServiceUnavailable
 from directory import errors
-from directory.lookup.replication import NotArrived, server_of
+from directory.lookup.replication import NotReplicatedYet, server_of
 from directory.models import PasswordAttempt
 from directory.outcomes.attribution import await_recorded_outcomes
 from directory.outcomes.evidence import find_created
 from directory.outcomes.late_writes import LateWrites
-from directory.outcomes.replication import require_arrived
+from directory.outcomes.replication import require_replicated
 from directory.policies import password_attempts
 
 
@@ -174,7 +174,7 @@ def _why_not(client: Client, record: OperationRecord) -> GatewayError | None:
         return NotSentInTime()
     try:
         with errors.translated():
-            require_arrived(client, server_of(record.evidence), record.target_id, record.target_dn or "", record.id)
+            require_replicated(client, server_of(record.evidence), record.target_id, record.target_dn or "", record.id)
     except GatewayError as refusal:
         return refusal
     except (DatabaseError, InterfaceError):
@@ -207,7 +207,7 @@ def write_many(client: Client, writes: Iterable[_RecordedWrite]) -> Iterator[tup
         while not is_lost and (each := next(upcoming, None)) is not None:
             judged_at = server_of(each.record.evidence)
             is_elsewhere = judged_at in client.settings.urls and judged_at != chosen
-            refusal = NotArrived() if is_elsewhere else _why_not(here, each.record)
+            refusal = NotReplicatedYet() if is_elsewhere else _why_not(here, each.record)
             if refusal is None:
                 try:
                     attempts[position] = _begin_attempt(here, each)

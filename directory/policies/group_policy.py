@@ -47,7 +47,7 @@ def _inherited(client: Client, parent: str, blocked: bool) -> dict[Distinguished
 
 def _names(client: Client, policies: dict[DistinguishedName, str], visibility: Visibility) -> str:
     """The policies' names, sorted; of those that the caller may not know of only how many they are."""
-    named = [dn for dn in policies.values() if visibility.holds(dn)]
+    named = [dn for dn in policies.values() if visibility.can_see(dn)]
     shown = sorted(_name(client, dn) for dn in named[:_SHOWN])
     if len(named) > _SHOWN:
         shown.append(f"and {len(named) - _SHOWN} more")

@@ -76,7 +76,7 @@ class KnownPolicies:
             return 0
         return datetime_to_filetime(datetime.now(UTC) + _CLOCKS_DIFFER) - self.shortest_age
 
-    def accept(self, password: str) -> bool:
+    def accepts(self, password: str) -> bool:
         """Whether no policy, whichever applies, has anything against a password."""
         return self.policies is not None and not any(find_violation(policy, password) for policy in self.policies)
 

@@ -27,7 +27,7 @@ from active_directory import (
     sid_to_text,
     text_to_sid,
 )
-from directory.groups.ancestry import ABOVE_ATTRIBUTES, Above, ways_up
+from directory.groups.ancestry import ABOVE_ATTRIBUTES, Ancestor, iter_ancestors
 from directory.lookup.connection import BindName, bind_names, connection_of, learn_bind_account
 from directory.protection.domain_infrastructure import places_of
 
@@ -75,10 +75,10 @@ def _groups_of(client: Client, sid: bytes) -> set[bytes]:
         return set()
     if computed := account.values("tokenGroups"):
         return set(computed)
-    return {value for step in ways_up(client, account) if isinstance(step, Above) for value in _sids(step)}
+    return {value for step in iter_ancestors(client, account) if isinstance(step, Ancestor) for value in _sids(step)}
 
 
-def _sids(step: Above) -> list[bytes]:
+def _sids(step: Ancestor) -> list[bytes]:
     return step.group.values("objectSid")
 
 

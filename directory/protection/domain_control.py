@@ -76,7 +76,7 @@ Holders = Mapping[bytes, str]
 """What each principal may do, by its SID: "may reset passwords in the domain"."""
 
 
-def holders(client: Client, state: Sequence[Entry] = ()) -> Holders:
+def domain_owners(client: Client, state: Sequence[Entry] = ()) -> Holders:
     """Who holds the domain now. `state`: what was just read of `watched`, if anything was, with STATE_ATTRIBUTES."""
     places = places_of(client)
     marks = _marks(state or _read_state(client, places), places)
@@ -86,7 +86,7 @@ def holders(client: Client, state: Sequence[Entry] = ()) -> Holders:
         known = _Known(marks, *_read_holders(client, places, known))
         with _lock:
             _known[client] = known
-    return known.holders
+    return known.domain_owners
 
 
 def watched(client: Client) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def watched(client: Client) -> tuple[str, ...]:
 
 def unreadable_lists(client: Client) -> tuple[str, ...]:
     """Those of the two lists that the gateway's account may not read: whoever holds the domain by them is unknown."""
-    holders(client)
+    domain_owners(client)
     with _lock:
         return _known[client].unreadable
 
@@ -146,10 +146,10 @@ _Marks = tuple[tuple[str | None, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The holders as of one state of the objects that decide."""
+    """The owners as of one state of the objects that decide."""
 
     marks: _Marks
-    holders: Holders
+    domain_owners: Holders
     unreadable: tuple[str, ...]
 
 
@@ -195,5 +195,5 @@ def _read_holders(client: Client, places: Places, known: _Known | None) -> tuple
     if unreadable:
         if known is None or known.unreadable != tuple(unreadable):
             logger.warning("whoever holds the domain by access control is not known", unreadable=unreadable)
-        found = {**(known.holders if known is not None else {}), **found}
+        found = {**(known.domain_owners if known is not None else {}), **found}
     return found, tuple(unreadable)

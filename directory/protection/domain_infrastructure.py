@@ -42,14 +42,14 @@ class Places:
         """The object whose access control list administrators get ([MS-ADTS] 3.1.1.6.1.1)."""
         return f"CN=AdminSDHolder,{self.system}"
 
-    def govern(self, dn: str) -> bool:
+    def contains(self, dn: str) -> bool:
         """Whether the object of this name governs the domain by its place: a place itself, or what lies in one."""
         lowered = dn.lower()
         return lowered in self.heads or lowered.endswith(self.endings)
 
-    def govern_below(self, dn: str) -> bool:
+    def contains_children_of(self, dn: str) -> bool:
         """The same of what is put into the container of this name. The domain's head is there for everybody."""
-        return dn.lower() != self.domain.lower() and self.govern(dn)
+        return dn.lower() != self.domain.lower() and self.contains(dn)
 
 
 _lock = Lock()
@@ -74,7 +74,7 @@ def why_governing(client: Client, dn: str) -> str | None:
     def is_within(name: str) -> bool:
         return place.is_within(DistinguishedName.parse(name))
 
-    if not places.govern(dn):
+    if not places.contains(dn):
         return None
     if is_within(client.configuration_naming_context):
         return "a part of the forest's configuration"

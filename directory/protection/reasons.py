@@ -5,7 +5,7 @@ from uuid import UUID
 
 from active_directory import Client, DistinguishedName, Entry, SystemFlags, UserAccountControl
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
-from directory.protection.domain_control import holders
+from directory.protection.domain_control import domain_owners
 from directory.protection.domain_infrastructure import places_of, why_governing
 from directory.protection.rules import find_protected_below, path_to_holders, path_to_unreadable_group
 from directory.protection.state import administrative_accounts, administrative_groups
@@ -51,7 +51,7 @@ def _reasons(client: Client, entry: Entry) -> Iterator[str]:
         *between, group = (_name(dn) for dn in path)
         through = f" through {' and '.join(between)}" if between else ""
         yield f"member of {group}{through}" + (f", which {right}" if right else "")
-    if sid is not None and sid in (by_access := holders(client)):
+    if sid is not None and sid in (by_access := domain_owners(client)):
         yield f"one that {by_access[sid]}"
     if path := path_to_unreadable_group(client, entry):
         yield f"member of {path[-1]}, which the gateway's account may not read"

@@ -13,18 +13,18 @@ from active_directory import Client, Entry, Scope, sid_to_text
 from core.call import Call
 from core.errors import Forbidden
 from directory.groups.ancestry import (
-    Above,
-    Alongside,
+    Ancestor,
+    ExtraSearch,
     Key,
-    Unreadable,
+    UnreadableGroup,
     doubtful_groups,
     group_keys,
     groups_above,
-    ways_up,
+    iter_ancestors,
 )
 from directory.lookup.prefetch import Prefetch
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts
-from directory.protection.domain_control import STATE_ATTRIBUTES, holders, watched
+from directory.protection.domain_control import STATE_ATTRIBUTES, domain_owners, watched
 from directory.protection.domain_infrastructure import is_for_everybody, places_of
 from directory.protection.state import (
     administrative_accounts,
@@ -53,7 +53,7 @@ def is_protected(client: Client, entry: Entry, *, max_age: float = 0, prefetch: 
     With `max_age` the answer may be so many seconds old. With a `prefetch` it is by the state that its changes share.
     """
     if max_age:
-        return protection_state(client, max_age=max_age).protect(entry)
+        return protection_state(client, max_age=max_age).is_protected(entry)
     if prefetch is not None:
         return bool(protected_among(client, [entry], prefetch=prefetch))
     protected = _is_protected_now(client, entry)
@@ -69,26 +69,26 @@ def _is_protected_now(client: Client, entry: Entry) -> bool:
     """
     places = places_of(client)
     sids = frozenset(entry.values("objectSid"))
-    if is_protected_by_itself(entry) or places.govern(entry.dn):
+    if is_protected_by_itself(entry) or places.contains(entry.dn):
         return True
     administrative = administrative_groups(places.domain_sid)
     if not sids.isdisjoint(administrative | administrative_accounts(places.domain_sid)):
         return True
     if not sids.isdisjoint(bind_accounts(client)):
         return True
-    alongside = Alongside(watched(client), STATE_ATTRIBUTES)
-    steps = list(ways_up(client, entry, alongside=alongside))
-    wanted = administrative.union(holders(client, alongside.entries or ()))
+    alongside = ExtraSearch(watched(client), STATE_ATTRIBUTES)
+    steps = list(iter_ancestors(client, entry, alongside=alongside))
+    wanted = administrative.union(domain_owners(client, alongside.entries or ()))
     return not sids.isdisjoint(wanted) or _is_protected_by_groups(client, entry, steps, wanted)
 
 
 def _is_protected_by_groups(
-    client: Client, entry: Entry, steps: Iterable[Above | Unreadable], wanted: frozenset[bytes]
+    client: Client, entry: Entry, steps: Iterable[Ancestor | UnreadableGroup], wanted: frozenset[bytes]
 ) -> bool:
     """Whether it is by the groups above it, or because bind accounts are below it."""
     is_doubtful = False
     for step in steps:
-        if not isinstance(step, Unreadable):
+        if not isinstance(step, UnreadableGroup):
             if not wanted.isdisjoint(step.group.values("objectSid")):
                 return True
         elif step.elsewhere:
@@ -99,7 +99,7 @@ def _is_protected_by_groups(
         return is_doubtful
     computed = _token_groups(client, entry)
     if not computed:
-        return is_doubtful or protection_state(client).protect(entry)  # the groups of bind accounts are in it
+        return is_doubtful or protection_state(client).is_protected(entry)  # the groups of bind accounts are in it
     if any(sid in wanted or is_administrative_somewhere(sid) for sid in computed):
         return True
     # Only a security group gives rights, and only of accounts the directory computes to which they belong.
@@ -131,7 +131,7 @@ def protected_among(client: Client, entries: Iterable[Entry], *, prefetch: Prefe
     state = None
     for entry in entries:
         state = state or protection_state(client, max_age=max_age)
-        if state.protect(entry):
+        if state.is_protected(entry):
             protected.add(entry.guid)
         else:
             others.append(entry)
@@ -151,7 +151,7 @@ def _doubtful_groups(client: Client, keys: Collection[Key], prefetch: Prefetch |
 
 def holds_protected(client: Client, dn: str) -> bool:
     """Whether the object of this name or anything below it, however deep, is protected."""
-    return places_of(client).govern(dn) or find_protected_below(client, dn) is not None
+    return places_of(client).contains(dn) or find_protected_below(client, dn) is not None
 
 
 def protects_its_content(client: Client, container: Entry) -> bool:
@@ -160,7 +160,7 @@ def protects_its_content(client: Client, container: Entry) -> bool:
     So it is in the places that do (`governing`), and in a container that is protected by its own marks, but for those
     that carry them only because they cannot be deleted and are there for everybody's objects.
     """
-    if places_of(client).govern_below(container.dn):
+    if places_of(client).contains_children_of(container.dn):
         return True
     return is_protected_by_itself(container) and not is_for_everybody(client, container)
 
@@ -173,7 +173,7 @@ def find_protected_below(client: Client, dn: str) -> Entry | None:
     state = protection_state(client)
     keys: set[Key] = set()
     for entry in client.search(dn, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES):
-        if "objectGUID" not in entry or state.protect(entry):
+        if "objectGUID" not in entry or state.is_protected(entry):
             return entry
         keys.update(group_keys(entry))
     doubtful = _doubtful_groups(client, keys)
@@ -190,7 +190,7 @@ def path_to_holders(client: Client, entry: Entry) -> tuple[list[str], str | None
     From the entry's own group to that one, one of the shortest ways; empty when there is none. With them what that one
     may do by access control, None for a built-in administrative group.
     """
-    administrative, by_access = administrative_groups(places_of(client).domain_sid), holders(client)
+    administrative, by_access = administrative_groups(places_of(client).domain_sid), domain_owners(client)
     for group, way in groups_above(client, entry):
         for sid in group.values("objectSid"):
             if sid in administrative or sid in by_access:
@@ -200,7 +200,7 @@ def path_to_holders(client: Client, entry: Entry) -> tuple[list[str], str | None
 
 def path_to_unreadable_group(client: Client, entry: Entry) -> list[str]:
     """The same to the nearest group that the gateway's account may not read, which may be called by its SID."""
-    for step in ways_up(client, entry):
-        if isinstance(step, Unreadable):
+    for step in iter_ancestors(client, entry):
+        if isinstance(step, UnreadableGroup):
             return [*step.way, step.key if isinstance(step.key, str) else sid_to_text(step.key)]
     return []

@@ -36,7 +36,7 @@ from active_directory import (
 from directory.groups.ancestry import is_deleted, primary_group_of
 from directory.lookup.protection_changes import changes_heard_of
 from directory.protection.bind_accounts import bind_accounts, groups_of_bind_accounts, sids_signed_in_with
-from directory.protection.domain_control import holders
+from directory.protection.domain_control import domain_owners
 from directory.protection.domain_infrastructure import Places, places_of
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind
 
@@ -67,7 +67,7 @@ class ProtectionState:
     """The SIDs of those protected whose members are not for that: accounts, and groups that give the gateway rights."""
     places: Places
 
-    def protect(self, entry: Entry) -> bool:
+    def is_protected(self, entry: Entry) -> bool:
         """Whether the entry is protected by what it is, by what it belongs to, or by its own marks."""
         if is_protected_by_itself(entry):
             return True
@@ -79,7 +79,7 @@ class ProtectionState:
             return True
         if primary_group_of(entry) in self.sids:
             return True
-        return entry.dn in self.names or self.places.govern(entry.dn)
+        return entry.dn in self.names or self.places.contains(entry.dn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Cache:
         """Forget what is kept when it says otherwise of an entry than was just found, so that nobody is shown it."""
         with self._lock:
             known = self._known.get(client)
-            if known is not None and known.protection.protect(entry) != protected:
+            if known is not None and known.protection.is_protected(entry) != protected:
                 del self._known[client]
 
 
@@ -182,7 +182,7 @@ def is_administrative_somewhere(sid: bytes) -> bool:
 
 def _read(client: Client, accounts: Iterable[bytes], *, has_index: bool) -> ProtectionState:
     places = places_of(client)
-    wanted = sorted(administrative_groups(places.domain_sid).union(holders(client)))
+    wanted = sorted(administrative_groups(places.domain_sid).union(domain_owners(client)))
     names: set[str] = set()
     sids: set[bytes] = set(wanted)
     found = _find(client, [Equals("objectSid", sid) for sid in wanted])

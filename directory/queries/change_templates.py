@@ -32,9 +32,9 @@ def templates_of(call: Call) -> QuerySet[ChangeTemplate]:
 
 def _names_only_known(attributes: Mapping[str, Sequence[str]], visibility: Visibility) -> bool:
     return all(
-        only_placeholder(value) is not None or visibility.sees(name, value)
+        only_placeholder(value) is not None or visibility.can_see_value(name, value)
         for name, values in attributes.items()
-        if visibility.refers(name)
+        if visibility.is_reference(name)
         for value in values
     )
 

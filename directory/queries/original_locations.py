@@ -13,11 +13,11 @@ LAST_KNOWN_PARENT = "lastKnownParent"
 # What others usually lie in: a computer has its BitLocker keys and service connection points.
 _HOLDERS = Or(*(Equals("objectClass", name) for name in ("organizationalUnit", "container", "computer")))
 
-Above = Callable[[str], str | None]
+Ancestor = Callable[[str], str | None]
 """The last known parent of a deleted object, by its name in the container of deleted objects."""
 
 
-def above_by_reading(client: Client) -> Above:
+def above_by_reading(client: Client) -> Ancestor:
     """Look for each object by itself."""
 
     def above(name: str) -> str | None:
@@ -27,7 +27,7 @@ def above_by_reading(client: Client) -> Above:
     return above
 
 
-def above_by_searching(client: Client, container: str) -> Above:
+def above_by_searching(client: Client, container: str) -> Ancestor:
     """Look for everything deleted that may have held others, in one search, for the many objects of another one."""
     condition = And(Equals("isDeleted", "TRUE"), _HOLDERS)
     rows = client.search(container, Scope.ONE_LEVEL, condition, (LAST_KNOWN_PARENT,), deleted=True)
@@ -35,7 +35,7 @@ def above_by_searching(client: Client, container: str) -> Above:
     return known.get
 
 
-def former_place(name: str, container: str, above: Above) -> str:
+def former_place(name: str, container: str, above: Ancestor) -> str:
     """Where an object was that may be deleted by now: each deleted one keeps its present name, which is no other's."""
     passed: list[DistinguishedName] = []
     while MANGLED in name and is_within_any(name, (container,)):

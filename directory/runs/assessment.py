@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Literal, TypeVar
 from uuid import UUID
 
-from active_directory import Client, Entry, Filter, Modify, Or, begun
+from active_directory import Client, Entry, Filter, Modify, Or, run_in_background
 from core.errors import GatewayError
 from directory.changes.accounts import switched, write_of
 from directory.errors import ObjectNotFound
@@ -106,9 +106,11 @@ def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind],
     )
 
 
-def assess(client: Client, entries: Sequence[Entry], action: Action, *, people_above: PeopleAbove) -> list[Account]:
+def assess(
+    client: Client, entries: Sequence[Entry], action: Action, *, more_privileged_people: PeopleAbove
+) -> list[Account]:
     """What a run means for accounts that were found in the unit, in their order."""
-    protected = protected_among(client, entries) | set(people_above([entry.guid for entry in entries]))
+    protected = protected_among(client, entries) | set(more_privileged_people([entry.guid for entry in entries]))
     accounts = []
     for entry in entries:
         delta = switched(client.schema, entry, enabled=action == "enable")
@@ -118,7 +120,7 @@ def assess(client: Client, entries: Sequence[Entry], action: Action, *, people_a
 
 
 def assess_named(
-    client: Client, unit: UUID, accounts: Iterable[UUID], action: Action, *, people_above: PeopleAbove
+    client: Client, unit: UUID, accounts: Iterable[UUID], action: Action, *, more_privileged_people: PeopleAbove
 ) -> list[Account]:
     """The same for accounts that are named, in their order, with one read.
 
@@ -130,13 +132,15 @@ def assess_named(
     if (unit_entry := found.pop(unit, None)) is not None:
         place = (unit_entry.dn,)
         inside = [entry for entry in found.values() if _is_account(entry) and is_within_any(entry.dn, place)]
-    assessed = {account.id: account for account in assess(client, inside, action, people_above=people_above)}
+    assessed = {
+        account.id: account for account in assess(client, inside, action, more_privileged_people=more_privileged_people)
+    }
     return [assessed.get(guid) or Account(guid, None, Effect.ABSENT) for guid in named]
 
 
 def _beside_protection(client: Client, read: Callable[[], _Found]) -> _Found:
     """Read, and meanwhile what protects, which every write makes old: it is only checked when accounts are judged."""
-    found = begun(read, "accounts of a run")
+    found = run_in_background(read, "accounts of a run")
     protection_state(client)
     return found()
 

@@ -27,7 +27,7 @@ from core.errors import GatewayError
 from directory import errors
 from directory.changes.reversibility import reversible_as
 from directory.lookup.connection import get_client
-from directory.lookup.replication import NotArrived, recent_changes_of, server_of
+from directory.lookup.replication import NotReplicatedYet, recent_changes_of, server_of
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from directory.outcomes import writer
 from directory.outcomes.attribution import find_recorded_outcome
@@ -126,14 +126,16 @@ class RunExecution:
             outcome = find_recorded_outcome(self._client, record)  # it may have been, and have come back since
         return outcome
 
-    def execute(self, call: Call, *, people_above: PeopleAbove) -> None:
+    def execute(self, call: Call, *, more_privileged_people: PeopleAbove) -> None:
         """Do the accounts that are left and end the run; raises Unavailable."""
         for _ in range(MAX_ROUNDS):
             if not self._left:
                 break
             client = self._client
             with servers_asked() as servers:
-                accounts = assess_named(client, self._run.unit, self._left, self._action, people_above=people_above)
+                accounts = assess_named(
+                    client, self._run.unit, self._left, self._action, more_privileged_people=more_privileged_people
+                )
             # The writer makes sure of those that it writes to.
             unsent = [account for account in accounts if account.effect is not Effect.CHANGE]
             require_judged_by_all(client, servers, [each.as_target() for each in unsent])
@@ -147,14 +149,14 @@ class RunExecution:
         self.fail_rest(errors.VersionMismatch("Others kept changing this account."))
 
     def _require_nothing_under_way(self, accounts: Sequence[UUID]) -> None:
-        """Raise NotArrived while a recent change of an account, by somebody else, is not known to be made or not.
+        """Raise NotReplicatedYet while a recent change of an account, by somebody else, is not known to be made or not.
 
         Samba makes no difference of a userAccountControl that is as wanted already: of two such changes on their way
         both would be called made, and one was.
         """
         for changes in recent_changes_of(accounts).values():
             if any(each.outcome in OPEN_OUTCOMES and each.run_id != self._run.id for each in changes):
-                raise NotArrived
+                raise NotReplicatedYet
 
     def fail_rest(self, refusal: GatewayError) -> None:
         """End the run; what is left failed for this reason. Open intents must have been looked up before."""
@@ -237,10 +239,11 @@ class RunExecution:
         if refusal is None:
             known.results.append(self._result(account.id, AccountStatus.SUCCEEDED, dn))
             known.servers[account.id] = written.server
-        elif isinstance(refusal, NotArrived | errors.VersionMismatch):
+        elif isinstance(refusal, NotReplicatedYet | errors.VersionMismatch):
             del self._intents[account.id]
             known.not_made.append(written)
-            if isinstance(refusal, NotArrived):  # not sent: the next try is judged, and recorded, where it is sent
+            # Not sent: the next try is judged, and recorded, where it is sent.
+            if isinstance(refusal, NotReplicatedYet):
                 known.failure = known.failure or refusal
         elif not isinstance(refusal, _STAYS_OPEN):
             known.results.append(self._result(account.id, AccountStatus.FAILED, dn, refusal))

@@ -57,7 +57,7 @@ def run_pending(
     connection_id: UUID,
     *,
     call_for: CallFor,
-    people_above: PeopleAboveCaller,
+    more_privileged_people: PeopleAboveCaller,
     when_completed: Callable[[Run], object],
 ) -> None:
     """Do the directory's open runs, oldest first, unless another worker does them.
@@ -72,7 +72,7 @@ def run_pending(
                 return
             while (run := runs.first()) is not None:
                 try:
-                    _do(run, lease, call_for, people_above)
+                    _do(run, lease, call_for, more_privileged_people)
                     announce(run.id)
                 except _LeaseLost:
                     logger.warning("another worker may have taken the run over", run=str(run.id))
@@ -87,7 +87,7 @@ def _open_runs() -> QuerySet[Run]:
     return Run.objects.exclude(state=RunState.COMPLETED).order_by("created_at")
 
 
-def _do(run: Run, lease: "_Lease", call_for: CallFor, people_above: PeopleAboveCaller) -> None:
+def _do(run: Run, lease: "_Lease", call_for: CallFor, more_privileged_people: PeopleAboveCaller) -> None:
     """One run to its end; raises one of `_NOT_NOW` when the directory or the log does not let it end now."""
     lease.renew()
     is_new = run.state == RunState.QUEUED
@@ -102,7 +102,7 @@ def _do(run: Run, lease: "_Lease", call_for: CallFor, people_above: PeopleAboveC
             execution.look_up_open_intents()
             call = call_for(run)
             _require_still_allowed(run, call)
-            execution.execute(call, people_above=partial(people_above, call))
+            execution.execute(call, more_privileged_people=partial(more_privileged_people, call))
     except _NOT_NOW:
         raise
     except GatewayError as refusal:

@@ -163,7 +163,7 @@ def _ancestors(client: Client, unit: _Place) -> Iterator[_Place]:
 
 
 def _source(place: _Place | None, visibility: Visibility) -> Source | None:
-    return place.source if place is not None and visibility.holds(place.entry.dn) else None
+    return place.source if place is not None and visibility.can_see(place.entry.dn) else None
 
 
 def _tasks(granted: Sequence[_Granted], names: Names, visibility: Visibility) -> list[DelegatedTask]:

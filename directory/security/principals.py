@@ -31,7 +31,7 @@ def find_principals(
         for entry in client.search(
             client.default_naming_context, Scope.SUBTREE, condition, ("objectSid", "objectGUID", "objectClass", "name")
         ):
-            if visibility is not None and not visibility.holds(entry.dn):
+            if visibility is not None and not visibility.can_see(entry.dn):
                 continue
             sid = sid_to_text(entry.values("objectSid")[0])
             found[sid] = {"sid": sid, "name": _name(entry), "id": str(entry.guid)}

@@ -12,7 +12,7 @@ from core import tracing
 from gateway.monitoring import metrics
 from gateway.monitoring.access_lines import access_lines
 from gateway.monitoring.logs import request_id
-from gateway.surfaces.routes import measured_as
+from gateway.surfaces.routes import metric_label
 from keys.callers import find_caller
 
 ARRIVED_AT: Final = "gateway.arrived_at"
@@ -41,7 +41,7 @@ class RequestIdMiddleware:
         if isinstance(response, HttpResponse) and response.status_code not in (204, 304):
             response.headers.setdefault("Content-Length", str(len(response.content)))  # else it would go out chunked
         seconds = perf_counter() - started
-        operation = measured_as(request)
+        operation = metric_label(request)
         if request.path not in _OF_SUPERVISORS:
             metrics.count_request(operation, request.method, response.status_code, seconds)
         line = {
@@ -66,7 +66,7 @@ class RequestIdMiddleware:
         """Answer it in a span of its own, in the client's trace if it names one."""
         if request.path in _OF_SUPERVISORS:
             return self.get_response(request)
-        operation, method = measured_as(request), request.method or ""
+        operation, method = metric_label(request), request.method or ""
         with tracing.span(
             f"{method} {operation}",
             kind="server",

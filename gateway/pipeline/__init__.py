@@ -4,7 +4,7 @@ It fails closed: a stage that cannot be done ends the call, and no argument swit
 request and renders an answer, and what an operation does, live elsewhere.
 """
 
-from gateway.pipeline.approved import Forecast, apply_change_request, call_of, forecast, hold_anew
+from gateway.pipeline.approved import Forecast, apply_change_request, call_of, forecast, resubmit
 from gateway.pipeline.disclosure import record_replayed
 from gateway.pipeline.execute import run
 from gateway.pipeline.inputs import Answer, ChangeQuery, Inputs
@@ -19,9 +19,9 @@ __all__ = [
     "apply_change_request",
     "call_of",
     "forecast",
-    "hold_anew",
     "record_replayed",
     "require_admission",
+    "resubmit",
     "review",
     "run",
 ]

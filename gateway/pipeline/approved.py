@@ -24,7 +24,7 @@ from directory.lookup.access import client_of
 from directory.lookup.prefetch import Prefetch
 from directory.shapes.proposal import Proposal
 from gateway.pipeline.execute import execute
-from gateway.pipeline.inputs import Accepted, Change, Inputs
+from gateway.pipeline.inputs import Change, Inputs, ValidatedInput
 from gateway.pipeline.perform import administer
 from gateway.pipeline.prepare import hold, propose, require_admitted, with_reason
 from gateway.pipeline.recording import record_refusal
@@ -145,7 +145,7 @@ def forecast(change_request: ChangeRequest, *, prefetch: Prefetch | None = None)
     )
 
 
-def hold_anew(change_request: ChangeRequest) -> ChangeRequest:
+def resubmit(change_request: ChangeRequest) -> ChangeRequest:
     """Hold what a request asks for once more, as a change of the values of now; the new request.
 
     It is under the same key or agent, whatever that may do without asking. Joins the caller's transaction. Raises
@@ -217,7 +217,9 @@ def _has_drifted(change_request: ChangeRequest, call: Call, proposal: Proposal) 
     return queue.has_drifted(change_request, proposal, lambda change: references_of(client.schema, change))
 
 
-def _propose_anew(operation: Operation, call: Call, inputs: Inputs) -> tuple[Call, Accepted, Proposal, Assessment]:
+def _propose_anew(
+    operation: Operation, call: Call, inputs: Inputs
+) -> tuple[Call, ValidatedInput, Proposal, Assessment]:
     require_admitted(operation, call)
     accepted, call = inputs.validate(operation, call)
     with directory_errors.translated():

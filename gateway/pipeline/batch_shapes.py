@@ -14,7 +14,7 @@ from core.call import Call
 from core.errors import GatewayError, InvalidRequest
 from core.operation import Operation, operations
 from core.shapes import Body, Guid, load_body, load_query, parse_guid
-from gateway.pipeline.inputs import Accepted
+from gateway.pipeline.inputs import ValidatedInput
 
 MAX_ITEMS = 1000
 
@@ -75,7 +75,7 @@ class ItemInputs:
     def arguments(self) -> dict[str, str]:
         return {} if self.id is None else {"id": str(self.id)}
 
-    def validate(self, operation: Operation, call: Call) -> tuple[Accepted, Call]:
+    def validate(self, operation: Operation, call: Call) -> tuple[ValidatedInput, Call]:
         """What the single call would have of it; the versions that the item is meant for are the call's If-Match."""
         if not isinstance(self.document, dict):
             detail = "must be a JSON object"
@@ -96,7 +96,7 @@ class ItemInputs:
         version = item.if_match  # type: ignore[attr-defined]
         versions = None if version is None else frozenset({version.removeprefix("W/").strip('"')})
         query = {name: json.dumps(self.document[name]) for name in parameters}
-        accepted = Accepted(given=given, arguments=arguments, query=query, document=document)
+        accepted = ValidatedInput(kwargs=given, arguments=arguments, query=query, document=document)
         return accepted, replace(call, if_match=versions)
 
 

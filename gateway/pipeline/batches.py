@@ -23,13 +23,13 @@ from core.operation import Operation
 from directory import errors
 from directory.lookup.access import client_of
 from directory.lookup.prefetch import Prefetch, Prefetches, is_self_contained
-from directory.lookup.replication import NotArrived
+from directory.lookup.replication import NotReplicatedYet
 from directory.outcomes import writer
 from directory.outcomes.writer import RecordedWrite, Result
 from directory.shapes.proposal import Proposal
 from gateway.pipeline.batch_shapes import ItemInputs
 from gateway.pipeline.charges import charge
-from gateway.pipeline.execute import attempt, execute, explained
+from gateway.pipeline.execute import capture_error, execute, explained
 from gateway.pipeline.inputs import Answer, Change
 from gateway.pipeline.prepare import prepare, prepare_again
 from gateway.pipeline.recording import target_named
@@ -148,13 +148,13 @@ class _Batch:
         """The change of an item that is to be written; None when the item has its result."""
         call = replace(self._call, batch_index=item.index, prefetch=prefetch)
         change = self._finish(item, partial(prepare, self._operation, call, item.inputs))
-        if isinstance(item.result, errors.Unavailable | OutOfTime) and not isinstance(item.result, NotArrived):
+        if isinstance(item.result, errors.Unavailable | OutOfTime) and not isinstance(item.result, NotReplicatedYet):
             self._give_up(item.result)
         return change
 
     def _finish(self, item: Item, step: Callable[[], Answer | Change]) -> Change | None:
         """Take the step that gives an item its result, or else the change that is still to be written."""
-        done = attempt(step)
+        done = capture_error(step)
         if isinstance(done, Change):
             return done
         if isinstance(done, Exception):

@@ -46,7 +46,7 @@ def run(operation: Operation, call: Call, inputs: Inputs) -> Answer:
     return prepared if isinstance(prepared, Answer) else execute(prepared)
 
 
-def attempt(step: Callable[[], _Result]) -> _Result | Exception:
+def capture_error(step: Callable[[], _Result]) -> _Result | Exception:
     """Take a step for one of many calls, whose failure is not the others'; the surface says what it means."""
     try:
         return step()
@@ -85,7 +85,7 @@ def _write(change: Change) -> Answer:
     dependent_changes.execute(client, dependent)
     writes = [(recorded.write, proposal.target), *((each.write, each.target) for each in proposal.dependent_changes)]
     # Whom these writes protect is found out anew for the answer; the other processes hear of it with the outcome.
-    tell = _told_of_protection(change.call, client, writes)
+    tell = _invalidate_protection_caches(change.call, client, writes)
     try:
         rollback = None if proposal.post_check is None else await_answer(proposal.post_check)
         body = await_answer(proposal.answer) if rollback is None else None
@@ -93,7 +93,7 @@ def _write(change: Change) -> Answer:
         if proposal.target.id is not None:  # of a new object the settler has yet to find the identity
             writer.close([result], beside=tell)
         elif tell is not None:
-            _tell_alone(tell)
+            _notify_without_record(tell)
         raise
     created = target_of(body, {}, operation) if proposal.target.id is None else None
     writer.close([replace(result, created=created)], beside=tell)
@@ -112,7 +112,7 @@ def _send(change: Change, client: Client, recorded: RecordedWrite) -> Result:
     return writer.write(client, recorded)
 
 
-def _told_of_protection(
+def _invalidate_protection_caches(
     call: Call, client: Client, writes: Iterable[tuple[Write, Target]]
 ) -> Callable[[], None] | None:
     """Show here nobody any more who was protected before these writes; what tells the other processes, if need be.
@@ -125,7 +125,7 @@ def _told_of_protection(
     return count_protection_change
 
 
-def _tell_alone(tell: Callable[[], None]) -> None:
+def _notify_without_record(tell: Callable[[], None]) -> None:
     """Tell the other processes where there is no outcome to record with it."""
     try:
         tell()
@@ -139,8 +139,10 @@ def _roll_back(change: Change, rollback: Rollback) -> GatewayError:
     undoing = dependent_changes.record(call, [rollback.change], approved_by=change.approved_by)
     client = client_of(call)
     is_undone = dependent_changes.execute(client, undoing)
-    if (tell := _told_of_protection(call, client, [(rollback.change.write, rollback.change.target)])) is not None:
-        _tell_alone(tell)
+    if (
+        tell := _invalidate_protection_caches(call, client, [(rollback.change.write, rollback.change.target)])
+    ) is not None:
+        _notify_without_record(tell)
     if is_undone:
         return rollback.refusal
     return directory_errors.OutcomeUnknown(f"The change could not be taken back: {rollback.refusal.detail}")

@@ -41,22 +41,22 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
-    """The validated input (`given` to the operation's function), and what is kept of it for an approved change."""
+class ValidatedInput:
+    """The validated input (`kwargs` to the operation's function), and what is kept of it for an approved change."""
 
-    given: dict[str, Any]
+    kwargs: dict[str, Any]
     arguments: dict[str, str]
     query: dict[str, str]
     document: Any
 
 
-class Unvalidated(Protocol):
+class InputSource(Protocol):
     """The input of a call as it came. `arguments` are those of the path, as far as they are known."""
 
     @property
     def arguments(self) -> Mapping[str, str]: ...
 
-    def validate(self, operation: Operation, call: Call) -> tuple[Accepted, Call]:
+    def validate(self, operation: Operation, call: Call) -> tuple[ValidatedInput, Call]:
         """The input in the operation's shapes, and the call with what is said of it there; raises GatewayError."""
 
 
@@ -68,13 +68,13 @@ class Inputs:
     query: Callable[[], Mapping[str, str]]
     document: Callable[[], Any]
 
-    def validate(self, operation: Operation, call: Call) -> tuple[Accepted, Call]:
-        given: dict[str, Any] = {}
+    def validate(self, operation: Operation, call: Call) -> tuple[ValidatedInput, Call]:
+        kwargs: dict[str, Any] = {}
         for name, text in self.arguments.items():
             value = parse_guid(text)
             if value is None:
                 raise NotFound
-            given[_snake(name)] = value
+            kwargs[_snake(name)] = value
         document = self.document() if operation.body is not None else None
         query = dict(self.query())
         if operation.effect is Effect.CHANGE and operation.on_directory:
@@ -82,10 +82,10 @@ class Inputs:
             call = replace(call, dry_run=load_query(ChangeQuery, dry_run).dry_run)
         parameters = load_query(operation.query or NoQuery, query)
         if operation.query is not None:
-            given["query"] = parameters
+            kwargs["query"] = parameters
         if operation.body is not None:
-            given["body"] = load_body(operation.body, {} if document is None else document)
-        return Accepted(given=given, arguments=dict(self.arguments), query=query, document=document), call
+            kwargs["body"] = load_body(operation.body, {} if document is None else document)
+        return ValidatedInput(kwargs=kwargs, arguments=dict(self.arguments), query=query, document=document), call
 
 
 @lru_cache(maxsize=256)
@@ -103,7 +103,7 @@ class Change:
 
     operation: Operation
     call: Call
-    accepted: Accepted
+    accepted: ValidatedInput
     proposal: Proposal
     approved_by: str | None = None
 

@@ -8,18 +8,18 @@ from django.db import transaction
 from approvals import queue
 from approvals.review.access_requests import changed_by, hold_access
 from audit import log
-from audit.model_changes.descriptions import Changed, find_own_table
+from audit.model_changes.descriptions import Changed, find_audited_model
 from audit.model_changes.recording import AccessNeedsTwo, recorded
 from core.call import Call, Surface
 from core.operation import Effect, Operation, find_operation
 from core.versions import lock_record
 from directory import errors as directory_errors
 from gateway.pipeline import disclosure, replication
-from gateway.pipeline.inputs import Accepted, Answer
+from gateway.pipeline.inputs import Answer, ValidatedInput
 from keys.sign_in.confirmation import ConfirmedBody, require_confirmation
 
 
-def perform(operation: Operation, call: Call, accepted: Accepted) -> Answer:
+def perform(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer:
     """A read, or a change of the gateway's own tables (recorded with its intent, as every change)."""
     if operation.effect is Effect.READ:
         result, headers = replication.read(operation, call, accepted)
@@ -27,9 +27,9 @@ def perform(operation: Operation, call: Call, accepted: Accepted) -> Answer:
         return Answer(operation.status, result, headers)
     if operation.effect is Effect.UNDERTAKE:  # its steps are committed one by one, so that a kill loses none
         with transaction.atomic():
-            require_version(operation, call, accepted.given.get("id"))
-        return Answer(operation.status, operation.function(call, **accepted.given))
-    body = accepted.given.get("body")
+            require_version(operation, call, accepted.kwargs.get("id"))
+        return Answer(operation.status, operation.function(call, **accepted.kwargs))
+    body = accepted.kwargs.get("body")
     if isinstance(body, ConfirmedBody):
         require_confirmation(call, body.code)
     try:
@@ -40,15 +40,15 @@ def perform(operation: Operation, call: Call, accepted: Accepted) -> Answer:
 
 
 def administer(
-    operation: Operation, call: Call, accepted: Accepted, *, approved_by: str | None = None
+    operation: Operation, call: Call, accepted: ValidatedInput, *, approved_by: str | None = None
 ) -> tuple[Any, list[Changed]]:
     """Change the gateway's own tables and record it, in one commit; the answer, and what became different."""
-    table, id = find_own_table(operation.resource), accepted.given.get("id")
+    table, id = find_audited_model(operation.resource), accepted.kwargs.get("id")
     with recorded(call, operation=operation.name, approved_by=approved_by) as administration:
         if id is not None:
             administration.watch(table, id, with_dependents=operation.method == "DELETE")
         require_version(operation, call, id)
-        result = operation.function(call, **accepted.given)
+        result = operation.function(call, **accepted.kwargs)
         if id is None:
             administration.note_new(table, UUID(result["id"]))
     return result, administration.made
@@ -68,7 +68,7 @@ def require_version(operation: Operation, call: Call, id: UUID | None) -> None:
         raise directory_errors.VersionMismatch
 
 
-def _hold_access(operation: Operation, call: Call, accepted: Accepted, refusal: AccessNeedsTwo) -> Answer:
+def _hold_access(operation: Operation, call: Call, accepted: ValidatedInput, refusal: AccessNeedsTwo) -> Answer:
     """More access waits for a second person, whoever asks for it."""
     made = changed_by(operation, refusal.made)
     with transaction.atomic():

@@ -28,14 +28,14 @@ from directory.queries.reading import version_seen_by
 from directory.shapes.proposal import Proposal
 from gateway.pipeline import agent_change_limit, disclosure, replay, replication
 from gateway.pipeline.charges import charge
-from gateway.pipeline.inputs import Accepted, Answer, Change, Inputs, Unvalidated
+from gateway.pipeline.inputs import Answer, Change, Inputs, InputSource, ValidatedInput
 from gateway.pipeline.perform import perform, queued
-from gateway.pipeline.recording import record_refusal, shown, target_ref
+from gateway.pipeline.recording import loggable_changes, record_refusal, target_ref
 from keys.permissions import more_privileged_people
 
 
 @tracing.traced(lambda operation, *_: f"prepare {operation.name}")
-def prepare(operation: Operation, call: Call, inputs: Unvalidated) -> Answer | Change:
+def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | Change:
     """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
 
     A change is executed at once, or its reasons grow old.
@@ -83,7 +83,7 @@ def prepare_again(change: Change) -> Answer | Change:
         return _judge(change.operation, change.call, change.accepted)
 
 
-def _judge(operation: Operation, call: Call, accepted: Accepted) -> Answer | Change:
+def _judge(operation: Operation, call: Call, accepted: ValidatedInput) -> Answer | Change:
     proposal, assessment = propose(operation, call, accepted)
     call = with_reason(call, proposal)
     held = _is_held(call, proposal, assessment.risk)
@@ -115,7 +115,7 @@ def require_admitted(operation: Operation, call: Call) -> None:
         raise call.directory_refusal or Forbidden()
 
 
-def propose(operation: Operation, call: Call, accepted: Accepted) -> tuple[Proposal, Assessment]:
+def propose(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[Proposal, Assessment]:
     """The proposal with its own permissions, protection and version checked, and its risk with the reasons."""
     proposal = replication.judged_by_all(operation, call, accepted)
     person = more_privileged_people.why_protected(call, proposal)
@@ -169,12 +169,14 @@ def _dry_run(call: Call, proposal: Proposal, assessment: Assessment, *, held: bo
     }
 
 
-def _hold(operation: Operation, call: Call, accepted: Accepted, proposal: Proposal, assessment: Assessment) -> Answer:
+def _hold(
+    operation: Operation, call: Call, accepted: ValidatedInput, proposal: Proposal, assessment: Assessment
+) -> Answer:
     return queued(call, queue.queued_answer(hold(operation, call, accepted, proposal, assessment)))
 
 
 def hold(
-    operation: Operation, call: Call, accepted: Accepted, proposal: Proposal, assessment: Assessment
+    operation: Operation, call: Call, accepted: ValidatedInput, proposal: Proposal, assessment: Assessment
 ) -> ChangeRequest:
     """Keep a change until a person decides, with its record."""
     document = accepted.document
@@ -200,7 +202,7 @@ def hold(
             call,
             operation=proposal.operation or operation.name,
             target=target_ref(proposal.target),
-            changes=shown(proposal.changes),
+            changes=loggable_changes(proposal.changes),
             change_request_id=change_request.id,
         )
     return change_request

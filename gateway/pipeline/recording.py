@@ -36,7 +36,7 @@ def intent_of(
     return log.Intent(
         operation=operation,
         target=target_ref(change.target),
-        changes=shown(change.changes),
+        changes=loggable_changes(change.changes),
         evidence={**change.evidence, RECORDED: kept} if kept else change.evidence,
         batch_index=batch_index,
         reversible=reversible_as(operation, change.changes),
@@ -48,7 +48,7 @@ def target_ref(target: Target) -> log.TargetRef:
     return log.TargetRef(id=target.id, kind=target.kind, distinguished_name=target.distinguished_name)
 
 
-def shown(changes: Sequence[AttributeChange]) -> list[dict[str, Any]]:
+def loggable_changes(changes: Sequence[AttributeChange]) -> list[dict[str, Any]]:
     return [dict(change.as_json()) for change in changes]
 
 

@@ -18,7 +18,7 @@ from directory.lookup.access import client_of
 from directory.lookup.replication import may_lack_changes
 from directory.outcomes.replication import require_judged_by_all
 from directory.shapes.proposal import Proposal, Target
-from gateway.pipeline.inputs import REPLICATION, Accepted
+from gateway.pipeline.inputs import REPLICATION, ValidatedInput
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _PENDING: Final[Mapping[str, str]] = MappingProxyType({REPLICATION: "pending"})
@@ -26,28 +26,28 @@ _ABOUT_STATE: Final = frozenset({404, 409, 412})
 """The statuses of refusals that say how things are in the directory."""
 
 
-def judged_by_all(operation: Operation, call: Call, accepted: Accepted) -> Proposal:
-    """The proposal of a change, made from all that the log has of the objects that it rests on; raises NotArrived.
+def judged_by_all(operation: Operation, call: Call, accepted: ValidatedInput) -> Proposal:
+    """The proposal of a change, made from all that the log has of the objects it rests on; raises NotReplicatedYet.
 
     A refusal by the object's state is no more than an opinion as long as changes of it are on their way.
     """
     with servers_asked() as servers:
         try:
-            proposal: Proposal = operation.function(call, **accepted.given)
+            proposal: Proposal = operation.function(call, **accepted.kwargs)
         except GatewayError as refusal:
-            if operation.names_object and "id" in accepted.given and refusal.status in _ABOUT_STATE:
-                named = Target(accepted.given["id"], operation.resource, "")
+            if operation.names_object and "id" in accepted.kwargs and refusal.status in _ABOUT_STATE:
+                named = Target(accepted.kwargs["id"], operation.resource, "")
                 require_judged_by_all(client_of(call), servers, [named])
             raise
     require_judged_by_all(client_of(call), servers, proposal.judged)
     return proposal
 
 
-def read(operation: Operation, call: Call, accepted: Accepted) -> tuple[Any, Mapping[str, str]]:
+def read(operation: Operation, call: Call, accepted: ValidatedInput) -> tuple[Any, Mapping[str, str]]:
     """What a read answers, and the header that it may be behind; a refusal gets that, too."""
     with servers_asked() as servers:
         try:
-            result = operation.function(call, **accepted.given)
+            result = operation.function(call, **accepted.kwargs)
         except GatewayError as refusal:
             refusal.headers |= _headers(call, servers)
             raise

@@ -50,7 +50,7 @@ def route_of(request: HttpRequest) -> Route | None:
     return found
 
 
-def measured_as(request: HttpRequest) -> str:
+def metric_label(request: HttpRequest) -> str:
     """The name under which a request is counted: of its operation, else of its view."""
     route = route_of(request)
     if route is None:

@@ -27,7 +27,7 @@ from keys.api_keys import usage
 from keys.callers import note_caller
 from keys.models import Person
 from keys.models.agents import AgentAccessToken, AgentGrant, stamp_of
-from keys.people.account_status import NotChecked, Standing, standing_of
+from keys.people.account_status import AccountStatus, NotChecked, account_status
 from keys.permissions.effective import held_by_person
 from keys.permissions.scoping import ScopesAsKept
 from keys.sign_in import second_factor
@@ -116,10 +116,10 @@ def identify_agent(request: HttpRequest) -> Call:
         reason = "agent token for another audience"
     if reason := reason or _why_refused(grant):
         raise _refusal(request, reason, grant=grant)
-    standing = standing_of(grant.person_id, connection_id=grant.home, checked_at=grant.checked_at)
-    if standing is Standing.LEFT:
+    standing = account_status(grant.person_id, connection_id=grant.home, checked_at=grant.checked_at)
+    if standing is AccountStatus.LEFT:
         raise _refusal(request, "person has left the directory", grant=grant)
-    if standing is Standing.UNKNOWN:
+    if standing is AccountStatus.UNKNOWN:
         security.refused("person not checked for too long", agent=str(grant.id), **_origin(request))
         raise NotChecked
     address = getattr(request, "client_address", "")
@@ -153,10 +153,10 @@ def call_for_agent(
     grant = GrantFacts(**dict(zip(_NAMES, columns, strict=True)))
     if _why_refused(grant) is not None or grant.connection_id != connection_id:
         raise Forbidden
-    standing = standing_of(grant.person_id, connection_id=grant.home, checked_at=grant.checked_at)
-    if standing is Standing.UNKNOWN:
+    standing = account_status(grant.person_id, connection_id=grant.home, checked_at=grant.checked_at)
+    if standing is AccountStatus.UNKNOWN:
         raise NotChecked
-    if standing is Standing.LEFT:
+    if standing is AccountStatus.LEFT:
         raise Forbidden
     call = _call_of(grant, surface=surface, request_id=request_id, change_request_id=change_request_id)
     if call.directory is None:

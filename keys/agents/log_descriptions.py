@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from audit.model_changes.descriptions import Facts, own_table
+from audit.model_changes.descriptions import Facts, audited_model
 from core.shapes import render_timestamp
 from keys.agents.grants import is_freer
 from keys.models.agents import AgentClient, AgentGrant
@@ -25,14 +25,14 @@ class ClientAccess:
     disabled: bool
 
 
-def agent_raises(before: AgentAccess | None, after: AgentAccess) -> list[str]:
+def agent_access_widened(before: AgentAccess | None, after: AgentAccess) -> list[str]:
     """In words, what an agent may do after a change and could not do before."""
     if before is None or after.ended or not is_freer(after.level, than=before.level):
         return []
     return [f"fewer changes wait for a person ({before.level} before, {after.level} now)"]
 
 
-def client_raises(before: ClientAccess | None, after: ClientAccess) -> list[str]:
+def client_access_widened(before: ClientAccess | None, after: ClientAccess) -> list[str]:
     """The same of a client. A new one may do nothing before a person consents."""
     if before is None:
         return []
@@ -44,7 +44,7 @@ def client_raises(before: ClientAccess | None, after: ClientAccess) -> list[str]
     return reasons
 
 
-@own_table("agents", AgentGrant, raises=agent_raises)
+@audited_model("agents", AgentGrant, widened_access=agent_access_widened)
 def describe_agent(grant: AgentGrant) -> Facts:
     client, person = grant.client, grant.person
     return Facts(
@@ -64,7 +64,7 @@ def describe_agent(grant: AgentGrant) -> Facts:
     )
 
 
-@own_table("agent-clients", AgentClient, raises=client_raises)
+@audited_model("agent-clients", AgentClient, widened_access=client_access_widened)
 def describe_client(client: AgentClient) -> Facts:
     addresses = tuple(client.redirect_uris.split())
     return Facts(

@@ -54,7 +54,7 @@ _GATEWAY = PersonRef(id=0, username="(gateway)", display_name="The gateway itsel
 _logger = structlog.get_logger(__name__)
 
 
-class Standing(Enum):
+class AccountStatus(Enum):
     """What is known of a person's account: it is there, it is not, or nobody has been able to tell for too long."""
 
     PRESENT = "present"
@@ -80,19 +80,19 @@ class _Asking:
 _asking: dict[UUID, _Asking] = {}
 
 
-def standing_of(person_id: int, *, connection_id: UUID | None, checked_at: datetime) -> Standing:
+def account_status(person_id: int, *, connection_id: UUID | None, checked_at: datetime) -> AccountStatus:
     """The standing of a person who, or whose key, is being used. Local accounts have no directory to leave.
 
     `checked_at` is when their account was last found to be there. If that is too long ago, it is looked up.
     """
     if connection_id is None or _age(checked_at) < CHECK_EVERY:
-        return Standing.PRESENT
+        return AccountStatus.PRESENT
     _look_up(person_id, connection_id)
     now = Person.objects.filter(pk=person_id).values_list("is_active", "directory_checked_at").first()
     if now is None or not now[0]:
-        return Standing.LEFT
+        return AccountStatus.LEFT
     grace = timedelta(minutes=settings.CONFIGURATION.Directory.OwnerCheckGraceMinutes)
-    return Standing.PRESENT if _age(now[1]) < max(grace, CHECK_EVERY) else Standing.UNKNOWN
+    return AccountStatus.PRESENT if _age(now[1]) < max(grace, CHECK_EVERY) else AccountStatus.UNKNOWN
 
 
 def require_present(person: Person) -> None:

@@ -30,8 +30,8 @@ from core.shapes import parse_guid
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
 from keys.models.assignable import APPS, GRANTABLE
-from keys.people.account_status import NotChecked, Standing, standing_of
-from keys.permissions.scoping import Held, ScopesAsKept, held_within, scopes_of, scopes_of_person
+from keys.people.account_status import AccountStatus, NotChecked, account_status
+from keys.permissions.scoping import EffectiveAccess, ScopesAsKept, held_within, scopes_of, scopes_of_person
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def effective_permissions(role_id: UUID, *, owner_id: int, is_active: bool, is_s
     return frozenset(f"{app}.{codename}" for app, codename in rows) & GRANTABLE
 
 
-def held_by_person(person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: ScopesAsKept) -> Held:
+def held_by_person(person_id: int, *, is_active: bool, is_superuser: bool, own_scopes: ScopesAsKept) -> EffectiveAccess:
     """What a person may do and where, in two queries: for whatever they do themselves or let an agent do."""
     return held_within(
         permissions_of_person(person_id, is_active=is_active, is_superuser=is_superuser),
@@ -259,7 +259,7 @@ def call_for_key(
     key = _facts_of(list(_key_rows().filter(pk=wanted))) if wanted else None
     if key is None or key.revoked_at is not None or key.is_expired or not key.owner_is_active:
         raise Forbidden
-    _require(standing_of(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at))
+    _require(account_status(key.owner.id, connection_id=key.owner_connection_id, checked_at=key.owner_checked_at))
     link = next((link for link in key.links if link.directory.id == connection_id), None)
     if link is None or not link.enabled:
         raise Forbidden
@@ -285,11 +285,11 @@ def make_key_call(key: KeyFacts, *, surface: Surface, **facts: Any) -> Call:
     )
 
 
-def _require(standing: Standing) -> None:
+def _require(standing: AccountStatus) -> None:
     """Raise Forbidden when somebody has left their directory, NotChecked when that is not known for too long."""
-    if standing is Standing.UNKNOWN:
+    if standing is AccountStatus.UNKNOWN:
         raise NotChecked
-    if standing is Standing.LEFT:
+    if standing is AccountStatus.LEFT:
         raise Forbidden
 
 
@@ -309,7 +309,7 @@ def call_for_person(
     person = Person.objects.select_related("connection").filter(pk=person_id).first()
     if person is None or not person.is_active:
         raise Forbidden
-    _require(standing_of(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at))
+    _require(account_status(person.pk, connection_id=person.connection_id, checked_at=person.directory_checked_at))
     directory = None
     if connection_id is not None:
         directory, _ = choose_directory(person.connection, named=None, wanted=connection_id)

@@ -18,8 +18,8 @@ from directory.lookup.access import client_of, is_within_any
 from directory.shapes.proposal import Proposal
 from keys.models import Person
 from keys.models.assignable import APPS
-from keys.permissions.more_privileging_groups import GroupsAbove, is_superuser
-from keys.permissions.scoping import reaches_no_further, scopes_of_people
+from keys.permissions.more_privileging_groups import MorePrivilegingGroups, is_superuser
+from keys.permissions.scoping import is_within, scopes_of_people
 
 _POLICY_LINKS = frozenset({"gplink", "gpoptions"})
 _NOBODY = UUID(int=0)
@@ -39,10 +39,10 @@ def why_protected(call: Call, proposal: Proposal) -> str | None:
     reaches_below = _reaches_below(proposal.write)
     if reaches_below and _holds_any(call, target.distinguished_name, _accounts_above(call)):
         return "it holds the account of a person who may do more in this gateway than the caller"
-    groups = GroupsAbove.of(call)
-    if any(groups.hold(touched) for touched in _touched(proposal)):
+    groups = MorePrivilegingGroups.of(call)
+    if any(groups.contains(touched) for touched in _touched(proposal)):
         return "by a group of the directory it gives more in this gateway than the caller may do"
-    if reaches_below and groups.have_members_below(target.distinguished_name):
+    if reaches_below and groups.has_members_below(target.distinguished_name):
         return "what it holds gives, by a group of the directory, more in this gateway than the caller may do"
     return None
 
@@ -57,12 +57,12 @@ def _touched(proposal: Proposal) -> Iterator[UUID]:
             yield from (proposal.identities[name] for name in change.after if name in proposal.identities)
 
 
-def people_above(call: Call, among: Collection[UUID]) -> frozenset[UUID]:
+def more_privileged_people(call: Call, among: Collection[UUID]) -> frozenset[UUID]:
     """The accounts (objectGUIDs), of those given, of people who may do more than the caller, or could by a group of the
     directory as soon as they sign in.
     """
-    groups = GroupsAbove.of(call)
-    return _accounts_above(call, among) | {account for account in among if groups.hold(account)}
+    groups = MorePrivilegingGroups.of(call)
+    return _accounts_above(call, among) | {account for account in among if groups.contains(account)}
 
 
 def _accounts_above(call: Call, among: Collection[UUID] | None = None) -> frozenset[UUID]:
@@ -101,7 +101,7 @@ def _reaching_further(call: Call, people: QuerySet[Person]) -> set[UUID]:
     by_group = Person.groups.through.objects.filter(person_id=OuterRef("pk"))
     others = list(people.filter(Exists(direct) | Exists(by_group)))
     scopes = scopes_of_people(others)
-    further = (person for person in others if not reaches_no_further(scopes[person.pk], call.scopes))
+    further = (person for person in others if not is_within(scopes[person.pk], call.scopes))
     return {person.object_guid for person in further if person.object_guid is not None}
 
 

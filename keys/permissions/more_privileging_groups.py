@@ -34,7 +34,7 @@ def is_superuser(call: Call) -> bool:
 
 
 @dataclass(frozen=True)
-class GroupsAbove:
+class MorePrivilegingGroups:
     """The groups of any directory, by objectGUID, that stand for more than a caller may do.
 
     The same domain may be connected twice, so it does not matter by which connection they were named.
@@ -44,7 +44,7 @@ class GroupsAbove:
     guids: frozenset[UUID]
 
     @classmethod
-    def of(cls, call: Call) -> "GroupsAbove":
+    def of(cls, call: Call) -> "MorePrivilegingGroups":
         """Those of a caller; most gateways have none at all, which one query tells.
 
         A group of permissions that confines its members counts whatever it gives: without it they may do more. For
@@ -77,7 +77,7 @@ class GroupsAbove:
     def _sids(self) -> frozenset[bytes]:
         return frozenset(sid for group in self._found.values() for sid in group.values("objectSid"))
 
-    def hold(self, guid: UUID) -> bool:
+    def contains(self, guid: UUID) -> bool:
         """Whether an object is one of the groups or in one, by whatever other groups."""
         if not self._found:
             return False
@@ -90,7 +90,7 @@ class GroupsAbove:
             return True
         return any(above.group.guid in self._found for above in groups_above(self._client, entry))
 
-    def have_members_below(self, dn: str) -> bool:
+    def has_members_below(self, dn: str) -> bool:
         """Whether an object of this name, or anything below it, is one of the groups or in one."""
         if not self._found:
             return False

@@ -22,7 +22,7 @@ ScopesAsKept = list[dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class EffectiveAccess:
     """What a person may do, and where."""
 
     permissions: frozenset[str]
@@ -71,14 +71,14 @@ def is_confined(person: Person) -> bool:
     return bool(kept_of_person(person))
 
 
-def reaches_no_further(inner: Sequence[Sequence[object]], outer: Sequence[Sequence[object]]) -> bool:
+def is_within(inner: Sequence[Sequence[object]], outer: Sequence[Sequence[object]]) -> bool:
     """Whether all of some scopes is inside of others, whatever the directory says: it may say otherwise tomorrow."""
     return all(any(set(some) <= set(bases) for some in inner) for bases in outer)
 
 
-def held_within(permissions: frozenset[str], scopes: Scopes) -> Held:
+def held_within(permissions: frozenset[str], scopes: Scopes) -> EffectiveAccess:
     """What somebody with these permissions may do who is confined to this."""
-    return Held(permissions & GRANTABLE if scopes else permissions, scopes)
+    return EffectiveAccess(permissions & GRANTABLE if scopes else permissions, scopes)
 
 
 def inside_all(scopes: Scopes, names: Mapping[UUID, str]) -> tuple[str, ...] | None:

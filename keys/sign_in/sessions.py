@@ -22,7 +22,7 @@ from core.call import Call, PersonRef
 from core.errors import Forbidden, NotFound
 from keys import credential_values
 from keys.models import AccessToken, Person, PersonSession
-from keys.people.account_status import Standing, readmit, standing_of
+from keys.people.account_status import AccountStatus, account_status, readmit
 from keys.sign_in import known_devices, second_factor
 from keys.sign_in.credentials import Reason, SignInRefused, client_address, verify
 from keys.sign_in.session_store import stored_key_of
@@ -50,8 +50,8 @@ class SessionBackend(ModelBackend):
         if person is None:
             return None
         checked_at = person.directory_checked_at
-        standing = standing_of(person.pk, connection_id=person.connection_id, checked_at=checked_at)
-        return person if standing is Standing.PRESENT else None
+        standing = account_status(person.pk, connection_id=person.connection_id, checked_at=checked_at)
+        return person if standing is AccountStatus.PRESENT else None
 
 
 def sign_in(request: HttpRequest, *, username: str, password: str, directory: str | None, code: str | None) -> Person:

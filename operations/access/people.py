@@ -145,7 +145,7 @@ class PersonScopesRecord(ScopesRecord):
     output=Page[UserRecord],
     surfaces=_REST,
 )
-def search_users(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
+def search_people(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
     """List the people by name."""
     people = _people().annotate(lower_name=Lower("username"))
     if query.name is not None:
@@ -156,7 +156,7 @@ def search_users(call: Call, *, query: SearchPeople) -> Page[UserRecord]:
 
 
 @operation("people.read", "GET users/{id}", permission="keys.view_person", output=UserRecord, surfaces=_REST)
-def read_user(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every operation takes its call
+def read_person(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every operation takes its call
     """Read one person."""
     return _record(find_person(id))
 
@@ -168,7 +168,7 @@ def read_user(call: Call, *, id: UUID) -> UserRecord:  # noqa: ARG001 - every op
     output=PersonScopesRecord,
     surfaces=_REST,
 )
-def read_user_scopes(call: Call, *, id: UUID) -> PersonScopesRecord:  # noqa: ARG001 - every operation takes its call
+def read_person_scopes(call: Call, *, id: UUID) -> PersonScopesRecord:  # noqa: ARG001 - every operation takes its call
     """Read what a person is confined to by its names of now, by themselves and by each of their groups."""
     person = find_person(id)
     if person.is_superuser:
@@ -190,7 +190,7 @@ def read_user_scopes(call: Call, *, id: UUID) -> PersonScopesRecord:  # noqa: AR
     output=UserRecord,
     surfaces=_REST,
 )
-def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
+def create_person(call: Call, *, body: CreatePerson) -> UserRecord:
     """Create a local account with permissions you hold yourself."""
     permissions = find_granted(call, body.permissions, only_grantable=False)
     person = Person(
@@ -216,7 +216,7 @@ def create_user(call: Call, *, body: CreatePerson) -> UserRecord:
     output=UserRecord,
     surfaces=_REST,
 )
-def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
+def update_person(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     """Change a person. Deactivating one ends their sessions, their tokens and all their API keys at once."""
     person = find_person(id)
     _require_not_above(call, person)
@@ -244,7 +244,7 @@ def update_user(call: Call, *, id: UUID, body: UpdatePerson) -> UserRecord:
     effect=Effect.ADMINISTER,
     surfaces=_REST,
 )
-def delete_user(call: Call, *, id: UUID) -> None:
+def delete_person(call: Call, *, id: UUID) -> None:
     """Delete a person who owns no API key. Deactivating keeps their name for the log's readers."""
     person = find_person(id)
     _require_not_above(call, person)

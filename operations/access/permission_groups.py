@@ -12,7 +12,7 @@ from django.utils.translation import gettext_noop
 from pydantic import AfterValidator, ConfigDict, Field
 from typing_extensions import TypedDict
 
-from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.descriptions import find_audited_model
 from core.call import Call, Surface
 from core.errors import Conflict, Forbidden, NotFound, invalid_member
 from core.operation import Effect, operation
@@ -246,7 +246,7 @@ def _find(id: UUID) -> Group:
 
 
 def _id_of(group: Group) -> UUID:
-    return find_own_table("permission-groups").id_of(group)
+    return find_audited_model("permission-groups").id_of(group)
 
 
 def _save(group: Group) -> None:

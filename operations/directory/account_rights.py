@@ -26,7 +26,7 @@ from directory.errors import ObjectNotFound, translated
 from directory.lookup.access import is_within_any, parse_reference
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
-from directory.protection.domain_control import holders
+from directory.protection.domain_control import domain_owners
 from directory.protection.domain_infrastructure import places_of
 from directory.protection.state import administrative_groups
 from directory.security.effective_rights import EffectiveRights, account_of
@@ -383,7 +383,7 @@ def _administration(effective: EffectiveRights) -> list[str]:
     administrative = {sid_to_text(sid) for sid in administrative_groups(places_of(client).domain_sid)}
     groups = find_principals(client, sorted(sids & administrative))
     by_groups = {f"is in {principal['name'] or sid}" for sid, principal in groups.items()}
-    return sorted(by_groups | {words for sid, words in holders(client).items() if sid_to_text(sid) in sids})
+    return sorted(by_groups | {words for sid, words in domain_owners(client).items() if sid_to_text(sid) in sids})
 
 
 def _listed(names: list[str]) -> str:

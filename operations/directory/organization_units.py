@@ -39,7 +39,7 @@ from directory.shapes.kinds import Kind
 from directory.shapes.proposal import AccountsRun, AttributeChange, Proposal
 from directory.shapes.proposal import Target as ChangedObject
 from directory.shapes.record import version_of
-from keys.permissions.more_privileged_people import people_above
+from keys.permissions.more_privileged_people import more_privileged_people
 from operations.directory.common_operations import declare_ordinary_operations
 
 declare_ordinary_operations(
@@ -160,7 +160,9 @@ def plan_accounts(call: Call, *, id: UUID, query: PlanAccounts) -> AccountsPlan:
     unit = _find_unit(call, id)
     kinds = list(dict.fromkeys(query.kinds))
     found = find_accounts(client, id, kinds=kinds, scope=query.scope)
-    accounts = assess(client, found[:MAX_ACCOUNTS], query.action, people_above=partial(people_above, call))
+    accounts = assess(
+        client, found[:MAX_ACCOUNTS], query.action, more_privileged_people=partial(more_privileged_people, call)
+    )
     assert call.directory is not None
     plan = Plan.objects.create(
         connection_id=call.directory.id,
@@ -270,10 +272,10 @@ def _selected(call: Call, unit: UUID, body: RunAccounts, named: Sequence[UUID], 
     if body.plan_id is not None:
         return _planned(call, client, unit, body.plan_id, action)
     if "accounts" in body.model_fields_set:
-        return assess_named(client, unit, named, action, people_above=partial(people_above, call))
+        return assess_named(client, unit, named, action, more_privileged_people=partial(more_privileged_people, call))
     found = find_accounts(client, unit, kinds=body.kinds, scope=body.scope)
     _require_within_limit(len(found))
-    return assess(client, found, action, people_above=partial(people_above, call))
+    return assess(client, found, action, more_privileged_people=partial(more_privileged_people, call))
 
 
 def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Action) -> list[Account]:
@@ -294,7 +296,7 @@ def _planned(call: Call, client: Client, unit: UUID, plan_id: UUID, action: Acti
         raise PlanStale("There is no plan of yours with this id for this unit and action, or its hour is over.")
     found = find_accounts(client, unit, kinds=plan.kinds, scope=cast(SelectionScope, plan.scope))
     _require_within_limit(len(found))
-    accounts = assess(client, found, action, people_above=partial(people_above, call))
+    accounts = assess(client, found, action, more_privileged_people=partial(more_privileged_people, call))
     if plan.total != len(found) or sorted(plan.accounts) != sorted(_effects(accounts)):
         raise PlanStale("The accounts of the unit, or their states, are not those of the plan any more.")
     return accounts

@@ -24,7 +24,7 @@ from directory.runs.assessment import Action, assess_named
 from directory.runs.overview import RunDetails, RunOverview, RunUnitJson, details, overview, with_counts
 from directory.runs.requests import RunResult
 from directory.shapes.kinds import Kind
-from keys.permissions.more_privileged_people import people_above
+from keys.permissions.more_privileged_people import more_privileged_people
 
 REST_ONLY = frozenset({Surface.REST})
 
@@ -121,7 +121,7 @@ def plan_retry(call: Call, *, id: UUID) -> RetryPlan:
                 "problem": failed[account.id].problem,
             }
             for account in assess_named(
-                client_of(call), run.unit, failed, action, people_above=partial(people_above, call)
+                client_of(call), run.unit, failed, action, more_privileged_people=partial(more_privileged_people, call)
             )
         ],
     }

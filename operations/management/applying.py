@@ -11,7 +11,7 @@ from django.contrib.auth.models import Group
 from django.db.models import Model
 
 from active_directory import DistinguishedName, InvalidValue
-from audit.model_changes.descriptions import Changed, find_own_table
+from audit.model_changes.descriptions import Changed, find_audited_model
 from audit.model_changes.recording import recorded
 from audit.webhooks.admin import EndpointForm
 from audit.webhooks.models import WebhookEndpoint
@@ -144,7 +144,7 @@ class Applier:
         return self._together.perform(f"{resource}.update", id=record["id"], body=different)
 
     def _read(self, resource: str, row: Model) -> Any:
-        id = find_own_table(resource).id_of(row)
+        id = find_audited_model(resource).id_of(row)
         return find_operation(f"{resource}.read").function(self._together.call, id=id)
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.test import RequestFactory
 
 from approvals.models import ChangeRequest
-from approvals.review.conflict_of_interest import why_barred
+from approvals.review.conflict_of_interest import conflict_reason
 from audit.models import OperationRecord
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from core.errors import Forbidden, RateLimited, ServiceUnavailable
@@ -158,13 +158,13 @@ def test_what_no_longer_holds_is_not_applied(
 
 def test_whoever_has_let_the_agent_act_more_freely_does_not_decide(agent: Agent, ada: UUID, approver: Console) -> None:
     request = held(agent, ada)
-    assert why_barred(approver.person.pk, request) is None
+    assert conflict_reason(approver.person.pk, request) is None
     administrator = Console(make_person(superuser=True))
     AgentGrant.objects.update(supervision_level="ask_every_change")
     place = f"/rest/agents/{agent.grant.id}"
     assert administrator.patch(place, {"supervisionLevel": "ask_destructive_security"}).status == 200
-    assert why_barred(administrator.person.pk, request) is not None
-    assert why_barred(approver.person.pk, request) is None
+    assert conflict_reason(administrator.person.pk, request) is not None
+    assert conflict_reason(approver.person.pk, request) is None
 
 
 def test_the_level_is_the_agents_own(agent: Agent, ada: UUID, directory: Directory) -> None:

@@ -11,7 +11,7 @@ from approvals.states import ANNOUNCED, TRANSITIONS
 from approvals.statistics import _DECIDED
 from audit.webhooks.catalogue import OF_STATUSES
 from console.templatetags.console import status_look
-from core.text.vocabulary import said
+from core.text.vocabulary import translate_label
 from gateway.surfaces.agent.results import _ABOUT_REQUEST
 
 ENDS_OF_DECIDED = {Status.APPLIED, Status.PARTLY_FAILED, Status.FAILED, Status.STALE, Status.UNKNOWN, Status.REJECTED}
@@ -22,7 +22,7 @@ def test_each_has_its_words_in_every_channel(status: Status) -> None:
     assert status in TRANSITIONS
     assert status.value in OF_STATUSES
     assert status.value in _ABOUT_REQUEST
-    assert str(said(status.value)), "in the console"
+    assert str(translate_label(status.value)), "in the console"
     if status in ANNOUNCED:
         assert status in mail._OUTCOMES
         assert status in messages._TOLD or status is Status.APPROVED
@@ -32,7 +32,12 @@ def test_each_has_its_words_in_every_channel(status: Status) -> None:
 
 def test_what_failed_in_part_is_never_said_to_be_done() -> None:
     status = Status.PARTLY_FAILED
-    told = (mail._OUTCOMES[status], messages._TOLD[status], _ABOUT_REQUEST[status.value], str(said(status.value)))
+    told = (
+        mail._OUTCOMES[status],
+        messages._TOLD[status],
+        _ABOUT_REQUEST[status.value],
+        str(translate_label(status.value)),
+    )
     for text in told:
         assert "fail" in text
         assert not re.search(r"\b(done|applied)\b", text, re.IGNORECASE), text

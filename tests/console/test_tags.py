@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from console.templatetags import console
 from core.errors import FieldError
-from core.text.vocabulary import sentence_of
+from core.text.vocabulary import action_phrase
 from directory.shapes.wording.names import common_name
 from directory.shapes.wording.names import place as place_of
 
@@ -76,5 +76,5 @@ def test_fields_are_called_as_their_labels(error: FieldError, said: str) -> None
 
 
 def test_operations_in_words() -> None:
-    assert sentence_of("reset-password") == "Reset the password of {object}"
-    assert sentence_of("dance-with") == "Dance with {object}"
+    assert action_phrase("reset-password") == "Reset the password of {object}"
+    assert action_phrase("dance-with") == "Dance with {object}"

@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import RequestFactory
 
-from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.descriptions import find_audited_model
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from audit.models import OperationRecord
 from core.operation import Effect, operations
@@ -76,7 +76,7 @@ def test_every_operation_is_here() -> None:
     administering = {item.name for item in operations() if item.effect is Effect.ADMINISTER}
     assert administering == ON_REST.keys() | NEED_A_DIRECTORY.keys()
     for name in administering:
-        assert find_own_table(name.partition(".")[0])
+        assert find_audited_model(name.partition(".")[0])
 
 
 def test_every_view_and_action_is_here() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from active_directory import Client, ServerSettings, begun
+from active_directory import Client, ServerSettings, run_in_background
 from core.operation import find_operation
 from core.streams import RecordStream, StreamFormat
 from directory.queries import domain_controllers
@@ -24,7 +24,7 @@ def of_this_request() -> Iterator[None]:
 
 
 def test_what_is_begun_belongs_to_the_request() -> None:
-    assert begun(request_id.get, "part")() == "of-this-request"
+    assert run_in_background(request_id.get, "part")() == "of-this-request"
 
 
 def test_what_each_server_is_asked_belongs_to_the_request(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from console.directory.readable_attributes import readable_among
 from console.page_context import PageContext, console_page
 from core.errors import Forbidden, NotFound
 from core.operation import find_operation
-from core.text.vocabulary import capitalized, words
+from core.text.vocabulary import capitalized, noun_label
 from directory.errors import AttributeNotReadable, ObjectNotFound
 from directory.shapes import kinds
 from directory.shapes.kinds import Kind, permission_for
@@ -111,7 +111,7 @@ def frame_of(page: PageContext, record: Record, tab: str = "object") -> dict[str
 def _kind_words(record: Record) -> str:
     if record["kind"] == Kind.OBJECT:
         return _("Object of the class {name}").format(name=record["objectClass"][-1])
-    return capitalized(words(record["kind"]))
+    return capitalized(noun_label(record["kind"]))
 
 
 def path_to(distinguished_name: str) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from console.directory.quick_search.query_parser import Typed
 from console.page_context import PageContext
 from console.shared.names import common_name
 from core.errors import Forbidden, NotFound
-from core.text.vocabulary import words
+from core.text.vocabulary import noun_label
 
 _MOST: Final = "10"
 _ASKED_ABOUT: Final = 3
@@ -130,7 +130,9 @@ def _waiting_for(page: PageContext, targets: Iterable[str]) -> Iterator[Hit]:
 def _request_as_hit(request: Mapping[str, Any]) -> Hit:
     name = common_name((request["target"] or {}).get("distinguishedName")) or request["operation"]
     return Hit(
-        name, reverse("console:change", args=[request["id"]]), f"{request['operation']}, {words(request['status'])}"
+        name,
+        reverse("console:change", args=[request["id"]]),
+        f"{request['operation']}, {noun_label(request['status'])}",
     )
 
 
@@ -143,7 +145,9 @@ def _record(page: PageContext, typed: Typed) -> Iterator[Hit]:
         return
     name = common_name((record["target"] or {}).get("distinguishedName")) or record["operation"]
     yield Hit(
-        name, reverse("console:log-record", args=[record["id"]]), f"{record['operation']}, {words(record['outcome'])}"
+        name,
+        reverse("console:log-record", args=[record["id"]]),
+        f"{record['operation']}, {noun_label(record['outcome'])}",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from console.directory.quick_search.query_parser import NAMED, PHONE_ATTRIBUTES, Reading, Typed
+from console.directory.quick_search.query_parser import NAMED, PHONE_ATTRIBUTES, Interpretation, Typed
 from console.directory.readable_attributes import readable_among
 from console.page_context import PageContext
 from core.errors import GatewayError
@@ -92,15 +92,15 @@ def _find_one(page: PageContext, typed: Typed, found: Found) -> None:
             found.add(page.perform("objects.search", query=query)["items"])
         except ObjectNotFound:
             pass
-    elif (reading := typed.exact()) is not None:
-        found.add(_search(page, typed, reading, found))
+    elif (interpretation := typed.exact()) is not None:
+        found.add(_search(page, typed, interpretation, found))
 
 
 def _find_by_names(page: PageContext, typed: Typed, found: Found) -> None:
     is_telephone = bool(typed.digits) and typed.number is None
-    for reading in () if is_telephone else (typed.employee(), typed.names()):
-        if reading is not None:
-            found.add(_search(page, typed, reading, found))
+    for interpretation in () if is_telephone else (typed.employee(), typed.names()):
+        if interpretation is not None:
+            found.add(_search(page, typed, interpretation, found))
     for records in (found.people, found.others):
         records.sort(key=lambda record: not _is_called(record, typed.text))
         found.is_cut = found.is_cut or len(records) > _SHOWN
@@ -114,8 +114,8 @@ def look_through(page: PageContext, typed: Typed, known: Collection[str]) -> Fou
     """
 
     def find(page: PageContext, typed: Typed, found: Found) -> None:
-        reading = typed.looked_through()
-        records = [] if reading is None else _search(page, typed, reading, found)
+        interpretation = typed.looked_through()
+        records = [] if interpretation is None else _search(page, typed, interpretation, found)
         found.add(
             record
             for record in records
@@ -134,9 +134,14 @@ def _read(typed: Typed) -> str:
     return ",".join(name for name in _READ if name not in typed.unreadable)
 
 
-def _search(page: PageContext, typed: Typed, reading: Reading, found: Found) -> list[Record]:
-    found.said.append(reading.said)
-    query = {"filter": str(reading.condition), "attributes": _read(typed), "sort": "name", "pageSize": str(_MOST)}
+def _search(page: PageContext, typed: Typed, interpretation: Interpretation, found: Found) -> list[Record]:
+    found.said.append(interpretation.said)
+    query = {
+        "filter": str(interpretation.condition),
+        "attributes": _read(typed),
+        "sort": "name",
+        "pageSize": str(_MOST),
+    }
     answer = page.perform("objects.search", query=query)
     found.is_cut = found.is_cut or answer["nextCursor"] is not None or answer["truncated"]
     records: list[Record] = answer["items"]

@@ -48,7 +48,7 @@ _SID = re.compile(r"S-1(-\d+)+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Interpretation:
     """One way to read what was typed: the filter it makes, and what was searched, as the rest of a sentence."""
 
     condition: Filter
@@ -97,48 +97,50 @@ class Typed:
         """Whether it identifies an object, so that nothing else can be meant."""
         return bool(self.guid or self.sid or self.name or self.account)
 
-    def exact(self) -> Reading | None:
+    def exact(self) -> Interpretation | None:
         """How to find the one object that it identifies. One named by its distinguished name is looked up."""
         if self.guid is not None:
-            return Reading(Equals("objectGUID", self.guid.bytes_le), _("the object with this objectGUID"))
+            return Interpretation(Equals("objectGUID", self.guid.bytes_le), _("the object with this objectGUID"))
         if self.sid is not None:
             known = Or(Equals("objectSid", self.sid), Equals("sIDHistory", self.sid))
-            return Reading(known, _("the object that has or had this SID"))
+            return Interpretation(known, _("the object that has or had this SID"))
         if self.account is not None:
             names = Or(Equals("sAMAccountName", self.account), Equals("sAMAccountName", f"{self.account}$"))
             said = _("the account {name} of this directory, whatever stands before it")
-            return Reading(names, said.format(name=self.account))
+            return Interpretation(names, said.format(name=self.account))
         return None
 
-    def names(self) -> Reading:
+    def names(self) -> Interpretation:
         """Objects of any kind by names and addresses, as far as indexes lead to them."""
         ways: list[Filter] = [Anr(self.text), *(StartsWith(name, self.text) for name in self._usable(_INDEXED))]
         if self.address:
             ways.append(Equals("proxyAddresses", f"smtp:{self.address}"))
         said = _("people, groups, computers and places with a name, account or address that begins with “{text}”")
-        return Reading(Or(*ways), said.format(text=self.text))
+        return Interpretation(Or(*ways), said.format(text=self.text))
 
-    def employee(self) -> Reading | None:
+    def employee(self) -> Interpretation | None:
         """People by their employee number."""
         names = self._usable(_NUMBERS)
         if self.number is None or not names:
             return None
         ways = Or(*(Equals(name, self.number) for name in names))
-        return Reading(And(PEOPLE, ways), _("people with the employee number {number}").format(number=self.number))
+        return Interpretation(
+            And(PEOPLE, ways), _("people with the employee number {number}").format(number=self.number)
+        )
 
-    def looked_through(self) -> Reading | None:
+    def looked_through(self) -> Interpretation | None:
         """What no index leads to, so that the gateway bounds its time: a telephone number, or a part of a word."""
         if self.digits:
             parts = tuple(self.digits)
             phones = self._usable(PHONE_ATTRIBUTES)
             ways = Or(*(Substrings(name, middle=parts[:-1], final=parts[-1]) for name in phones))
             said = _("people whose telephone number ends with {digits}, however it is written")
-            return Reading(And(PEOPLE, ways), said.format(digits=self.digits))
+            return Interpretation(And(PEOPLE, ways), said.format(digits=self.digits))
         if self.names_one or len(self.text) < _SHORTEST_PART:
             return None
         anywhere = Or(*(Contains(name, self.text) for name in self._usable(_INSIDE_WORDS)))
         said = _("names, accounts and addresses with “{text}” anywhere in them")
-        return Reading(anywhere, said.format(text=self.text))
+        return Interpretation(anywhere, said.format(text=self.text))
 
     def has_telephone(self, attributes: Mapping[str, Sequence[str]]) -> bool:
         """Whether somebody whom the digits found has the number: others may stand between those of the filter."""

@@ -43,7 +43,7 @@ def scope_filter(condition: Filter, visibility: Visibility) -> ScopedFilter:
     for part in _conjuncts(condition):
         is_wanted = not isinstance(part, Not)
         asked = part.filter if isinstance(part, Not) else part
-        if isinstance(asked, Present) and visibility.refers(asked.attribute):
+        if isinstance(asked, Present) and visibility.is_reference(asked.attribute):
             name = asked.attribute.lower()
             if present.setdefault(name, is_wanted) is not is_wanted:
                 kept.append(_NOTHING)
@@ -64,7 +64,7 @@ def names_only_seen(condition: Filter, visibility: Visibility) -> bool:
         case Present():
             return True
         case _:
-            if not any(map(visibility.refers, condition.attributes())):
+            if not any(map(visibility.is_reference, condition.attributes())):
                 return True
             return isinstance(condition, Equals | Extensible) and _is_seen(condition, visibility)
 
@@ -84,7 +84,7 @@ def _rewritten(condition: Filter, visibility: Visibility, *, is_negated: bool) -
         case Not():
             return Not(_rewritten(condition.filter, visibility, is_negated=not is_negated))
         case _:
-            if not any(map(visibility.refers, condition.attributes())):
+            if not any(map(visibility.is_reference, condition.attributes())):
                 tells_of_members = any(map(visibility.tells_of_members, condition.attributes()))
                 return And(condition, Not(_GROUPS)) if tells_of_members else condition
     if isinstance(condition, Present):

@@ -76,7 +76,11 @@ class RecordMaker:
             seen = confined(entry)
             version = (self._visibility.version(seen) if self._has_own_versions else None) or version_of(entry)
             record = render(
-                seen, protected=state.protect(entry), parent_id=None, computed_control=control or 0, version=version
+                seen,
+                protected=state.is_protected(entry),
+                parent_id=None,
+                computed_control=control or 0,
+                version=version,
             )
             if control is None and (password_set := doubtful_since(entry)) is not None:
                 doubts.append(_Doubt(entry, record, password_set))
@@ -107,7 +111,7 @@ class RecordMaker:
             there = self._client.find(parent, ("objectGUID",), deleted=deleted)
             self._parents[parent] = None if there is None or "objectGUID" not in there else str(there.guid)
         for parent, record in zip(parents, records, strict=True):
-            record["parentId"] = self._parents[parent] if self._visibility.holds(parent) else None
+            record["parentId"] = self._parents[parent] if self._visibility.can_see(parent) else None
         for doubt in doubts:
             asked_about, account = found.get(UUID(doubt.record["id"])), doubt.record["account"]
             if asked_about is not None and account is not None:

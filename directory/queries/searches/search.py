@@ -16,7 +16,7 @@ from typing import Annotated, Literal, NamedTuple, cast
 from django.conf import settings
 from pydantic import Field
 
-from active_directory import ANYTHING, And, Client, Entry, Filter, begun
+from active_directory import ANYTHING, And, Client, Entry, Filter, run_in_background
 from core.call import Call
 from core.errors import InvalidRequest
 from core.paging import Page, PageQuery, open_cursor, seal_cursor
@@ -388,7 +388,7 @@ class _Running:
         """Begin to read the entries of so many identifiers from a place on."""
         end = min(start + 16 * count, len(packed))
         guids = [packed[place : place + 16] for place in range(start, end, 16)]
-        return _Part(guids, begun(lambda: list(self._entries(guids)), "part of a stream"), end)
+        return _Part(guids, run_in_background(lambda: list(self._entries(guids)), "part of a stream"), end)
 
     def _find(
         self, attributes: tuple[str, ...], *, limit: int | None = None, whole: bool = False

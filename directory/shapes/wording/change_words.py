@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from active_directory import DistinguishedName
-from core.text.vocabulary import capitalized, in_sentence, said, sentence_of, spaced, words
+from core.text.vocabulary import action_phrase, capitalized, humanize, in_sentence, noun_label, translate_label
 from directory.shapes.wording.attribute_labels import label_of
 from directory.shapes.wording.names import parsed
 from directory.shapes.wording.value_words import Named, Phrase, ValueChange, filled, object_named, plain, say_values
@@ -106,7 +106,7 @@ def _headline(change: ChangeFacts) -> Phrase:
     say_it = _HEADLINES.get(change.action)
     if say_it is not None and (phrase := say_it(change)) is not None:
         return phrase
-    return filled(sentence_of(change.action), object=change.target)
+    return filled(action_phrase(change.action), object=change.target)
 
 
 def _created(change: ChangeFacts) -> Phrase:
@@ -118,7 +118,7 @@ def _updated(change: ChangeFacts) -> Phrase | None:
         return filled(_("Change {object}"), object=change.target)
     control = change.change_of("userAccountControl")
     if control is not None and len(change.changes) == 1 and (switch := control.switch()) is not None:
-        return filled(sentence_of("disable" if switch else "enable"), object=change.target)
+        return filled(action_phrase("disable" if switch else "enable"), object=change.target)
     member = change.change_of("member")
     if member is not None and len(change.changes) == 1:
         return _members(change)
@@ -225,7 +225,7 @@ def _restored(change: ChangeFacts) -> Phrase:
 def _run(change: ChangeFacts) -> Phrase:
     count = len(change.changes)
     if not count:
-        return filled(sentence_of(change.action), object=change.target)
+        return filled(action_phrase(change.action), object=change.target)
     if change.action == "enable-accounts":
         text = ngettext("Enable {count} account in {unit}", "Enable {count} accounts in {unit}", count)
     else:
@@ -283,7 +283,7 @@ def _label(change: ChangeFacts, each: ValueChange) -> str:
     """Rows of the gateway's own tables have members in camel case instead of attributes."""
     label = label_of(each.attribute)
     is_own = not change.target.place
-    return capitalized(words(label)) if is_own and label == each.attribute else label
+    return capitalized(noun_label(label)) if is_own and label == each.attribute else label
 
 
 def _listed(labels: Sequence[str]) -> str:
@@ -301,8 +301,8 @@ _OWN_TABLES: Final = {"api-keys": "API key", "people": "person", "directories": 
 
 def kind_words(kind: str, count: int = 1) -> str:
     """What an object of a kind, or a row of an own table by its resource, is called, so many of them."""
-    word = _OWN_TABLES.get(kind) or spaced(kind or "object").removesuffix("s")
-    return said(word if count == 1 else "people" if word == "person" else f"{word}s")
+    word = _OWN_TABLES.get(kind) or humanize(kind or "object").removesuffix("s")
+    return translate_label(word if count == 1 else "people" if word == "person" else f"{word}s")
 
 
 def _of_its_kind(change: ChangeFacts) -> Phrase:
@@ -317,7 +317,7 @@ def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
     actions = {change.action for change in changes}
     kinds = {change.kind for change in changes}
     if len(actions) != 1:
-        names = ", ".join(sorted(words(action) for action in actions))
+        names = ", ".join(sorted(noun_label(action) for action in actions))
         return _("{count} changes: {actions}").format(count=count, actions=names)
     action = actions.pop()
     objects = f"{count} {kind_words(kinds.pop() if len(kinds) == 1 else 'object', count)}"
@@ -327,7 +327,7 @@ def say_many(changes: Sequence[ChangeFacts], count: int) -> str:
             return _("Change {object}").format(object=objects)
         return _("Change {attributes} of {object}").format(attributes=_listed(labels), object=objects)
     text = _OF_MANY.get(action)
-    return (str(text) if text is not None else sentence_of(action)).format(object=objects)
+    return (str(text) if text is not None else action_phrase(action)).format(object=objects)
 
 
 _OF_MANY: Final = {

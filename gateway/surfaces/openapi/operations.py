@@ -4,7 +4,7 @@ from inspect import cleandoc
 from typing import Any
 
 from approvals.queue import QueuedAnswer
-from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.descriptions import find_audited_model
 from core.operation import SIGNED_IN, Effect, Operation
 from directory.runs.requests import RunResult
 from directory.shapes.record import ChangedObject, DirectoryObject
@@ -55,7 +55,7 @@ class OperationSchema(Described):
             self._describe_stream(operation, responses[success])
         if operation.effect is Effect.CHANGE:
             self._describe_change(operation, responses)
-        if operation.effect is Effect.ADMINISTER and find_own_table(operation.resource).gives_access:
+        if operation.effect is Effect.ADMINISTER and find_audited_model(operation.resource).gives_access:
             meaning = "More access waits for a second person (`Approvals:AccessNeedsTwo`)."
             responses["202"] = self.json_response(meaning, QueuedAnswer, "Location", "Idempotency-Replayed")
         responses |= self.problems("400", "401", "403", "404", "406", "409", "411", "413", "414", "415", "429")

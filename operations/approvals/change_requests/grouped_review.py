@@ -10,11 +10,11 @@ from typing_extensions import Self, TypedDict
 
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
-from approvals.review.conflict_of_interest import Bars
+from approvals.review.conflict_of_interest import ConflictChecker
 from approvals.review.grouped_review import Member, exceptions_of, union_of
 from approvals.shapes import ChangeRequestJson, TogetherItemJson, line_as_json
 from audit import log
-from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.descriptions import find_audited_model
 from audit.model_changes.recording import recorded
 from core.call import Call
 from core.errors import GatewayError
@@ -106,9 +106,9 @@ def read_together(call: Call, *, query: ReadTogether) -> TogetherJson:
     rendered = [render(row) for row in rows]
     members = [_member(row, record) for row, record in zip(rows, rendered, strict=True)]
     differs = exceptions_of(members)
-    bars = Bars(call.person.id)
+    conflicts = ConflictChecker(call.person.id)
     items = [
-        _item(call, row, record, differs.get(row.id, []), bars) for row, record in zip(rows, rendered, strict=True)
+        _item(call, row, record, differs.get(row.id, []), conflicts) for row, record in zip(rows, rendered, strict=True)
     ]
     return {
         "total": sum(statuses.values()) if query.status is None else statuses.get(query.status, 0),
@@ -151,7 +151,7 @@ def _member(row: ChangeRequest, record: ChangeRequestJson) -> Member:
 
 
 def _item(
-    call: Call, row: ChangeRequest, record: ChangeRequestJson, differs: list[str], bars: Bars
+    call: Call, row: ChangeRequest, record: ChangeRequestJson, differs: list[str], conflicts: ConflictChecker
 ) -> TogetherItemJson:
     hindrance: str | None = None
     may_reject = False
@@ -161,7 +161,7 @@ def _item(
         hindrance = "It is your own request."
     elif not call.may(DECIDE):
         hindrance = "You do not decide changes."
-    elif why := bars.why(row) or why_hidden(call, row):
+    elif why := conflicts.why(row) or why_hidden(call, row):
         hindrance = why
     else:
         may_reject = True
@@ -256,7 +256,7 @@ def _each_once(decided: Iterable[OneDecision]) -> Iterable[OneDecision]:
 
 def _decide(call: Call, decision: Literal["approve", "reject"], item: OneDecision, comment: str | None) -> DecidedJson:
     """One of the decisions, in a transaction of its own with its record, as the operation of that name makes it."""
-    name, table = f"change-requests.{decision}", find_own_table("change-requests")
+    name, table = f"change-requests.{decision}", find_audited_model("change-requests")
     try:
         find_visible(call, item.id)
         require_decidable(call, item.id)

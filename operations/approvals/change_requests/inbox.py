@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from approvals.models import ChangeRequest, Status
 from approvals.review import inbox
-from approvals.review.conflict_of_interest import Bars
+from approvals.review.conflict_of_interest import ConflictChecker
 from approvals.review.notifications import wait_for_decision
 from approvals.shapes import RequestLineJson, line_as_json
 from core.call import Call
@@ -166,12 +166,12 @@ def find_next(call: Call, *, query: FindNext) -> NextJson:
         left_out.append(after.id)
     narrowed = inbox.narrowed(waiting, query.filters(call))
     found = inbox.next_of(narrowed, query.sort, after=after, leave_out=left_out, backwards=query.backwards)
-    bars = Bars(call.person.id)
+    conflicts = ConflictChecker(call.person.id)
     requests = waiting.in_bulk(found)
     may = (
         id
         for id in found
-        if id in requests and bars.why(requests[id]) is None and why_hidden(call, requests[id]) is None
+        if id in requests and conflicts.why(requests[id]) is None and why_hidden(call, requests[id]) is None
     )
     next_id = next(may, None)
     return {"id": str(next_id) if next_id else None, "waiting": waiting.count()}

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, ConfigDict, Field
 from approvals import secrets, statistics
 from approvals.models import ChangeRequest, Status
 from approvals.review import decisions
-from approvals.review.conflict_of_interest import find_deciders, why_barred
-from approvals.review.scope_filter import HIDDEN, hides_something, require_in_hand, within_reach
+from approvals.review.conflict_of_interest import conflict_reason, find_deciders
+from approvals.review.scope_filter import HIDDEN, hides_something, require_fully_visible, within_reach
 from approvals.shapes import (
     ChangeRequestJson,
     GivenSecret,
@@ -193,7 +193,7 @@ def require_decidable(call: Call, request_id: UUID) -> None:
     Raises NotFound or Forbidden.
     """
     if call.scopes:
-        require_in_hand(call, find_visible(call, request_id))
+        require_fully_visible(call, find_visible(call, request_id))
 
 
 @operation(
@@ -210,7 +210,7 @@ def read_review(call: Call, *, id: UUID) -> ReviewJson:
     is_open = change_request.status == Status.PENDING and change_request.expires_at > timezone.now()
     barred = None
     if is_open and not own and call.may(DECIDE):
-        barred = why_barred(call.person.id, change_request) or why_hidden(call, change_request)
+        barred = conflict_reason(call.person.id, change_request) or why_hidden(call, change_request)
     may_decide = is_open and not own and call.may(DECIDE) and barred is None
     approved_first = change_request.first_approved_by_id
     two = decisions.needs_two(change_request)

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from approvals.review import decisions
 from approvals.shapes import ChangeRequestJson
-from audit.model_changes.descriptions import find_own_table
+from audit.model_changes.descriptions import find_audited_model
 from audit.model_changes.recording import recorded
 from core.call import Call, Surface
 from core.operation import Effect, operation
@@ -22,7 +22,7 @@ from operations.approvals.change_requests.requests import DECIDE, find_visible, 
     output=ChangeRequestJson,
     surfaces=frozenset({Surface.REST}),
 )
-def ask_anew(call: Call, *, id: UUID) -> ChangeRequestJson:
+def resubmit(call: Call, *, id: UUID) -> ChangeRequestJson:
     """Put a new request in the place of a waiting one whose values have changed; the answer is the new one.
 
     It is the requester's as the old one was, with the same input, and shows the values of now. The old one is rejected
@@ -33,7 +33,7 @@ def ask_anew(call: Call, *, id: UUID) -> ChangeRequestJson:
     with transaction.atomic():
         old = decisions.find_request(id, with_input=True)
         with recorded(call, operation=name) as administration:
-            administration.watch(find_own_table("change-requests"), id)
+            administration.watch(find_audited_model("change-requests"), id)
             decisions.reject(call.person, id, comment="The values have changed since; it was asked for anew.")
-        new = pipeline.hold_anew(old)
+        new = pipeline.resubmit(old)
     return renderer_for(call)(find_visible(call, new.id))

@@ -18,7 +18,7 @@ from directory.lookup.access import client_of
 from directory.lookup.visibility import may_see_values
 from directory.runs.assessment import Account, Action, assess_named
 from gateway import pipeline
-from keys.permissions.more_privileged_people import people_above
+from keys.permissions.more_privileged_people import more_privileged_people
 from operations.approvals.change_requests.requests import find_visible
 
 _ACTIONS: dict[str, Action] = {
@@ -78,7 +78,7 @@ def read_run_plan(call: Call, *, id: UUID) -> WaitingRunJson:
             UUID(kept["arguments"]["id"]),
             asked,
             action,
-            people_above=partial(people_above, run_call),
+            more_privileged_people=partial(more_privileged_people, run_call),
         )
     return {
         "action": action,

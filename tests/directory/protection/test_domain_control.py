@@ -10,7 +10,7 @@ from active_directory import Client
 from active_directory.codecs import sid_to_text
 from core.call import SupervisionLevel
 from directory.protection import domain_control
-from directory.protection.domain_control import holders, unreadable_lists
+from directory.protection.domain_control import domain_owners, unreadable_lists
 from directory.protection.domain_infrastructure import places_of
 from directory.protection.rules import is_protected
 from directory.protection.state import administrative_groups
@@ -112,7 +112,7 @@ def test_those_who_are_no_accounts_make_nobody_an_administrator(
 def test_a_domain_has_no_holders_but_its_administrators_and_whom_rights_are_delegated_to(
     client: Client, directory: Directory, delegated: Delegated
 ) -> None:
-    others = set(holders(client)) - administrative_groups(places_of(client).domain_sid)
+    others = set(domain_owners(client)) - administrative_groups(places_of(client).domain_sid)
     assert {sid_to_text(sid) for sid in others} == {directory.sid(delegated.holder)}
     assert unreadable_lists(client) == ()
 

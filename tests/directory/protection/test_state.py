@@ -79,7 +79,7 @@ def judge_every_object(client: Client, directory: Directory) -> dict[UUID, bool]
     for base in (directory.base_dn, f"CN=Partitions,CN=Configuration,{directory.base_dn}"):
         for entry in client.search(base, Scope.SUBTREE, attributes=PROTECTION_ATTRIBUTES):
             if "objectGUID" in entry:
-                seen[entry.guid] = groups.protect(entry)
+                seen[entry.guid] = groups.is_protected(entry)
                 assert is_protected(client, entry) is seen[entry.guid], entry.dn
     return seen
 
@@ -94,4 +94,4 @@ def test_a_group_counts_however_its_name_is_spelled(
     assert not holds_protected(client, place)
     directory.add_values(f"CN=Backup Operators,CN=Builtin,{directory.base_dn}", member=directory.dn(inner))
     assert holds_protected(client, place)
-    assert protection_state(client).protect(client.read(user, PROTECTION_ATTRIBUTES))
+    assert protection_state(client).is_protected(client.read(user, PROTECTION_ATTRIBUTES))

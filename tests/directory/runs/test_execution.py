@@ -11,7 +11,7 @@ from audit import log
 from audit.models import OperationRecord
 from core.call import Call, Surface
 from directory.lookup.connection import get_client
-from directory.lookup.replication import NotArrived
+from directory.lookup.replication import NotReplicatedYet
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run
 from directory.outcomes import evidence
@@ -59,7 +59,7 @@ def execute(run: Run, call: Call, *, is_new: bool = True) -> dict[UUID, tuple[st
     """The status of each account and the code of its problem."""
     execution = RunExecution(run, before_each_step=lambda: None, is_new=is_new)
     execution.look_up_open_intents()
-    execution.execute(call, people_above=nobody)
+    execution.execute(call, more_privileged_people=nobody)
     return {item.account: (item.status, item.problem and item.problem["code"]) for item in run.results.all()}
 
 
@@ -167,7 +167,7 @@ def leave_intent(
 ) -> tuple[Client, Modify]:
     """The intent of a worker that was killed, and what it had to send."""
     client = get_client(call.directory.id)
-    (account,) = assess_named(client, run.unit, [user], "disable", people_above=nobody)
+    (account,) = assess_named(client, run.unit, [user], "disable", more_privileged_people=nobody)
     intent = log.Intent(
         operation=run.operation,
         target=log.TargetRef(user, "user", directory.dn(user)),
@@ -276,7 +276,7 @@ def test_what_was_judged_at_another_server_is_judged_anew(
     evidence = {"write": "delete", "id": str(user), "server": directory_proxy.url}  # which was not done, for certain
     intent = log.Intent(operation=run.operation, target=target, run_id=run.id, evidence=evidence)
     log.record_intents(call, [intent], seconds_until_write=run_execution.INTENT_LIFE.total_seconds())
-    with pytest.raises(NotArrived):
+    with pytest.raises(NotReplicatedYet):
         execute(run, call, is_new=False)
     assert outcomes(run, user) == [("failed", "AD.Directory.Unavailable")]
     assert execute(run, call, is_new=False) == {user: ("succeeded", None)}

@@ -10,6 +10,6 @@ django.setup()
 settings.ROOT_URLCONF = "tests.gateway.middleware.urls"
 
 from gateway.server.application import Application  # noqa: E402
-from gateway.server.front import Front  # noqa: E402 - after Django is set up
+from gateway.server.asgi import RequestGateway  # noqa: E402 - after Django is set up
 
-application = Front(Application())
+application = RequestGateway(Application())

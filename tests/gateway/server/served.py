@@ -26,7 +26,7 @@ from django.urls import path  # noqa: E402
 
 from core.deadlines import current_deadline  # noqa: E402
 from gateway.server.application import Application  # noqa: E402
-from gateway.server.front import Front  # noqa: E402
+from gateway.server.asgi import RequestGateway  # noqa: E402
 from tests.gateway.middleware import urls  # noqa: E402
 
 seen = {"blocks": 0, "closed": 0}
@@ -106,4 +106,4 @@ urlpatterns = [
 handler404 = urls.handler404
 handler500 = urls.handler500
 
-application = Front(Application())
+application = RequestGateway(Application())

@@ -38,7 +38,7 @@ Turn = Callable[[Callable[[], Any]], "asyncio.Future[Any]"]
 """Has a job done when it is its claimant's turn."""
 
 
-class Front:
+class RequestGateway:
     """Serves one application, with threads and limits as configured."""
 
     def __init__(self, application: Application) -> None:
