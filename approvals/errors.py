@@ -12,7 +12,7 @@ class AlreadyDecided(GatewayError):
 
 
 class OwnRequest(GatewayError):
-    status, code, title = 409, "Approvals.OwnRequest", "Nobody decides a change of their own"
+    status, code, title = 409, "Approvals.OwnRequest", "You cannot decide your own change"
 
 
 class Changed(GatewayError):

@@ -36,7 +36,7 @@ _NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """The risk of a change, and in sentences why it is no smaller; an ordinary one has no reasons.
+    """The risk of a change and the reasons for the level; an ordinary one has no reasons.
 
     `plain_reasons` are the same without the names of other objects, for readers who are confined.
     """

@@ -314,7 +314,7 @@ def complete_many(completions: Iterable[Completion], *, beside: Callable[[], Non
 
     Never raises for the database: the directory is changed already and the caller must hear so. What could not be
     closed is kept, and closed when the database is back; if this process ends before, a settler finds the outcome in
-    the directory. What was to be done beside is not kept.
+    the directory. `beside` is not retried.
     """
     rows = [_closing(done) for done in completions]
     if not rows:

@@ -148,7 +148,7 @@ class NotAcceptable(GatewayError):
 class Conflict(GatewayError):
     """The state of something of the gateway's own (a role in use, a key revoked) does not allow the change."""
 
-    status, code, title = 409, "Request.Conflict", "The present state does not allow this"
+    status, code, title = 409, "Request.Conflict", "The current state does not allow this"
 
 
 class LengthRequired(GatewayError):

@@ -1,6 +1,6 @@
 """A whole list in parts, as they come: what an operation returns when its caller wants a stream and no page.
 
-How a stream is written (NDJSON, CSV) is the surfaces' business.
+How a stream is written (NDJSON, CSV) is decided in `gateway.surfaces.streams`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -266,7 +266,7 @@ def check_reason(text: str | None) -> str | None:
     if _CONTROL.search(text):
         raise _bad_reason("contains control characters")
     if reverted_by(text) is not None:
-        raise _bad_reason("begins with what only a revert says of itself")
+        raise _bad_reason("starts with a prefix reserved for reverts")
     return text or None
 
 

@@ -63,7 +63,8 @@ class ConflictChecker:
         return None
 
     def _is_made_by(self, requester_id: int, since: datetime) -> bool:
-        """Whether the requester made the person's account. Whoever did not since an earlier moment did not since."""
+        """Whether the requester made the person's account. No match since an earlier date
+        implies none since a later one."""
         assert self._person_id is not None
         earlier = [moment for moment in self._ancestors if moment <= since]
         if earlier and requester_id not in self._ancestors[max(earlier)]:

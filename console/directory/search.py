@@ -34,7 +34,7 @@ def resource_of(page: PageContext) -> str:
     """What the address asks for (`kind`), as a path calls it; raises InvalidRequest."""
     resource = page.query.get("kind", "objects")
     if resource not in RESOURCES:
-        raise InvalidRequest.naming("is no kind that can be searched for", parameter="kind")
+        raise InvalidRequest.naming("is not a searchable kind", parameter="kind")
     return resource
 
 

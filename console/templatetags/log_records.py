@@ -39,7 +39,23 @@ _THINGS: Final = {
     "directories": _("a directory"),
     "me": _("who it is"),
 }
-_OF_MANY: Final = ("search", "list", "plan-accounts")
+_OF_MANY: Final = frozenset(
+    {
+        "search",
+        "list",
+        "plan-accounts",
+        "count-waiting",
+        "find-next",
+        "list-due",
+        "list-inbox",
+        "list-own",
+        "read-chain",
+        "read-forecasts",
+        "read-own",
+        "read-statistics",
+        "read-together",
+    }
+)
 """Verbs whose resource is told as it is, in the plural."""
 
 

@@ -152,7 +152,7 @@ def propose_update(
 
 
 def _require_unseen_kept(call: Call, schema: Schema, delta: Delta) -> None:
-    """Refuse to remove, of several values, those that identify what is outside the caller's scopes.
+    """Refuse to remove values that reference objects outside the caller's scopes.
 
     A single value is replaced as a whole, whatever it was, unless it is a list itself. Raises Forbidden.
     """

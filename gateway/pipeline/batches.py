@@ -1,8 +1,8 @@
 """Batches: many changes of one operation in one request, each of them a change of its own (docs/api.md#batches).
 
-Every item takes the way of every call (`gateway.pipeline`). Special is only how changes that cannot matter to one
-another are carried out: prepared from one look at the directory, recorded in one commit, written on one connection, and
-the next ones made ready while the domain controller is at work. All others are done one after another.
+Every item takes the way of every call (`gateway.pipeline`). Only independent changes are batched differently:
+prepared from one look at the directory, recorded in one commit, written on one connection, and the next ones made
+ready while the domain controller is at work. All others are done one after another.
 """
 
 from collections import deque

@@ -115,9 +115,9 @@ def _send(change: Change, client: Client, recorded: RecordedWrite) -> Result:
 def _invalidate_protection_caches(
     call: Call, client: Client, writes: Iterable[tuple[Write, Target]]
 ) -> Callable[[], None] | None:
-    """Show here nobody any more who was protected before these writes; what tells the other processes, if need be.
+    """Drop this process's protection cache; return a callback that drops the others', or None.
 
-    Without being told they may show it for two seconds.
+    Without the callback, other processes may show the old protection for two seconds.
     """
     if call.directory is None or not any(may_change_protection(write, target.kind) for write, target in writes):
         return None

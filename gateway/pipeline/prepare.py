@@ -38,7 +38,7 @@ from keys.permissions import more_privileged_people
 def prepare(operation: Operation, call: Call, inputs: InputSource) -> Answer | Change:
     """Everything but the write: the answer if none is needed (now); raises GatewayError, after recording the refusal.
 
-    A change is executed at once, or its reasons grow old.
+    Execute the change immediately; its checks go stale.
     """
     try:
         require_admitted(operation, call)

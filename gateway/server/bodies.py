@@ -66,7 +66,7 @@ class Bodies:
         return kept
 
     def release(self, size: int) -> None:
-        """The bodies of so many bytes are needed no longer."""
+        """Release `size` bytes of buffered bodies."""
         self._kept -= size
 
     async def _receive(self, body: BytesIO, expected: ExpectedBody, receive: Receive) -> tuple[bool, int]:

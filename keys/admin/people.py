@@ -58,7 +58,7 @@ class PersonForm(UserChangeForm):
     def clean(self) -> Any:
         cleaned = super().clean()
         if self.cleaned_data.get("scopes") and self.cleaned_data.get("is_superuser", self.instance.is_superuser):
-            self.add_error("scopes", "Superusers are confined to nothing: they could lift it again.")
+            self.add_error("scopes", "A superuser cannot be restricted to scopes.")
         return cleaned
 
     def save(self, commit: bool = True) -> Any:

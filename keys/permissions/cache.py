@@ -17,7 +17,7 @@ from keys.permissions.effective import KeyFacts, find_key_by_lookup_id
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Facts read when the state had been seen already, by look-up id. Of what is no key nothing is kept."""
+    """Facts read when the state had been seen already, by look-up id. Misses are not cached."""
 
     state: State | None = None
     keys: dict[str, KeyFacts] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Effective permissions: what a credential may do now. Everything here is read anew.
 
-How a request presents a credential is `authentication`'s matter, and what may be kept of a key `kept`'s.
+How a request presents a credential is read in `keys.authentication`; what is cached of a key is in `cache`.
 """
 
 from collections.abc import Iterable, Sequence

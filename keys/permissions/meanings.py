@@ -2,7 +2,7 @@
 do, and, for some, why to think twice.
 
 The texts are English here, as operations and documents give them; pages translate them. The order is that of the pages
-that list them. Which of them a role may give is `permissions`' matter.
+that list them. Which of them a role may give: `keys.models.assignable`.
 """
 
 from dataclasses import dataclass
@@ -198,16 +198,14 @@ MEANINGS: Final[dict[str, Meaning]] = {
         _("Decide which changes of an agent wait for a person, and end what agents may do."),
         _("An agent at a freer level acts without anybody's looking."),
     ),
-    "keys.view_agentclient": Meaning(_KEYS, _("See programs of agents"), _("See which programs people can connect.")),
+    "keys.view_agentclient": Meaning(_KEYS, _("See agent clients"), _("See which programs people can connect.")),
     "keys.add_agentclient": Meaning(
-        _KEYS, _("Make programs of agents"), _("Make the clients that agents are connected as.")
+        _KEYS, _("Register agent clients"), _("Make the clients that agents are connected as.")
     ),
     "keys.change_agentclient": Meaning(
-        _KEYS, _("Disable programs of agents"), _("Keep a program from being connected, and let it again.")
+        _KEYS, _("Disable agent clients"), _("Keep a program from being connected, and let it again.")
     ),
-    "keys.delete_agentclient": Meaning(
-        _KEYS, _("Delete programs of agents"), _("Delete clients that nobody lets act.")
-    ),
+    "keys.delete_agentclient": Meaning(_KEYS, _("Delete agent clients"), _("Delete clients that nobody lets act.")),
     "keys.view_person": Meaning(_PEOPLE, _("See people"), _("See who signs in here, and what they may do.")),
     "keys.add_person": Meaning(_PEOPLE, _("Create local accounts"), _("Make accounts with permissions held oneself.")),
     "keys.change_person": Meaning(

@@ -1,4 +1,4 @@
-"""Whose a name and a password are. What follows from it, a session, is `sessions`' matter.
+"""Verify a user name and password. The session that follows is made by `sessions`.
 
 A caller over HTTP hears the same whatever was wrong. A page may tell those who knew the password more.
 """

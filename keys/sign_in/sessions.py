@@ -1,6 +1,6 @@
 """The sessions of people: how they begin and end, where somebody is signed in, and the platform tokens of a session.
 
-Whose a name and password are is decided in `credentials`; how a later request is recognised, in `keys.authentication`.
+A user name and password are verified in `credentials`; a later request is recognised in `keys.authentication`.
 """
 
 import hashlib

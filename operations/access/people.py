@@ -349,7 +349,7 @@ def _change(call: Call, person: Person, body: UpdatePerson) -> None:
 def _confine(call: Call, person: Person, scopes: Sequence[str]) -> None:
     """Confine a person to these, or to nothing; raises Conflict where it would not hold or could not be undone."""
     if person.is_superuser and scopes:
-        raise Conflict(gettext_noop("Superusers are confined to nothing: they could lift it again."))
+        raise Conflict(gettext_noop("A superuser cannot be restricted to scopes."))
     if person.pk == call.person.id:
         raise Conflict(gettext_noop("Nobody can confine themselves, or lift what confines them."))
     person.scopes = resolve_scopes(scopes)

@@ -130,7 +130,7 @@ _POLICY: Final = _Rule(
     "an authentication policy confines where and how the account can sign in",
     "the account is no longer confined by an authentication policy",
 )
-_REMOTELY: Final = _Rule(_allowed, "the account can no longer sign in from afar", "the account can sign in from afar")
+_REMOTELY: Final = _Rule(_allowed, "the account can no longer sign in remotely", "the account can sign in remotely")
 _RULES: Final[Mapping[str, _Rule]] = MappingProxyType(
     {
         "accountexpires": _Rule(_expiry, "the account expires earlier", "the account expires later or never"),

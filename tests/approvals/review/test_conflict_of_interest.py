@@ -66,7 +66,7 @@ def expect_barred(console: Console, held: ChangeRequest) -> None:
         back_office = Client()
         back_office.force_login(Person.objects.get(pk=console.person.pk))
         told = back_office.post(f"/admin/approvals/changerequest/{held.id}/{decision}/", form, follow=True)
-        assert "Nobody decides a change of their own" in told.content.decode()
+        assert "You cannot decide your own change" in told.content.decode()
         for text in (told.content.decode(), console.get(f"/console/changes/{held.id}").body.decode()):
             assert "Somebody else has to decide" in text
             assert ">Approve<" not in text

@@ -146,7 +146,7 @@ def test_a_malformed_filter_is_marked_where_it_stops(console: Console, text: str
         ({"filter": "(unicodePwd=*)"}, "unicodePwd is never shown"),
         ({"sort": "nonsense"}, "Sort: The directory has no attribute"),
         ({"pageSize": "5000"}, "Page size: Choose 1000 or less."),
-        ({"kind": "robots"}, "Kind: Is no kind that can be searched for."),
+        ({"kind": "robots"}, "Kind: Is not a searchable kind."),
         ({"base": "OU=gone,DC=nowhere"}, "There is no such object in the directory"),
         ({"base": "nonsense"}, "Base: Write a distinguished name or an id."),
     ],
