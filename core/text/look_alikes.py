@@ -58,7 +58,7 @@ def _form(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", mapped).split())
 
 
-def look_alike(one: str, other: str) -> bool:
+def are_look_alikes(one: str, other: str) -> bool:
     """Whether two names look alike. Those that the directory takes for the same do too."""
     return not skeletons(one).isdisjoint(skeletons(other))
 

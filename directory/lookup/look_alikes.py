@@ -11,7 +11,7 @@ from uuid import UUID
 
 from active_directory import Client, DistinguishedName, Equals, Or, Scope, comparable
 from core.call import Call
-from core.text.look_alikes import likely_twins, look_alike
+from core.text.look_alikes import are_look_alikes, likely_twins
 from directory.lookup.access import client_of
 from directory.lookup.siblings import NAMES, Named, as_named, objects_in
 from directory.lookup.visibility import Visibility, parent_of, visibility_of
@@ -130,7 +130,9 @@ def _sentence(visibility: Visibility, named: _Named, other: Named) -> Iterator[s
 
 
 def _are_twins(names: Collection[str], others: Collection[str]) -> bool:
-    return any(look_alike(one, other) and comparable(one) != comparable(other) for other in others for one in names)
+    return any(
+        are_look_alikes(one, other) and comparable(one) != comparable(other) for other in others for one in names
+    )
 
 
 def _may_name(visibility: Visibility, dn: str) -> bool:

@@ -24,7 +24,7 @@ from directory.shapes.record import PROTECTION_ATTRIBUTES
 MAX_ACCOUNTS = 100
 """How many accounts one run takes at most."""
 
-PeopleAbove = Callable[[Collection[UUID]], Collection[UUID]]
+MorePrivilegedPeople = Callable[[Collection[UUID]], Collection[UUID]]
 """Which of these accounts are of people who may do more in the gateway than the run's caller."""
 
 Action = Literal["enable", "disable"]
@@ -107,7 +107,11 @@ def find_accounts(client: Client, unit: UUID, *, kinds: Collection[AccountKind],
 
 
 def assess(
-    client: Client, entries: Sequence[Entry], action: Action, *, more_privileged_people: PeopleAbove
+    client: Client,
+    entries: Sequence[Entry],
+    action: Action,
+    *,
+    more_privileged_people: MorePrivilegedPeople,
 ) -> list[Account]:
     """What a run means for accounts that were found in the unit, in their order."""
     protected = protected_among(client, entries) | set(more_privileged_people([entry.guid for entry in entries]))
@@ -120,7 +124,12 @@ def assess(
 
 
 def assess_named(
-    client: Client, unit: UUID, accounts: Iterable[UUID], action: Action, *, more_privileged_people: PeopleAbove
+    client: Client,
+    unit: UUID,
+    accounts: Iterable[UUID],
+    action: Action,
+    *,
+    more_privileged_people: MorePrivilegedPeople,
 ) -> list[Account]:
     """The same for accounts that are named, in their order, with one read.
 

@@ -34,7 +34,7 @@ from directory.outcomes.attribution import find_recorded_outcome
 from directory.outcomes.evidence import evidence_of, look_twice_for_absent
 from directory.outcomes.replication import require_judged_by_all
 from directory.outcomes.writer import RecordedWrite
-from directory.runs.assessment import Account, Action, Effect, PeopleAbove, assess_named
+from directory.runs.assessment import Account, Action, Effect, MorePrivilegedPeople, assess_named
 
 CHUNK = 50
 """Accounts recorded at once, at most: many enough to hide what the log costs. The first are fewer (`_FIRST`), so that
@@ -126,7 +126,7 @@ class RunExecution:
             outcome = find_recorded_outcome(self._client, record)  # it may have been, and have come back since
         return outcome
 
-    def execute(self, call: Call, *, more_privileged_people: PeopleAbove) -> None:
+    def execute(self, call: Call, *, more_privileged_people: MorePrivilegedPeople) -> None:
         """Do the accounts that are left and end the run; raises Unavailable."""
         for _ in range(MAX_ROUNDS):
             if not self._left:

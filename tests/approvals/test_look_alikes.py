@@ -4,7 +4,7 @@ import pytest
 
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
-from core.text.look_alikes import likely_twins, look_alike
+from core.text.look_alikes import are_look_alikes, likely_twins
 from directory.models import DirectoryConnection
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.directory import Directory, random_name
@@ -28,13 +28,13 @@ TOLD = "This is a security change: it gives a name that looks like that of {}."
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)
 def test_names_that_look_alike(one: str, other: str) -> None:
-    assert look_alike(one, other)
-    assert look_alike(other, one)
+    assert are_look_alikes(one, other)
+    assert are_look_alikes(other, one)
 
 
 @pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_names_that_do_not(one: str, other: str) -> None:
-    assert not look_alike(one, other)
+    assert not are_look_alikes(one, other)
 
 
 @pytest.mark.parametrize("deceiving", ["Аdmіns", "adm1ns", "ADMINЅ", "аdmins"])

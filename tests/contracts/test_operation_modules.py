@@ -21,6 +21,7 @@ def declared_for(module: str) -> set[str]:
         and isinstance(node.func, ast.Name)
         and hasattr(common_operations, node.func.id)
         and isinstance(node.args[0], ast.Constant)
+        and isinstance(node.args[0].value, str)
     }
 
 

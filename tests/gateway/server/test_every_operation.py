@@ -3,7 +3,7 @@ answers nobody: another key is answered all the same.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -47,13 +47,14 @@ class Requests(World):
 
     def _read(self, operation: Operation) -> Asked | None:
         """None for what is not here: records, change requests and runs."""
-        target = {
+        targets: dict[str, Callable[[], Any]] = {
             "groups": lambda: self.add("groups"),
             "organization-units": lambda: self.directory.guid(self.unit),
             "deleted-objects": self._deleted,
             "computers": lambda: self.add("computers"),
             "contacts": lambda: self.add("contacts"),
-        }.get(operation.resource, lambda: self.add("users"))()
+        }
+        target = targets.get(operation.resource, lambda: self.add("users"))()
         path = f"/api/{operation.path.replace('{id}', str(target))}{QUERIES.get(operation.name, '')}"
         if path.endswith("/by-dn"):
             path += f"?dn={self.directory.dn(target)}"
