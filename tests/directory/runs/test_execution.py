@@ -217,7 +217,7 @@ def test_what_another_run_has_under_way_is_waited_for(unit: Unit, directory: Dir
     (user,) = unit.add_users(1)
     first, second = (make_run(unit, call, [user]) for _ in range(2))
     client, write = leave_intent(unit, directory, call, first, user, seconds_until_write=3600)
-    with pytest.raises(NotArrived):
+    with pytest.raises(NotReplicatedYet):
         execute(second, call)
     client.write(write)
     assert execute(first, call, is_new=False) == {user: ("succeeded", None)}
