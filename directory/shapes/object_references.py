@@ -69,12 +69,12 @@ _LISTED: Final[Mapping[str, Form]] = {
     **_named("msDS-AllowedToDelegateTo", Form.SERVICE),
     **_named("userWorkstations", Form.COMPUTERS),
     **_named("parentGUID siteGUID msDFSR-ContentSetGuid msDFSR-ReplicationGroupGuid", Form.GUID),
-    # Telling of other objects by SID, in octets or inside a text.
+    # Telling of other objects by SID, in octets or inside a text; and when values were set that may not be seen.
     **_named(
         """
         tokenGroups tokenGroupsGlobalAndUniversal tokenGroupsNoGCAcceptable msDS-TopQuotaUsage msDS-Cached-Membership
-        msDS-ReplValueMetaData msDS-ReplValueMetaDataExt msDS-ReplAttributeMetaData repsFrom repsTo gPCWQLFilter
-        msDS-NCReplCursors msDS-NCReplInboundNeighbors msDS-NCReplOutboundNeighbors
+        replPropertyMetaData msDS-ReplAttributeMetaData msDS-ReplValueMetaData msDS-ReplValueMetaDataExt
+        msDS-NCReplCursors msDS-NCReplInboundNeighbors msDS-NCReplOutboundNeighbors repsFrom repsTo gPCWQLFilter
         msDS-RegisteredOwner msDS-RegisteredUsers mSMQUserSid mSMQOwnerID nTGroupMembers groupMembershipSAM
         msDS-UserAllowedToAuthenticateTo msDS-UserAllowedToAuthenticateFrom msDS-ServiceAllowedToAuthenticateTo
         msDS-ServiceAllowedToAuthenticateFrom msDS-ComputerAllowedToAuthenticateTo
