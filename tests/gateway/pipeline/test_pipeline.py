@@ -1,6 +1,7 @@
 """The way of a call, through HTTP: what each stage refuses, what is recorded, and what the directory then holds."""
 
 from datetime import timedelta
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
@@ -80,6 +81,20 @@ def test_nothing_to_do_is_no_change(integration: Integration, ada: UUID) -> None
     ]
 
 
+@pytest.mark.parametrize("body", [{"replace": {"title": "Analyst"}}, {"account": {"passwordNeverExpires": False}}])
+def test_nothing_to_do_waits_for_nobody(
+    connection: DirectoryConnection, ada: UUID, body: dict[str, dict[str, object]]
+) -> None:
+    """Neither what would be ordinary nor what would be a security change, at the level that holds them all."""
+    careful = make_integration(connection, level=SupervisionLevel.ASK_EVERY_CHANGE)
+    one = careful.patch(f"{path(ada)}?dryRun=true", body)
+    batch = careful.post("/api/ad/users/batch/update?dryRun=true", {"items": [{"id": str(ada), **body}]})
+    for told in (one.body, batch.body["results"][0]):
+        assert (told["dryRun"], told["wouldQueue"], told["changes"]) == (True, False, [])
+    assert careful.patch(path(ada), body).status == 200
+    assert not ChangeRequest.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("body", "code", "pointer"),
     [
@@ -147,6 +162,21 @@ def test_permission_comes_before_what_is_wrong_with_a_header(
     assert integration.patch(path(ada), body, **headers).status == status
     assert make_integration(connection, may=["directory.read_object"]).patch(path(ada), body, **headers).status == 403
     assert integration.get(path(ada)).body["attributes"]["title"] == ["Analyst"]
+
+
+# What embeds, overrides and isolates in Unicode Standard Annex #9 (2.1, 2.2, 2.4), with what ends it.
+@pytest.mark.parametrize("character", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", ids=ascii)
+def test_a_reason_that_is_not_read_as_it_is_written_is_refused(
+    integration: Integration, ada: UUID, character: str
+) -> None:
+    reason = f"ticket {character}42"
+    for header in (quote(reason), reason.encode().decode("latin-1")):
+        for query in ("", "?dryRun=true"):
+            answer = integration.patch(f"{path(ada)}{query}", {"replace": {"title": "x"}}, X_Change_Reason=header)
+            assert (answer.status, answer.code) == (400, "Request.Invalid"), answer
+            assert [error["parameter"] for error in answer.body["errors"]] == ["X-Change-Reason"]
+    assert integration.get(path(ada)).body["attributes"]["title"] == ["Analyst"]
+    assert not OperationRecord.objects.exclude(reason=None).exists()
 
 
 def test_null_is_no_body(integration: Integration, ada: UUID) -> None:

@@ -14,6 +14,7 @@ from active_directory import Client
 from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
+from core.configuration import RateLimit
 from core.secrets.keyring import new_encryption_key
 from directory.models import DirectoryConnection
 from directory.queries import reading
@@ -21,7 +22,8 @@ from gateway.models import IdempotencyRecord
 from gateway.surfaces import idempotency
 from gateway.surfaces.idempotency_heartbeat import LEASE, renewal
 from tests.support.cast import Answer, Integration, make_connection, make_integration
-from tests.support.directory import Directory, random_name
+from tests.support.configuration import Configure
+from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.domain import Domain
 from tests.support.mishaps import just_before_the_write, killed_at_the_write, settle, unknown_outcome
 from tests.support.proxy import FaultyProxy
@@ -104,6 +106,31 @@ def test_the_key_of_a_failed_request_is_its_retrys(
         directory.reconnect()
     assert change(integration, ada).status == 200
     assert change(integration, ada).headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_request_over_a_limit_leaves_its_key_to_the_retry(
+    integration: Integration, directory: Directory, organizational_unit: str, limited: None, configure: Configure
+) -> None:
+    """What the operation counts itself, which is behind the key: the middleware's limits are before it."""
+    configure("RateLimiting", PasswordChange=RateLimit(Requests=1, WindowSeconds=300))
+    account = directory.add_user(parent=organizational_unit, password=PASSWORD)
+    directory.modify(account, pwdLastSet="0")
+
+    def ask(current: str, key: str) -> Answer:
+        body = {"currentPassword": current, "newPassword": "Engine-Number-2"}
+        return integration.post(f"/api/ad/users/{account}/change-password", body, Idempotency_Key=key)
+
+    assert ask("Not-Hers-1", "first").status == 422
+    for _ in range(2):
+        refused = ask(PASSWORD, "one")
+        assert (refused.status, refused.code) == (429, "RateLimit.Exceeded")
+        assert "Idempotency-Replayed" not in refused.headers
+        assert refused.headers["Retry-After"]
+    configure("RateLimiting", PasswordChange=RateLimit(Requests=10, WindowSeconds=300))
+    done_now = ask(PASSWORD, "one")
+    assert (done_now.status, "Idempotency-Replayed" in done_now.headers) == (204, False)
+    assert directory.can_sign_in(account, "Engine-Number-2")
+    assert ask(PASSWORD, "one").headers["Idempotency-Replayed"] == "true"
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ from uuid import UUID
 import pytest
 from django.contrib.auth.models import Permission
 from django.contrib.sessions.models import Session
+from django.db import connection as database
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from active_directory import Client as LdapClient
@@ -226,6 +228,18 @@ def test_one_look_in_a_minute(her: Ada, monkeypatch: pytest.MonkeyPatch) -> None
     tasks.check_people()
     assert her.holds() == (200, 200, 200)
     assert len(looks) == 2
+
+
+@pytest.mark.django_db(transaction=True)  # within a transaction nothing is kept
+def test_after_a_look_a_key_is_used_without_another_question(her: Ada) -> None:
+    """A process that keeps facts of a key from before the look reads them anew, once."""
+    her.was_looked_up(MINUTE)
+    Role.objects.update(name=random_name("role"))  # so that what is kept is read now, and tells of the old look
+    for _ in range(2):
+        assert her.integration.get("/api/me").status == 200
+    with CaptureQueriesContext(database) as queries:
+        assert her.integration.get("/api/me").status == 200
+    assert [query["sql"] for query in queries if "directory_checked_at" in query["sql"]] == []
 
 
 def test_many_are_looked_up_together(
