@@ -21,7 +21,7 @@ UV ?= uv
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run manage test test-clocks lint style types imports format check documents docs fuzz bench faults cluster upgrade-test screenshots clients translations release reset lock install install-test
+.PHONY: help run manage test quick test-clocks lint style types imports format check documents docs fuzz bench faults cluster upgrade-test screenshots clients translations release reset lock install install-test
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ manage: install ## Run a management command on the demonstration's data (RUN="ve
 test: install-test ## Run the whole suite on PostgreSQL, then the tests marked sqlite on SQLite
 	$(AT_CLOCK) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 	GATEWAY_TEST_DATABASE=sqlite $(AT_CLOCK) $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal -m sqlite $(ARGS)
+
+quick: install-test ## Run the tests that need no servers, in under a minute
+	$(PYTHON) -m pytest --quick -n auto --dist worksteal $(ARGS)
 
 test-clocks: install-test ## Run the tests in which the time matters under every clock of scripts/clocks
 	scripts/clocks $(PYTHON) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

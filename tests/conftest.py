@@ -34,6 +34,7 @@ from tests.support.gateway import LiveGateway
 from tests.support.migrated import MIGRATED, copy_postgres, copy_sqlite
 from tests.support.postgres import Postgres
 from tests.support.proxy import FaultyProxy
+from tests.support.quick import is_quick
 from tests.support.redis import RedisServer
 
 # Nothing that is loaded and collected is garbage; see `pytest_collection_finish`.
@@ -62,6 +63,11 @@ examples.register_profile("any-machine", deadline=None)
 examples.load_profile("any-machine")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare our option."""
+    parser.addoption("--quick", action="store_true", help="run only the tests that need no servers")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers."""
     config.addinivalue_line("markers", "sqlite: also run on SQLite by `make test`")
@@ -74,10 +80,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return (is_test and config.option.markexpr == "sqlite" and "mark.sqlite" not in collection_path.read_text()) or None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest: at the end nobody would be left to share the wait.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not quick where that alone is run.
 
-    Then what needs a gateway in processes of its own, and a second domain, so that few test processes start them.
+    Begin with what takes longest: at the end nobody would be left to share the wait. Then what needs a gateway in
+    processes of its own, and a second domain, so that few test processes start them.
     """
 
     def place(item: pytest.Item) -> tuple[bool, ...]:
@@ -86,6 +93,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return (item.get_closest_marker("long") is None, *is_last)
 
     items.sort(key=place)
+    if config.option.quick:
+        config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
+        items[:] = filter(is_quick, items)
 
 
 def pytest_collection_finish() -> None:
