@@ -95,16 +95,23 @@ class RunExecution:
             self._remember()
 
     def _remember(self) -> None:
-        """Go on from what an earlier worker left: results, and intents that it did not come to close."""
+        """Go on from what an earlier worker left: results, and intents that it did not come to close.
+
+        An answer that came after that worker had gone on is in the log alone, and the account is done all the same.
+        """
         results = {result.account: result for result in self._run.results.all()}
-        records = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=OPEN_OUTCOMES)
-        self._intents = {record.target_id: record for record in records if record.target_id is not None}
+        told = OperationRecord.objects.filter(run_id=self._run.id, outcome__in=(Outcome.SUCCEEDED, *OPEN_OUTCOMES))
+        records = [(record.target_id, record) for record in told if record.target_id is not None]
+        made = {account: record for account, record in records if record.outcome == Outcome.SUCCEEDED}
+        self._intents = {account: record for account, record in records if account not in made}
         self._left = dict.fromkeys(account for account in self._positions if account not in results)
         self._close_intents(list(results.values()), {})
+        heard = [account for account in self._left if account in made]
+        self._finish([self._result(each, AccountStatus.SUCCEEDED, made[each].target_dn) for each in heard])
 
     def look_up_open_intents(self) -> None:
         """Find out what became of changes whose outcome is not known; raises Unavailable."""
-        settled = []
+        settled, is_answered = [], False
         looks = [partial(self._look_up, account, record) for account, record in self._intents.items()]
         outcomes = look_twice_for_absent(looks)
         for (account, record), outcome in zip(list(self._intents.items()), outcomes, strict=True):
@@ -114,9 +121,12 @@ class RunExecution:
             elif outcome:
                 settled.append(self._result(account, AccountStatus.SUCCEEDED, record.target_dn))
             elif not record.may_be_written():  # the log's settler may be at it: the next try gets its own record
-                log.complete(record.id, outcome=Outcome.FAILED, code=log.NOT_APPLIED)
+                is_closed = log.complete(record.id, outcome=Outcome.FAILED, code=log.NOT_APPLIED)
+                is_answered = is_answered or not is_closed
                 del self._intents[account]
         self._finish(settled)
+        if is_answered:  # after the look, to whoever had sent it
+            self._remember()
 
     def _look_up(self, account: UUID, record: OperationRecord) -> bool | None:
         outcome = find_recorded_outcome(self._client, record) if record.evidence else False

@@ -14,7 +14,7 @@ from directory.lookup.connection import get_client
 from directory.lookup.replication import NotReplicatedYet
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run
-from directory.outcomes import evidence
+from directory.outcomes import evidence, writer
 from directory.outcomes.evidence import evidence_of
 from directory.runs import execution as run_execution
 from directory.runs.assessment import assess_named
@@ -208,6 +208,43 @@ def test_what_was_sent_and_still_waits_for_its_turn_is_no_absence(
     run = make_run(unit, call, [user])
     client, write = leave_intent(unit, directory, call, run, user, seconds_until_write=-60)
     monkeypatch.setattr(evidence, "sleep", lambda _: client.write(write))
+    assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("succeeded", None)]
+
+
+def answer(run: Run, client: Client, write: Modify) -> None:
+    """The answer comes to a worker that has gone on: it closes the record, and notes no result."""
+    client.write(write)
+    writer.close([writer.Result(record=OperationRecord.objects.get(run_id=run.id))])
+
+
+def test_what_was_answered_after_its_worker_had_gone_on_is_done(unit: Unit, directory: Directory, call: Call) -> None:
+    """The next worker may ask a domain controller that does not show it yet."""
+    (user,) = unit.add_users(1)
+    before = directory.text(user, "userAccountControl")
+    run = make_run(unit, call, [user])
+    answer(run, *leave_intent(unit, directory, call, run, user, seconds_until_write=3600))
+    directory.modify(user, userAccountControl=before)
+    assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
+    assert outcomes(run, user) == [("succeeded", None)]
+    assert directory.is_enabled(user)
+
+
+def test_what_is_answered_after_the_look_is_done(
+    unit: Unit, directory: Directory, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (user,) = unit.add_users(1)
+    run = make_run(unit, call, [user])
+    sent = [leave_intent(unit, directory, call, run, user, seconds_until_write=-60)]
+    look = evidence.look_twice_for_absent
+
+    def then_answer(looks: Sequence[Callable[[], bool | None]]) -> list[bool | None]:
+        found = look(looks)
+        while sent:
+            answer(run, *sent.pop())
+        return found
+
+    monkeypatch.setattr(run_execution, "look_twice_for_absent", then_answer)
     assert execute(run, call, is_new=False) == {user: ("succeeded", None)}
     assert outcomes(run, user) == [("succeeded", None)]
 
