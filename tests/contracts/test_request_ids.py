@@ -84,7 +84,7 @@ def uses(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield node.lineno, text
 
 
-@pytest.mark.parametrize("file", sources(), ids=lambda file: str(file.relative_to(PROJECT)))
+@pytest.mark.parametrize("file", list(sources()), ids=lambda file: str(file.relative_to(PROJECT)))
 def test_nothing_is_decided_by_a_clients_name_for_its_request(file: Path) -> None:
     place = str(file.relative_to(PROJECT))
     tree = ast.parse(file.read_text("utf-8"))

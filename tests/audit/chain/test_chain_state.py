@@ -7,12 +7,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.core.cache import cache
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.utils import timezone
 
 from audit import log
-from audit.chain import head_export, sealing
+from audit.chain import head_export, sealing, verification_requests
 from audit.chain.append_only import TABLE
 from audit.chain.verification import Finding, last_verification
 from audit.management.commands import verify_operations_log
@@ -23,6 +24,12 @@ from tests.support.cast import Console, make_integration, make_person
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.sqlite]
 
 PATH = "/rest/operations/chain"
+
+
+@pytest.fixture(autouse=True)
+def nobody_asked_before() -> None:
+    """A test before may have had a verification asked for that no worker did."""
+    cache.delete(verification_requests._UNDER_WAY)
 
 
 @pytest.fixture
