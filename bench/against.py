@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench.turns import Result
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _RATE, _PROCESSOR = 2.3, 0.45
 """What reads are to reach against commit 5c063a4: their rate on eight connections, and their processor time."""

@@ -23,7 +23,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from bench.client import Client
 from bench.domain import PASSWORD, Domain, running_domain
 from bench.gateway import PERSON, Gateway, running_gateway
-from demo.services import PROJECT, manage_command
+from lab.commands import PROJECT, manage_command
 
 PEOPLE = 10_000
 ROUNDS = 5

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import ldap
 
-from demo.domain_controller import BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, SYSTEM_PYTHON, DomainController
-from demo.services import PROJECT
+from lab.commands import PROJECT
+from lab.samba.controller import BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, SYSTEM_PYTHON, DomainController
 
 PASSWORD = "Bench-Service-1"
 _DISABLED, _NO_PASSWORD_NEEDED, _NORMAL = 0x2, 0x20, 0x200

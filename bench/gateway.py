@@ -1,6 +1,6 @@
 """A gateway over the domain: of this checkout or of an earlier commit's, with a database and a Redis of its own.
 
-What runs it is asked of the checkout's own `demo.services` and `bench.prepare`, in processes of their own: so one
+What runs it is asked of the checkout's own `lab.commands` and `bench.prepare`, in processes of their own: so one
 harness measures commits whose modules have other names.
 """
 
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.domain import PASSWORD, Domain
-from demo.domain_controller import SERVICE_ACCOUNT_DN
-from demo.processes import log_tail, start_process, stop_process
-from demo.services import PROJECT
-from tests.support.postgres import Postgres
+from lab.commands import PROJECT
+from lab.postgres import Postgres
+from lab.processes import log_tail, start_process, stop_process
+from lab.samba.controller import SERVICE_ACCOUNT_DN
 
 DATABASES = ("sqlite", "postgresql")
 PERSON = "bench"
@@ -32,7 +32,10 @@ _START_SECONDS = 60
 _COMMANDS = """\
 import json
 from pathlib import Path
-from demo.services import manage_command, redis_command, web_command, worker_command
+try:
+    from lab.commands import manage_command, redis_command, web_command, worker_command
+except ImportError:  # of an earlier release
+    from demo.services import manage_command, redis_command, web_command, worker_command
 print(json.dumps({
     "migrate": manage_command("migrate", "-v0"),
     "redis": redis_command(Path(%(redis)r)),
@@ -112,7 +115,7 @@ def running_gateway(
 @contextmanager
 def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
     """The URL of `bench.bare`, served as the gateway is."""
-    from demo.services import web_command
+    from lab.commands import web_command
 
     port = free_port()
     with tempfile.NamedTemporaryFile(prefix="gateway-bench-") as log:

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 from bench.turns import Figure, Result
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 FILE = PROJECT / "bench" / "history.csv"
 PICTURE = PROJECT / "docs" / "pictures" / "performance.svg"

@@ -21,8 +21,8 @@ from bench.domain import Domain
 from bench.gateway import Gateway, free_port, wait_for
 from bench.reads import path_of
 from bench.usage import processor_seconds
-from demo.processes import start_process, stop_process
-from demo.services import PROJECT, web_command
+from lab.commands import PROJECT, web_command
+from lab.processes import start_process, stop_process
 
 HOSTS = (1, 2, 4)
 CONNECTIONS = 16

@@ -18,7 +18,7 @@ from types import FrameType
 
 from bench.domain import running_domain
 from bench.gateway import DATABASES, running_gateway
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 READS = 5000
 _WARM_UP = 500

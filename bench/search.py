@@ -13,7 +13,7 @@ from bench.client import Client, expect, in_threads
 from bench.domain import PASSWORD, Domain
 from bench.gateway import Gateway
 from bench.turns import RAW, Figure, Measure, Way
-from demo.domain_controller import SERVICE_ACCOUNT_DN
+from lab.samba.controller import SERVICE_ACCOUNT_DN
 
 # What a synchronisation of identities asks for.
 ATTRIBUTES = (

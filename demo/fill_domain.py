@@ -19,8 +19,8 @@ from samba.samdb import SamDB
 from samba.sd_utils import SDUtils
 
 from demo.company import Entry, Organization
-from demo.domain_setup import exists, modify, open_database
 from demo.organization import build_organization
+from lab.samba.setup import exists, modify, open_database
 
 # Controls of Samba's own: write any pwdLastSet, write what only the system writes.
 ANY_PASSWORD_TIME = "local_oid:1.3.6.1.4.1.7165.4.3.20:1"

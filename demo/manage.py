@@ -4,7 +4,7 @@ import os
 import sys
 
 from demo.run import DIRECTORY, environment_with
-from demo.services import PROJECT, manage_command
+from lab.commands import PROJECT, manage_command
 
 
 def main() -> None:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from core.secrets.private_files import make_private_by_default
-from demo.domain_controller import (
+from demo.supervisor import Console, Service, ServiceError, Stopped, Supervisor
+from lab.commands import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
+from lab.samba.controller import (
     BASE_DN,
     LDAP_PORTS,
     SERVICE_ACCOUNT,
@@ -26,8 +28,6 @@ from demo.domain_controller import (
     is_port_free,
     random_password,
 )
-from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
-from demo.supervisor import Console, Service, ServiceError, Stopped, Supervisor
 
 HOST = "127.0.0.1"
 DIRECTORY = PROJECT / "var" / "demo"

@@ -19,8 +19,8 @@ from urllib.parse import quote
 from playwright.sync_api import Browser, Page, ViewportSize
 
 from demo.run import CREDENTIALS
-from demo.services import PROJECT
-from tests.support.browser import running_browser
+from lab.browser import running_browser
+from lab.commands import PROJECT
 
 PICTURES = PROJECT / "docs" / "pictures"
 SIZE: ViewportSize = {"width": 1280, "height": 860}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-from demo.processes import start_process, stop_process
+from lab.processes import start_process, stop_process
 
 COLOURS = ("36", "33", "32", "35", "34")
 # A killed service is back within 10 s even when it is killed again and again.

@@ -8,9 +8,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from demo.services import PROJECT
 from faults.campaign import Plan, run_campaign
 from faults.report import report
+from lab.commands import PROJECT
 
 PAGE = PROJECT / "docs" / "faults.md"
 MARKER = "<!-- the last report, written by `python -m faults --write` -->\n"

@@ -19,8 +19,8 @@ from faults.kinds import KINDS, Kind, Striker, Struck, plan
 from faults.observed import Database, Seen
 from faults.scene import Scene, make_people
 from faults.servers import running_servers
-from tests.support.directory import Directory
-from tests.support.domain import Domain
+from lab.directory import Directory
+from lab.domain import Domain
 
 WARM_UP = 2.0
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from faults.diary import ABSENT, NO, YES, Diary, Key, Outcome, Request
 from faults.observed import TRACKED, Calibration, Record, Seen
 from faults.world import ATTRIBUTES
-from tests.support.directory import split_dn
+from lab.directory import split_dn
 
 DISABLED = 0x0002
 OPEN = ("pending", "unknown")

@@ -13,10 +13,10 @@ from typing import Any
 
 import psycopg
 
-from demo.services import redis_answers
 from faults import slow_clients
 from faults.servers import WEB_PROCESSES, WORKER_PROCESSES, Servers, Service
-from tests.support.samba_database import busy_with_a_write
+from lab.commands import redis_answers
+from lab.samba.database import busy_with_a_write
 
 
 @dataclass(frozen=True)

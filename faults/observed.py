@@ -17,7 +17,7 @@ import psycopg
 from ldap.controls import LDAPControl
 
 from faults.world import ATTRIBUTES
-from tests.support.directory import Directory, random_name
+from lab.directory import Directory, random_name
 
 TRACKED = (*ATTRIBUTES, "userAccountControl", "unicodePwd", "name")
 """Attributes whose versions are counted."""

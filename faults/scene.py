@@ -16,8 +16,8 @@ from faults.client import Transport
 from faults.load import Approver, LoadedClient
 from faults.observed import Database, Seen, calibrate, look, look_for_deleted
 from faults.world import make_places
-from tests.support.directory import Directory
-from tests.support.domain import Domain
+from lab.directory import Directory
+from lab.domain import Domain
 
 UNDER_WAY = ("approved", "applying", "unknown")
 """States of change requests with which something is still to happen."""

@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from demo.processes import log_tail, signal_group, start_process, stop_process
-from demo.services import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
 from demo.supervisor import DELAYS, STEADY_AFTER
 from faults.observed import Seen
-from tests.support.clock import by_the_machines_clock
-from tests.support.directory import Directory
-from tests.support.domain import Domain, running_domain
-from tests.support.postgres import Postgres
-from tests.support.proxy import FaultyProxy
+from lab.clock import by_the_machines_clock
+from lab.commands import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
+from lab.directory import Directory
+from lab.domain import Domain, running_domain
+from lab.postgres import Postgres
+from lab.processes import log_tail, signal_group, start_process, stop_process
+from lab.proxy import FaultyProxy
 
 WEB_PROCESSES = WORKER_PROCESSES = 2
 OPERATION_SECONDS = 6

@@ -22,17 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from demo.services import redis_answers, redis_command
 from faults.checks import CHECKS, Story
 from faults.client import Answer, Http
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene, make_people
 from faults.servers import WORKER_PROCESSES, Service, environment_of, free_port, is_healthy
-from tests.support.clock import by_the_machines_clock
-from tests.support.domain import Domain, running_domain
-from tests.support.postgres import Postgres
-from tests.support.releases import PRESENT, NoHistory, Release, previous_release
+from lab.clock import by_the_machines_clock
+from lab.commands import redis_answers, redis_command
+from lab.domain import Domain, running_domain
+from lab.postgres import Postgres
+from lab.releases import PRESENT, NoHistory, Release, previous_release
 
 PATIENCE = 300.0
 """Seconds for whatever has to happen. No test may depend on a quiet machine."""

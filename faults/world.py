@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from faults.diary import ABSENT, NO, YES, Key
-from tests.support.directory import PASSWORD, Directory, random_name
+from lab.directory import PASSWORD, Directory, random_name
 
 ATTRIBUTES = ("title", "department", "company", "physicalDeliveryOfficeName", "telephoneNumber", "info")
 """Single-valued attributes with texts that say which request wrote them."""

@@ -23,19 +23,19 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from demo.processes import log_tail
-from tests.support.clock import stay_within_a_day
+from lab.clock import stay_within_a_day
+from lab.directory import Directory, random_name
+from lab.domain import Domain, running_domain
+from lab.gateway import LiveGateway
+from lab.postgres import Postgres
+from lab.processes import log_tail
+from lab.proxy import FaultyProxy
+from lab.redis import RedisServer
 from tests.support.configuration import Configure
 from tests.support.database import live_database_url, name_of_test_database, prepare_flush, use_file_for_sqlite
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain, running_domain
 from tests.support.environment import DATABASE, REDIS_SOCKET, RUNTIME, prepare_environment
-from tests.support.gateway import LiveGateway
 from tests.support.migrated import MIGRATED, copy_postgres, copy_sqlite
-from tests.support.postgres import Postgres
-from tests.support.proxy import FaultyProxy
 from tests.support.quick import is_quick
-from tests.support.redis import RedisServer
 
 # Nothing that is loaded and collected is garbage; see `pytest_collection_finish`.
 gc.disable()

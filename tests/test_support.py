@@ -5,11 +5,11 @@ from pathlib import Path
 import ldap
 import pytest
 
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
-from tests.support.postgres import Postgres
-from tests.support.proxy import FaultyProxy
-from tests.support.redis import RedisServer
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
+from lab.postgres import Postgres
+from lab.proxy import FaultyProxy
+from lab.redis import RedisServer
 
 
 def test_accounts_sign_in_and_units_are_emptied(directory: Directory, organizational_unit: str) -> None:

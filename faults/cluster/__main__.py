@@ -8,12 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from demo.services import PROJECT
 from faults.campaign import Plan, run_campaign
 from faults.cluster.kinds import KINDS
-from faults.cluster.network import CannotRun, enter
 from faults.cluster.site import running_cluster
 from faults.report import report
+from lab.cluster.network import CannotRun, enter
+from lab.commands import PROJECT
 
 PAGE = PROJECT / "docs" / "faults.md"
 BEGIN, END = "<!-- the last report of `make cluster` -->\n", "<!-- its end -->\n"

@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import psycopg
 
-from faults.cluster import database
-from faults.cluster.controllers import ReplicatingController
-from faults.cluster.network import Host, filled
 from faults.cluster.site import Cluster, Machine, wait_for
 from faults.kinds import BUSY, Fault, Kind, NotBack
-from tests.support.domain import Domain
-from tests.support.samba_database import busy_with_a_write
+from lab.cluster import database
+from lab.cluster.controllers import ReplicatingController
+from lab.cluster.network import Host, filled
+from lab.domain import Domain
+from lab.samba.database import busy_with_a_write
 
 _One = TypeVar("_One")
 _SLOW = "256kbit"

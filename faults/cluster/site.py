@@ -13,19 +13,19 @@ from pathlib import Path
 
 import ldap
 
-from demo.services import PROJECT
-from faults.cluster import database
-from faults.cluster.controllers import ReplicatingController, kerberos_configuration, make_domain
-from faults.cluster.database import Pair, Server
-from faults.cluster.network import Host, environment_at, make_bridge, put_over, small_disk
-from faults.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
 from faults.observed import Seen
 from faults.servers import Commands, Service, environment_of
 from faults.world import ATTRIBUTES
 from gateway.server.commands import web_command, worker_command
-from tests.support.clock import by_the_machines_clock
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
+from lab.clock import by_the_machines_clock
+from lab.cluster import database
+from lab.cluster.controllers import ReplicatingController, kerberos_configuration, make_domain
+from lab.cluster.database import Pair, Server
+from lab.cluster.network import Host, environment_at, make_bridge, put_over, small_disk
+from lab.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
+from lab.commands import PROJECT
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 
 AHEAD = {"web2": 180, "worker2": -150}
 """By how many seconds the clocks of some hosts are wrong; the domain itself would not bear more than five minutes."""

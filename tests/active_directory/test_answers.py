@@ -15,7 +15,7 @@ from active_directory.answers import Values, answers_are_compiled, next_answer
 from active_directory.connections.connection import LdapObject, open_connection
 from active_directory.streaming import EXTENDED_NAMES, SD_FLAGS
 from gateway import checks
-from tests.support.directory import Directory
+from lab.directory import Directory
 
 _ALL = ["*", "+"]
 _SEARCHES = {

@@ -12,9 +12,9 @@ import pytest
 from active_directory import Client, Modification, Modify, OutcomeUnknown, Scope, ServerSettings, Unavailable
 from active_directory.connections import attempts
 from active_directory.connections.pool import Pool
-from tests.support.directory import Directory
+from lab.directory import Directory
+from lab.proxy import FaultyProxy
 from tests.support.ldap_clients import impatient, titled
-from tests.support.proxy import FaultyProxy
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from active_directory import (
 )
 from active_directory.inspection import check_server, is_recycle_bin_enabled
 from active_directory.streaming import GRACE_SECONDS
-from tests.support.directory import PASSWORD, Directory, filetime, random_name
-from tests.support.domain import Domain
+from lab.directory import PASSWORD, Directory, filetime, random_name
+from lab.domain import Domain
 
 
 def test_it_works(client: Client, directory: Directory, organizational_unit: str) -> None:

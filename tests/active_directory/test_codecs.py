@@ -24,7 +24,7 @@ from active_directory import (
     sid_to_text,
     text_to_sid,
 )
-from tests.support.directory import Directory
+from lab.directory import Directory
 
 
 def attribute(name: str, syntax: Syntax, om_syntax: int = 0, **more: int) -> AttributeType:

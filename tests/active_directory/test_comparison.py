@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from active_directory import comparable, fold, pattern_of
-from tests.support.directory import Directory
+from lab.directory import Directory
 
 IN_ONE_OBJECT = 60
 

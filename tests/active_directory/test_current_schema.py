@@ -9,7 +9,7 @@ import pytest
 
 from active_directory import Client, Schema, ServerSettings, Unavailable
 from active_directory.current_schema import CurrentSchema
-from tests.support.proxy import FaultyProxy
+from lab.proxy import FaultyProxy
 
 PATIENCE = 120
 

@@ -22,8 +22,8 @@ from active_directory import (
 )
 from active_directory.codecs import sid_to_text
 from active_directory.security.sddl import render_sddl
+from lab.directory import Directory
 from tests.support.descriptors import pack, same_order, unpack
-from tests.support.directory import Directory
 
 
 def listed(aces: tuple[Ace, ...]) -> list[list[object]]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from active_directory import Add, Client, Delete, DistinguishedName, InvalidValue, escape_rdn_value, make_rdn
-from tests.support.directory import Directory
+from lab.directory import Directory
 
 VALUES = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), min_size=1, max_size=64)
 

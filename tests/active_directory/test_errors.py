@@ -10,7 +10,7 @@ import pytest
 import active_directory as layer
 from active_directory import Add, Client, Delete, Modification, Modify, Rename, quoted_password
 from active_directory.errors import clean_message, error_from
-from tests.support.directory import PASSWORD, Directory
+from lab.directory import PASSWORD, Directory
 
 Attempt = Callable[..., object]
 

@@ -29,7 +29,7 @@ from active_directory import (
     Substrings,
 )
 from active_directory.filters.parser import parse
-from tests.support.directory import Directory
+from lab.directory import Directory
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 NAMES = st.sampled_from(["cn", "sAMAccountName", "1.2.840.113556.1.4.221", "member;range=0-1", "extensionAttribute1"])

@@ -21,10 +21,10 @@ from active_directory import (
 from active_directory.connections import pool
 from active_directory.connections.connection import Connection, open_connection
 from active_directory.inspection import check_server
-from tests.support.directory import Directory
-from tests.support.domain import Domain
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.support.ldap_clients import impatient, titled
-from tests.support.proxy import FaultyProxy
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from active_directory import Client, Entry, Modification, Modify, ProtocolError,
 from active_directory.entry import parse_versions
 from active_directory.errors import AccessDenied
 from active_directory.schema import attid_of
-from tests.support.directory import Directory
+from lab.directory import Directory
 
 
 def test_attributes_are_what_the_directory_says(client: Client) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from active_directory import Client, ServerSettings, TlsError
 from active_directory.inspection import check_server
-from demo.certificates import CertificateAuthority
+from lab.certificates import CertificateAuthority
 
 Serve = Callable[[list[str], datetime.timedelta], str]
 

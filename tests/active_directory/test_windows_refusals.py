@@ -11,9 +11,9 @@ import active_directory as layer
 from active_directory import Add, BindResult, Client, Modification, Modify, ServerSettings
 from active_directory.connections import authentication, connection
 from active_directory.connections.connection import Connection
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.support.cast import Answer, make_connection, send
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 SETTINGS = ServerSettings(("ldaps://dc.test",), "DC=corp", "CN=gateway,DC=corp", "secret")
 SECURITY_CONTEXT = "80090308: LdapErr: DSID-0C090439, comment: AcceptSecurityContext error, data {}, v4f7c"

@@ -7,9 +7,9 @@ import pytest
 
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.approvals.estate import Estate, estate_in
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from tests.support.directory import PASSWORD, Directory, filetime, random_name
+from lab.directory import PASSWORD, Directory, filetime, random_name
 
 ADMINISTRATORS = "Backup Operators"
 

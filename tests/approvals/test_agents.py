@@ -20,10 +20,10 @@ from keys.agents import grants, scopes
 from keys.agents.identification import identify_agent
 from keys.models import Person
 from keys.models.agents import AgentGrant, Ended
+from lab.directory import Directory
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Console, make_person, permissions
 from tests.support.configuration import Configure
-from tests.support.directory import Directory
 from tests.support.markup import text_of
 
 pytestmark = pytest.mark.django_db

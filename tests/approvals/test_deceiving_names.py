@@ -15,8 +15,8 @@ from audit.webhooks.models import EndpointFormat
 from core.operation import Risk, find_operation
 from core.text.names import refuse_label
 from core.text.unseen import has_unseen, is_unseen
-from demo.services import PROJECT
 from directory.shapes.proposal import AttributeChange, Target
+from lab.commands import PROJECT
 from tests.approvals.proposals import hold, make_proposal
 from tests.support.house import sources
 

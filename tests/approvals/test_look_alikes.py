@@ -6,8 +6,8 @@ from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
 from core.text.look_alikes import are_look_alikes, likely_twins
 from directory.models import DirectoryConnection
+from lab.directory import Directory, random_name
 from tests.support.cast import Answer, Integration, make_integration
-from tests.support.directory import Directory, random_name
 
 ALIKE = (
     ("Admins", "Аdmіns"),  # Cyrillic А and і

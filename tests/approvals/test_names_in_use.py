@@ -10,10 +10,10 @@ from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from gateway import pipeline
+from lab.directory import Directory, random_name
 from tests.approvals.test_references import forecast
 from tests.directory.supervised import approve, approve_only
 from tests.support.cast import Answer, Console, Integration, make_confined, make_integration
-from tests.support.directory import Directory, random_name
 
 VALUES = {
     "userWorkstations": "{host}",

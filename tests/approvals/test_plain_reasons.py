@@ -11,9 +11,9 @@ from approvals.review import mail, notifications
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from keys.models import Person
+from lab.directory import Directory, random_name
 from tests.approvals.estate import ADMINISTRATORS
 from tests.support.cast import Console, make_confined, make_integration, make_person
-from tests.support.directory import Directory, random_name
 
 
 class Company:

@@ -10,9 +10,9 @@ import pytest
 from approvals.security_attributes import meaning_of
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.approvals.estate import Estate
 from tests.support.cast import Answer, Integration, make_integration
-from tests.support.directory import Directory
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from directory.changes.input_references import PARENT, UPDATES, rename_input, re
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from gateway import pipeline
+from lab.directory import Directory
 from tests.directory.supervised import approve, approve_only
 from tests.support.cast import Answer, Console, Integration, make_person
-from tests.support.directory import Directory
 
 
 @pytest.fixture

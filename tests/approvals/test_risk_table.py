@@ -7,10 +7,10 @@ from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from core.operation import Effect, Operation, Risk, find_operation, operations
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.approvals.estate import Estate, estate_in
 from tests.approvals.risk_table import DESTRUCTIVE, ORDINARY, REVERTS, SECURITY, TABLE, Row
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
-from tests.support.directory import Directory
 
 # The risk of a revert is that of the inverse change: it has a table of its own.
 CHANGES = [item for item in operations() if item.effect is Effect.CHANGE and item.name != "operations.revert"]

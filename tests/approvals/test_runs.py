@@ -12,9 +12,9 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from directory.models.runs import Run
 from gateway import pipeline, run_tasks
+from lab.directory import Directory
 from tests.directory.supervised import approve, approve_only
 from tests.support.cast import Answer, Console, Integration, make_person
-from tests.support.directory import Directory
 
 
 @pytest.fixture

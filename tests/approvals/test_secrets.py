@@ -19,8 +19,8 @@ from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from gateway.pipeline import approved
 from keys.models import Person
+from lab.directory import PASSWORD, Directory, random_name
 from tests.support.cast import Console, Integration, make_integration, make_person
-from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.markup import markup_of
 from tests.support.mishaps import settle, unknown_outcome
 

@@ -13,9 +13,9 @@ from directory.models import DirectoryConnection
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import refuse_writing
 from directory.shapes.wording.sign_in_effects import SIGN_IN_ATTRIBUTES
+from lab.directory import Directory
 from tests.support.cast import Integration, make_integration
 from tests.support.configuration import Configure
-from tests.support.directory import Directory
 
 VERDICTS = {"security", "ordinary", "effect", "unwritable"}
 SINCE_THE_TESTS_DOMAIN = """

@@ -13,8 +13,8 @@ from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from directory.shapes.wording.sign_in_effects import SIGN_IN_ATTRIBUTES, sign_in_effects
+from lab.directory import Directory, filetime
 from tests.support.cast import Answer, Integration, all_permissions, make_integration
-from tests.support.directory import Directory, filetime
 
 DISABLE, ENABLE, RESET = "directory.disable_account", "directory.enable_account", "directory.reset_password"
 EFFECTS = frozenset({DISABLE, ENABLE, RESET})

@@ -17,11 +17,11 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from gateway import pipeline, tasks
+from lab.directory import PASSWORD, Directory, filetime, random_name
+from lab.domain import Domain
 from tests.directory.supervised import approve
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 from tests.support.configuration import Configure
-from tests.support.directory import PASSWORD, Directory, filetime, random_name
-from tests.support.domain import Domain
 
 
 @pytest.fixture

@@ -14,11 +14,11 @@ from audit import log
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway import pipeline
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.support.cast import Console, Integration, make_connection, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 from tests.support.mishaps import killed_at_the_write, settle, unknown_outcome
-from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
 

@@ -7,9 +7,9 @@ from django.apps import apps
 from django.db import connection
 
 from audit.migrations._append_only import protect_records
+from lab.directory import Directory
 from tests.audit.every_change import World
 from tests.support.cast import Integration
-from tests.support.directory import Directory
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from uuid import UUID
 
 from core.operation import Effect, Operation, operations
 from directory.shapes.kinds import RESOURCES
+from lab.directory import PASSWORD, Directory, random_name, split_dn
 from tests.support.cast import Integration
-from tests.support.directory import PASSWORD, Directory, random_name, split_dn
 
 NEW_PASSWORD = "Another-Horse-10"
 SECRET = "<secret>"

@@ -13,11 +13,11 @@ from core.call import SupervisionLevel
 from core.operation import Operation, find_operation
 from directory.changes.reversibility import reversible_as
 from directory.shapes.proposal import AttributeChange
+from lab.directory import Directory
+from lab.gateway import LiveGateway
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named, records_of, require_told
 from tests.directory.supervised import approve
 from tests.support.cast import make_integration
-from tests.support.directory import Directory
-from tests.support.gateway import LiveGateway
 
 
 def require_done(record: dict[str, Any], change: Attempt, directory: Directory) -> None:

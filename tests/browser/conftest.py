@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from keys.models import Person
-from tests.support.browser import running_browser
+from lab.browser import running_browser
+from lab.gateway import LiveGateway
 from tests.support.cast import PASSWORD
-from tests.support.gateway import LiveGateway
 
 REFUSED = re.compile(r"the server responded with a status of (400|403|409|412|422) ")
 """A form that was refused is a page like any other; Chromium reports its status all the same."""

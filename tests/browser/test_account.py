@@ -10,11 +10,11 @@ from playwright.sync_api import Page, expect
 
 from keys.models import Person
 from keys.sign_in import second_factor
+from lab.gateway import LiveGateway
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, make_person
-from tests.support.gateway import LiveGateway
 
 ANOTHER_PASSWORD = "one more horse, one more battery"
 

@@ -12,12 +12,12 @@ from audit.models import OperationRecord
 from directory.models import SavedFilter
 from directory.shapes.proposal import AttributeChange, Target
 from keys.models import Person
+from lab.domain import Domain
 from tests.approvals.proposals import SECURITY, make_proposal
 from tests.audit.calls import make_call
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import Integration, make_connection, make_integration, make_person
-from tests.support.domain import Domain
 
 LONG = "CN=Augusta Ada King\\, Countess of Lovelace,OU=Analytical Engines and Difference Engines,OU=Staff,OU=London"
 LISTS = (

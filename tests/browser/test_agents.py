@@ -9,11 +9,11 @@ from playwright.sync_api import expect
 from directory.models import DirectoryConnection
 from keys.agents.scopes import SCOPES, permissions_of
 from keys.models.agents import AgentGrant
+from lab.gateway import LiveGateway
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.keys.agents.sign_in import Program
 from tests.support.cast import make_person
-from tests.support.gateway import LiveGateway
 
 
 @pytest.fixture

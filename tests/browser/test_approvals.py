@@ -8,11 +8,11 @@ from playwright.sync_api import Page, Route, expect
 
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, expect_on_reload, press
 from tests.support.cast import Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 @pytest.fixture

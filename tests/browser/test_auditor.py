@@ -8,12 +8,12 @@ from audit.chain import checkpoint
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from keys.permissions.presets import find_preset
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, expect_on_reload
 from tests.support.cast import PASSWORD, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from directory.models import DirectoryConnection
+from lab.directory import Directory, filetime, random_name
+from lab.domain import Domain
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, press
 from tests.support.cast import make_connection, make_person
-from tests.support.directory import Directory, filetime, random_name
-from tests.support.domain import Domain
 
 
 @pytest.fixture

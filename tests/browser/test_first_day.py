@@ -7,10 +7,10 @@ from playwright.sync_api import Page, expect
 
 from audit.models import OperationRecord
 from keys.models import ApiKey, Person
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 PASSWORD = "a long and unusual phrase"
 _CODE = re.compile(r"Nobody administers this gateway yet.* code=([A-Z2-7-]{29})")

@@ -5,11 +5,11 @@ from uuid import UUID
 import pytest
 from playwright.sync_api import Page, expect
 
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks, press
 from tests.support.cast import make_connection, make_person
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 
 OBJECTS = "/console/directory/objects"
 PHOTO = bytes.fromhex(  # the smallest JPEG of one grey dot

@@ -12,14 +12,14 @@ from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountStatus, Run, RunLease
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.audit.calls import CALL, make_call
 from tests.audit.test_statistics import logged
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.directory.runs.test_lists import add_results, make_run
 from tests.support.cast import Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 @pytest.fixture

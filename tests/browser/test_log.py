@@ -8,11 +8,11 @@ from playwright.sync_api import Page, expect
 
 from audit.read_buffer import reads
 from core.call import SupervisionLevel
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from playwright.sync_api import Page, expect
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import make_connection, make_integration, make_person
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 
 OBJECTS = "/console/directory/objects"
 

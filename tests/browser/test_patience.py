@@ -8,12 +8,12 @@ from playwright.sync_api import Browser, Page, expect
 from redis import Redis
 
 from approvals.models import ChangeRequest
+from lab.gateway import LiveGateway
+from lab.redis import RedisServer
 from tests.approvals.proposals import hold
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import PASSWORD, make_person
 from tests.support.database import live_database_url
-from tests.support.gateway import LiveGateway
-from tests.support.redis import RedisServer
 
 QUOTA, WINDOW = 100_000, 600
 LIMIT = f"gateway:limit:Global::{QUOTA}:{WINDOW}:127.0.0.1"

@@ -11,13 +11,13 @@ from playwright.sync_api import Page, expect
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, AccountStatus, Run, RunLease, RunState
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.directory.runs.unit import Unit
 from tests.support.cast import make_connection, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from playwright.sync_api import Page, expect
 
 from keys.models import Person
 from keys.sign_in import second_factor
+from lab import directory as accounts
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.audit.calls import CALL
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_good_looks
 from tests.keys.authenticator import code_of
-from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, make_connection, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 def fill(page: Page, username: str, password: str) -> None:

@@ -8,12 +8,12 @@ from playwright.sync_api import Page, expect
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from keys.models import Person
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.browser.conftest import SignIn
 from tests.browser.looks import expect_on_reload
 from tests.support.cast import make_integration, make_person
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, expect
 
 from audit.models import OperationRecord
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.gateway import LiveGateway
+from lab.samba.database import busy_with_a_write
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import PASSWORD, make_connection, make_person
 from tests.support.database import live_database_url
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
-from tests.support.samba_database import busy_with_a_write
 
 OBJECTS = "/console/directory/objects"
 TELLS = """setInterval(() => {

@@ -11,10 +11,10 @@ import pytest
 
 from approvals.models import ChangeRequest, Status
 from core.call import SupervisionLevel
-from demo.services import PROJECT
 from directory.models import DirectoryConnection
+from lab.commands import PROJECT
+from lab.gateway import LiveGateway
 from tests.support.cast import Console, make_integration, make_person
-from tests.support.gateway import LiveGateway
 
 Run = Callable[[list[str], Path], str]
 

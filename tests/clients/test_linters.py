@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 from tests.clients.conftest import node_modules, node_path
 
 DOCUMENTS = [str(PROJECT / "docs" / "openapi" / f"{surface}.json") for surface in ("api", "rest")]

@@ -9,12 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from demo.services import PROJECT
 from directory.models import DirectoryConnection
+from lab.commands import PROJECT
+from lab.directory import Directory
+from lab.gateway import LiveGateway
 from tests.clients.conftest import node_modules, node_path
 from tests.support.cast import make_integration
-from tests.support.directory import Directory
-from tests.support.gateway import LiveGateway
 
 PROGRAMS = Path(__file__).parent / "generated"
 DOCUMENT = PROJECT / "docs" / "openapi" / "api.json"

@@ -5,8 +5,8 @@ from html import unescape
 from typing import Any
 
 from directory.models import DirectoryConnection
+from lab.directory import random_name
 from tests.support.cast import Answer, Console
-from tests.support.directory import random_name
 from tests.support.markup import markup_of
 
 

@@ -6,10 +6,10 @@ from uuid import UUID
 import pytest
 
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import Console, make_connection, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 Visitor = Callable[..., PlainBrowser]
 

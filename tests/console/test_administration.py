@@ -11,10 +11,10 @@ from directory.models import DirectoryConnection
 from keys.models import Person, Role
 from keys.permissions.meanings import MEANINGS
 from keys.permissions.presets import PRESETS
+from lab.domain import Domain
 from tests.console.access_pages import fields_of, followed, make_unreachable, text_of
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import Console, make_connection, make_integration, make_person, permissions
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.django_db
 

@@ -23,10 +23,10 @@ from directory.models.runs import Run
 from directory.models.saved_filters import SavedFilter
 from keys.models import ApiKey, Person, Role
 from keys.sign_in import sessions
+from lab.directory import Directory
 from tests.console.pages import post
 from tests.support.agents import make_agent
 from tests.support.cast import Console, make_integration, make_person
-from tests.support.directory import Directory
 
 _PLACE = re.compile(r"<(?:\w+:)?(\w+)>")
 _MOST_ARE_THERE = 120

@@ -9,8 +9,8 @@ from django.test import Client
 
 from core.configuration import Configuration
 from directory.models import DirectoryConnection
+from lab.domain import Domain
 from tests.support.cast import Console, make_connection, make_person
-from tests.support.domain import Domain
 from tests.support.markup import markup_of
 
 pytestmark = pytest.mark.django_db

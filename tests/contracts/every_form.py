@@ -12,6 +12,7 @@ from approvals.models import ChangeRequest
 from core.versions import version_of
 from keys import first_administrator
 from keys.models import Link, Person
+from lab.directory import random_name
 from tests.approvals.proposals import hold
 from tests.console.access_pages import fields_of, make_unreachable
 from tests.contracts.own_tables import World
@@ -19,7 +20,6 @@ from tests.contracts.site import Site
 from tests.keys.agents.sign_in import Program
 from tests.keys.authenticator import code_of
 from tests.support.cast import PASSWORD, Console, make_integration, make_person
-from tests.support.directory import random_name
 
 NEW_PASSWORD = "a long and unusual phrase"
 

@@ -15,10 +15,10 @@ from core.operation import Effect, find_operation
 from directory.models.change_templates import ChangeTemplate
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
 from keys.sign_in import second_factor
+from lab.directory import Directory, random_name
 from tests.contracts.own_tables import World, contents
 from tests.keys.authenticator import code_of
 from tests.support.cast import make_integration
-from tests.support.directory import Directory, random_name
 
 
 def changes() -> set[UUID]:

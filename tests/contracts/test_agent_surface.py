@@ -12,12 +12,12 @@ from core.call import SupervisionLevel, Surface
 from core.operation import SIGNED_IN, Operation, find_operation, operations
 from directory.models import DirectoryConnection
 from gateway.surfaces.agent.tools import NOT_SERVED, PREVIEWABLE, TOOLS, Tool, served
+from lab.directory import Directory
 from tests.audit.every_change import CHANGES, RUNS, World, attempt, named, require_told
 from tests.contracts.test_registry import highest_usn
 from tests.support.agent_tools import call_tool, list_tools
 from tests.support.agents import make_agent
 from tests.support.cast import make_integration
-from tests.support.directory import Directory
 
 
 def ways() -> Iterator[tuple[str, str, str]]:

@@ -9,8 +9,8 @@ import pytest
 from core.call import Surface
 from core.operation import Operation, operations
 from directory.models import DirectoryConnection
+from lab.directory import Directory, random_name
 from tests.support.cast import Answer, Confined, Console, make_confined
-from tests.support.directory import Directory, random_name
 
 ON_OBJECTS = [item for item in operations() if item.names_object and "{id}" in item.path]
 QUERIES = {

@@ -22,16 +22,16 @@ from directory import changes
 from directory.models import DirectoryConnection
 from directory.models.runs import Run
 from gateway import pipeline
+from lab.directory import Directory, random_name, split_dn
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
+from lab.redis import RedisServer
 from tests.audit.calls import make_call
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named
 from tests.contracts.test_confinement import QUERIES
 from tests.support.agent_tools import call_tool
 from tests.support.agents import make_agent
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory, random_name, split_dn
-from tests.support.domain import Domain
-from tests.support.proxy import FaultyProxy
-from tests.support.redis import RedisServer
 
 HEADER = "Gateway-Replication"
 READS = [item for item in operations() if item.effect is Effect.READ and item.on_directory]

@@ -28,8 +28,8 @@ from gateway.management.autodetector import OWN_PACKAGES, without_own_code
 from gateway.management.upgrades import Judged, judge_pending
 from keys.migrations import _name_keys
 from keys.models import require_legible
+from lab.releases import NoHistory, last_release, migrations_of
 from tests.audit.calls import make_call
-from tests.support.releases import NoHistory, last_release, migrations_of
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(path for package in OWN_PACKAGES for path in ROOT.glob(f"{package}/migrations/*.py"))

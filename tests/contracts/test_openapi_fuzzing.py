@@ -18,12 +18,12 @@ from schemathesis.cli import schemathesis
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from keys.models import ApiKey
+from lab.directory import Directory, random_name
+from lab.gateway import LiveGateway
 from tests.contracts.accepted_failures import ACCEPTED
 from tests.support.agents import make_agent
 from tests.support.cast import PASSWORD, Integration, make_integration, make_person
-from tests.support.directory import Directory, random_name
 from tests.support.fuzzing import Campaign, World
-from tests.support.gateway import LiveGateway
 from tests.support.openapi import Document
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the web server sees what is committed

@@ -17,6 +17,7 @@ from audit.models import OperationRecord
 from core.operation import Effect, operations
 from directory.models import DirectoryConnection
 from keys.models import Role
+from lab.domain import Domain
 from tests.contracts.own_tables import (
     CHANGES_NOTHING,
     IN_ADMIN,
@@ -28,7 +29,6 @@ from tests.contracts.own_tables import (
 )
 from tests.contracts.test_unwritable_log import unwritable_log
 from tests.support.cast import Console, make_person
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.django_db
 

@@ -15,12 +15,12 @@ from django.urls import reverse
 
 from console.urls import urlpatterns
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.contracts.every_form import DOES, ELSEWHERE, LEAVES_NO_TRACE, PREVIEWS, SHOWS
 from tests.contracts.own_tables import contents
 from tests.contracts.site import Site, changes
 from tests.support.cast import Console, make_person
 from tests.support.configuration import Configure
-from tests.support.directory import Directory
 from tests.support.markup import text_of
 
 pytestmark = pytest.mark.django_db

@@ -12,8 +12,8 @@ from core.call import Surface
 from core.operation import SIGNED_IN, Effect, Operation, Risk, operations
 from core.shapes import load_body
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.support.cast import Console, make_integration, make_person
-from tests.support.directory import Directory
 
 EVERY = list(operations())
 ON_API = [item for item in EVERY if Surface.API in item.surfaces]

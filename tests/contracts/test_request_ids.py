@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 from tests.support.house import sources
 
 QUERIES = frozenset({

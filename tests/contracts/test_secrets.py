@@ -14,8 +14,8 @@ from directory.changes.reversibility import can_be_put_back
 from directory.shapes.proposal import AttributeChange
 from gateway.monitoring import logs
 from gateway.pipeline.replay import SECRET_MEMBERS
+from lab.directory import Directory
 from tests.support.cast import Integration
-from tests.support.directory import Directory
 
 NAMES = sorted({*CREDENTIAL_ATTRIBUTES, "mslaps-encryptedpassword", "userpassword;x-old"})
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.template import TemplateSyntaxError
 from django.template.loader import get_template
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 LONGEST = 120
 _ENDS = (("{#", "#}"), ("{%", "%}"), ("{{", "}}"))

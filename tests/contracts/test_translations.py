@@ -15,7 +15,7 @@ from django.test import Client
 from console.shared.retold_refusals import TITLES
 from console.shared.script_words import SCRIPT_WORDS
 from core.errors import GatewayError
-from demo.services import PROJECT
+from lab.commands import PROJECT
 from tests.support.cast import Console, make_person
 from tests.support.catalogue import CATALOGUE, Entry, entries, marked_texts, templates
 from tests.support.house import FOLDERS

@@ -11,11 +11,11 @@ from core.call import SupervisionLevel
 from core.operation import Effect, Operation, operations
 from directory.models.runs import Run
 from gateway import pipeline, run_tasks
+from lab.directory import Directory
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, World, attempt, named
 from tests.contracts.test_registry import highest_usn
 from tests.directory.supervised import approve_only
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
 
 _FUNCTION = """
 CREATE FUNCTION refuse_records() RETURNS trigger LANGUAGE plpgsql

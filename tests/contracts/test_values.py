@@ -18,13 +18,13 @@ from directory.models import DirectoryConnection
 from directory.shapes.record import ChangedObject, DirectoryObject
 from gateway.surfaces.agent.tools import TOOLS, served
 from keys.agents.scopes import SCOPES
+from lab.directory import Directory, random_name
 from tests.audit.every_change import CHANGES, RUNS, Attempt, World, attempt, named, records_of
 from tests.contracts.test_agent_surface import arguments_for, ways
 from tests.contracts.test_confinement import QUERIES
 from tests.support.agent_tools import Result, call_tool, list_tools
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Answer, Console, Integration, all_permissions, make_integration, make_person
-from tests.support.directory import Directory, random_name
 
 CANARY = "Qx7canary"
 SHOW_VALUES = {"directory.read_object", "directory.read_deleted", "directory.read_acl", "audit.read_log"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.configuration import VARIABLES, BadConfiguration, load_configuration
-from demo.services import PROJECT
+from lab.commands import PROJECT
 from tests.support.house import FOLDERS
 
 

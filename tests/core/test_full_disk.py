@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _NAMESPACE = ("unshare", "--mount", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")))
 # Room for one of the three secrets, then for all of them, then for the database.

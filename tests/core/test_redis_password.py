@@ -19,8 +19,8 @@ from core.redis import quick_client
 from core.redis.urls import broker_from, redis_from, redis_warning
 from gateway.monitoring import heartbeats
 from gateway.monitoring.readiness import Readiness
-from tests.support.clock import by_the_machines_clock
-from tests.support.gateway import free_port
+from lab.clock import by_the_machines_clock
+from lab.gateway import free_port
 
 PASSWORD = "p@ss/w:rd%2F#?& ü"
 WRONG = "an0ther@/secret"

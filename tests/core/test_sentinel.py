@@ -17,13 +17,13 @@ from core import rate_limits
 from core.configuration import BadConfiguration
 from core.redis.clients import Pools, broker_options_from, broker_tls_from, find_primary
 from core.redis.urls import broker_from, redis_from, redis_warning, sentinels_of
-from demo.certificates import CertificateAuthority
 from gateway.monitoring import heartbeats
+from lab.certificates import CertificateAuthority
+from lab.directory import Directory, random_name
+from lab.gateway import LiveGateway, free_port
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration
 from tests.support.database import live_database_url
-from tests.support.directory import Directory, random_name
-from tests.support.gateway import LiveGateway, free_port
 from tests.support.sentinel import NAME, Watched, until
 
 PASSWORD = "p@ss/w:rd%2F#?& ü"

@@ -13,11 +13,11 @@ from directory.models import DirectoryConnection
 from faults.client import Http
 from gateway.management.openapi import document
 from keys.models import Role
+from lab.directory import random_name
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.support.agents import make_agent
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_integration, make_person
-from tests.support.directory import random_name
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 MISMATCH = (412, "AD.Object.VersionMismatch")
 MATCHING = 20

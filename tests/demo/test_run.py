@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from demo import run
-from demo.domain_controller import LDAP_PORTS
 from demo.run import CannotRun, Demonstration
 from demo.supervisor import Supervisor
+from lab.samba.controller import LDAP_PORTS
 
 
 class Screen:

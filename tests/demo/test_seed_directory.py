@@ -7,9 +7,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import make_connection
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 @pytest.fixture

@@ -22,11 +22,11 @@ from typing import Any
 
 import yaml
 
-from demo.certificates import CertificateAuthority
-from demo.processes import start_process, stop_process
-from demo.services import PROJECT
+from lab.certificates import CertificateAuthority
+from lab.commands import PROJECT
+from lab.postgres import Postgres
+from lab.processes import start_process, stop_process
 from tests.deploy.systemd_host import Host, say, until
-from tests.support.postgres import Postgres
 
 HOST = "gateway.example.com"
 COMPOSE = PROJECT / "deploy" / "compose"

@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from demo.certificates import CertificateAuthority
-from demo.processes import log_tail, start_process, stop_process
-from demo.services import PROJECT
+from lab.certificates import CertificateAuthority
+from lab.commands import PROJECT
+from lab.domain import Domain
+from lab.gateway import free_port
+from lab.postgres import Postgres
+from lab.processes import log_tail, start_process, stop_process
 from tests.deploy.documented import settings as documented_settings
-from tests.support.domain import Domain
 from tests.support.environment import RUNTIME, postgres_url
-from tests.support.gateway import free_port
 from tests.support.installed import Installation, own
-from tests.support.postgres import Postgres
 
 HOST = "gateway.example.com"
 HOSTS = "gateway-hosts.example.com"

@@ -6,7 +6,7 @@
 import re
 import sys
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _BLOCK = re.compile(r"^```(?P<kind>\w+)\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from demo.processes import start_process, stop_process
+from lab.processes import start_process, stop_process
 
 PATIENCE = 120.0
 

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from core.configuration import load_configuration
-from demo.services import PROJECT
+from lab.commands import PROJECT
 from tests.deploy.documented import commands
 
 DEPLOY = PROJECT / "deploy"

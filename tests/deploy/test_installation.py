@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager
 from importlib.metadata import Distribution
 from pathlib import Path
 
-from demo.processes import log_tail
+from lab.domain import Domain
+from lab.processes import log_tail
 from tests.deploy.conftest import HOST, Deployment
 from tests.deploy.test_files import wanted_metrics
-from tests.support.domain import Domain
 from tests.support.installed import WHEEL, Installation
 from tests.support.steadily import asked_steadily
 

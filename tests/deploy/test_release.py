@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 CHANGELOG = """\
 # Changelog

@@ -12,12 +12,12 @@ from audit.chain.append_only import COMPLETION, FILLED_IN, SEALING, SEALS, TABLE
 from audit.chain.sealing import seal_records
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
-from demo.services import PROJECT
+from lab.commands import PROJECT
+from lab.directory import Directory, random_name
 from tests.audit.chain.sealed_log import verify
 from tests.audit.every_change import CHANGES, World, attempt
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.database import live_database_url
-from tests.support.directory import Directory, random_name
 
 pytestmark = [
     pytest.mark.django_db,

@@ -15,10 +15,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from demo.certificates import CertificateAuthority
+from lab.certificates import CertificateAuthority
+from lab.domain import Domain, running_domain
 from tests.deploy.documented import commands
 from tests.deploy.systemd_host import Host, say, until
-from tests.support.domain import Domain, running_domain
 from tests.support.steadily import asked_steadily
 
 HOST = "gateway.example.com"

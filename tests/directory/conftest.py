@@ -8,10 +8,10 @@ import pytest
 
 from active_directory import Client, ServerSettings
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import make_connection
 from tests.support.delegated import Delegated, delegated_account
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 ADMINISTRATOR, DELEGATED = "administrator", "delegated"
 

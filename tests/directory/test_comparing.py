@@ -5,8 +5,8 @@ from uuid import UUID
 
 import pytest
 
+from lab.directory import Directory
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
 
 SIDE_BY_SIDE = [
     ("Massen", "Maßen"),

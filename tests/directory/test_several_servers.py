@@ -12,18 +12,18 @@ from redis import Redis
 
 from active_directory import servers_asked
 from audit.models import OperationRecord
-from demo.domain_controller import DomainController
 from directory.lookup import connection as connections
 from directory.lookup import preferred_controller
 from directory.lookup.preferred_controller import agreement_of
 from directory.models import DirectoryConnection
+from lab.directory import Directory, random_name
+from lab.domain import Domain, reserved_address
+from lab.proxy import FaultyProxy
+from lab.redis import RedisServer
+from lab.samba.controller import DomainController
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain, reserved_address
 from tests.support.mishaps import just_before_the_write, settle
-from tests.support.proxy import FaultyProxy
-from tests.support.redis import RedisServer
 
 
 @dataclass

@@ -20,9 +20,9 @@ from directory.errors import Unavailable
 from directory.queries.searches import search
 from gateway.surfaces import streams
 from gateway.surfaces.streams import harmless
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 NDJSON, CSV = "application/x-ndjson", "text/csv"
 

@@ -14,8 +14,8 @@ from core.call import SupervisionLevel, Surface
 from core.operation import Effect, operations
 from directory.models import DirectoryConnection
 from gateway import pipeline
+from lab.directory import Directory, random_name
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
-from tests.support.directory import Directory, random_name
 
 MISMATCH = (412, "AD.Object.VersionMismatch")
 USERS = "/api/ad/users"

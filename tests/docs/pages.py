@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _NOT_OURS = frozenset({"node_modules", "var", "generated", "dist", "build"})
 _TEXTS = frozenset({".py", ".md", ".html", ".toml", ".sh", ".json", ".yml", ".txt", ".ts", ".js", ".tsv"})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 from tests.docs.pages import anchors, pages, prose, texts
 
 _LINK = re.compile(r"\]\((?![a-z]+:)([^)\s#]*)(?:#([^)\s]+))?\)")

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from core.operation import operations
-from demo.services import PROJECT
 from keys.permissions.meanings import MEANINGS
+from lab.commands import PROJECT
 from tests.docs.pages import pages, prose, texts
 
 _FOLDERS = {path.name for path in PROJECT.iterdir() if path.is_dir()} - {"var"}

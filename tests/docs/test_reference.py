@@ -11,9 +11,9 @@ from approvals.models import Status
 from audit.models import OPEN_OUTCOMES, Outcome
 from audit.webhooks.catalogue import events
 from core.configuration import VARIABLES, Configuration
-from demo.services import PROJECT
 from gateway.management import reference
 from gateway.management.commands import check_docs
+from lab.commands import PROJECT
 
 OF_TESTS = {"GATEWAY_TEST_DATABASE", "GATEWAY_SCREENSHOTS"}
 """Variables that only the tests read."""

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from core.redis.urls import sentinels_of
-from demo.services import PROJECT
 from faults.cluster.kinds import KINDS
-from faults.cluster.network import Host
-from faults.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
 from faults.kinds import plan
+from lab.cluster.network import Host
+from lab.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
+from lab.commands import PROJECT
 
 _TWO_HOSTS = '''
 import socket, subprocess, sys, time
 from pathlib import Path
-from faults.cluster.network import Host, enter, filled, make_bridge, small_disk
+from lab.cluster.network import Host, enter, filled, make_bridge, small_disk
 
 SERVER = """
 import socket, threading

@@ -17,12 +17,12 @@ from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
 from faults.upgrade import Balanced, Host, Hosts, let_finish, let_work, unanswered
+from lab.domain import Domain
+from lab.gateway import LiveGateway
+from lab.releases import NoHistory, Release, previous_release
 from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
-from tests.support.domain import Domain
 from tests.support.environment import DATABASE
-from tests.support.gateway import LiveGateway
-from tests.support.releases import NoHistory, Release, previous_release
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 from directory.models import DirectoryConnection
 from keys.models import Person
+from lab.directory import random_name
 from tests.support.cast import Console, make_person
-from tests.support.directory import random_name
 
 
 @pytest.fixture

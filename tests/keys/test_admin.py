@@ -12,6 +12,8 @@ from directory.models import DirectoryConnection
 from keys.api_keys import lifecycle
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from keys.models.assignable import GRANTABLE
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import (
     Integration,
     make_connection,
@@ -20,8 +22,6 @@ from tests.support.cast import (
     permissions,
     send,
 )
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 READ = "directory.read_object"
 NO_LINKS = {

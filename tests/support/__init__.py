@@ -1,1 +1,1 @@
-"""Real servers for the tests: each module starts one kind, on sockets and loopback addresses of the tests' own."""
+"""What tests share besides the servers of `lab`: the cast of accounts and keys, and what they compare and wait for."""

@@ -17,8 +17,8 @@ from directory.models import DirectoryConnection
 from keys.agents import scopes as table
 from keys.models import Person
 from keys.models.agents import AgentAccessToken, AgentClient, AgentGrant, AgentRefreshToken, stamp_of
+from lab.directory import random_name
 from tests.support.cast import Answer, make_person, send
-from tests.support.directory import random_name
 
 AUDIENCE = "http://testserver/mcp"
 """The endpoint at the host that Django's test client asks for. A live gateway's is its own address."""

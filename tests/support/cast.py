@@ -23,8 +23,8 @@ from keys.models import ApiKey, Link, Person, PersonSession, Role
 from keys.models.groups import GroupScopes
 from keys.sign_in.session_store import SessionStore, stored_key
 from keys.sign_in.sessions import SessionBackend
-from tests.support.directory import random_name
-from tests.support.domain import Domain
+from lab.directory import random_name
+from lab.domain import Domain
 
 PASSWORD = "correct horse battery"
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from django.utils.translation.template import templatize
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 from tests.support.house import FOLDERS
 
 CATALOGUE: Final = PROJECT / "locale" / "de" / "LC_MESSAGES" / "django.po"

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.samba.database import set_descriptor
 from tests.support.descriptors import add_entries, pack
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
-from tests.support.samba_database import set_descriptor
 
 PASSWORD = "Delegated-Service-1"
 DOMAIN, DELETED_OBJECTS = ("the domain", "its container of deleted objects")

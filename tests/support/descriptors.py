@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from demo.domain_controller import SYSTEM_PYTHON
-from tests.support.directory import Directory, Target
+from lab.directory import Directory, Target
+from lab.samba.controller import SYSTEM_PYTHON
 
 DOMAIN_SID = "S-1-5-21-1-2-3"
 

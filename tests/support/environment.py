@@ -7,9 +7,6 @@ import tempfile
 from pathlib import Path
 
 DATABASE = os.environ.get("GATEWAY_TEST_DATABASE", "postgresql")
-CLOCK = os.environ.get("FAKETIME", "")
-TEMPLATES = Path(__file__).resolve().parents[2] / "var" / "tests" / ("clock" if CLOCK else "")
-"""What takes long to make and is the same in every run of the tests; see `domain` and `migrated`."""
 
 # Short, since the path of a Unix socket has at most 107 bytes.
 RUNTIME = Path(tempfile.mkdtemp(prefix="gateway-test-"))

@@ -29,7 +29,7 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import CoveragePhaseData, CoverageScenario
 from schemathesis.hooks import unregister
 
-from tests.support.directory import Directory, random_name
+from lab.directory import Directory, random_name
 from tests.support.openapi import Document, Documented, Received
 
 Json = Any

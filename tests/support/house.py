@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _PROJECT_FILE: Final = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
 FOLDERS: Final[tuple[str, ...]] = tuple(_PROJECT_FILE["tool"]["importlinter"]["root_packages"])

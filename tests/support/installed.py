@@ -13,8 +13,8 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-from demo.services import PROJECT
-from tests.support.postgres import unprivileged_user
+from lab.commands import PROJECT
+from lab.postgres import unprivileged_user
 
 WHEEL = "directory_management_gateway"
 _VERSION = "import platform; print(platform.python_version())"

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.services import PROJECT
-from tests.support.environment import CLOCK, POSTGRES, RUNTIME, TEMPLATES, postgres_url
-from tests.support.postgres import Postgres
+from lab.clock import CLOCK
+from lab.commands import PROJECT
+from lab.domain import TEMPLATES
+from lab.postgres import Postgres
+from tests.support.environment import POSTGRES, RUNTIME, postgres_url
 
 MIGRATED = "migrated"
 """The database of a copied cluster that others are made from."""
@@ -57,7 +59,7 @@ def _migrate(url: str) -> None:
 def _template(kind: str) -> Iterator[Path]:
     """Where the template of the migrations as they are belongs; while one process makes it, the others wait."""
     sources = sorted(PROJECT.glob("*/migrations/*.py"))
-    contents = [PROJECT / "requirements.txt", *sources, Path(__file__), Path(__file__).with_name("postgres.py")]
+    contents = [PROJECT / "requirements.txt", *sources, Path(__file__), PROJECT / "lab" / "postgres.py"]
     state = hashlib.sha256(CLOCK.encode())
     for source in contents:
         state.update(f"{source.name}\n".encode() + source.read_bytes())

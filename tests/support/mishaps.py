@@ -13,7 +13,7 @@ from audit import log
 from audit.models import OperationRecord
 from directory.outcomes import evidence, writer
 from gateway import tasks
-from tests.support.proxy import FaultyProxy
+from lab.proxy import FaultyProxy
 
 
 class Killed(BaseException):

@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from demo.processes import start_process
+from lab.processes import start_process
 
 
 def is_quick(item: pytest.Item) -> bool:

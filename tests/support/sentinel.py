@@ -12,10 +12,10 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from demo.processes import signal_group, start_process, stop_process
-from demo.services import PROJECT
-from tests.support.clock import by_the_machines_clock
-from tests.support.gateway import free_port
+from lab.clock import by_the_machines_clock
+from lab.commands import PROJECT
+from lab.gateway import free_port
+from lab.processes import signal_group, start_process, stop_process
 
 NAME = "gateway"
 _PATIENCE = 120.0

@@ -15,9 +15,9 @@ from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from keys.models import ApiKey, Person, Role
+from lab.directory import random_name
 from tests.support.cast import Answer, Console, make_integration, make_person, permissions
 from tests.support.configuration import Configure
-from tests.support.directory import random_name
 
 pytestmark = pytest.mark.django_db
 

@@ -30,9 +30,9 @@ from audit.webhooks import events as webhooks
 from audit.webhooks.models import WebhookDelivery, WebhookEndpoint
 from core.configuration import WebhooksSection
 from core.network.outbound_policy import may_be_reached, parse
-from demo.certificates import CertificateAuthority
 from directory.shapes.proposal import Target
 from keys.models import Person
+from lab.certificates import CertificateAuthority
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, call_named, make_call
 

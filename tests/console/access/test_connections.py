@@ -3,9 +3,9 @@
 import pytest
 
 from directory.models import DirectoryConnection
+from lab.domain import Domain
 from tests.console.access_pages import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Console, make_connection, make_integration, make_person
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.django_db
 

@@ -7,9 +7,9 @@ import pytest
 
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Link, Role
+from lab.directory import random_name
 from tests.console.access_pages import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Answer, Console, make_person, permissions, send
-from tests.support.directory import random_name
 
 pytestmark = pytest.mark.django_db
 

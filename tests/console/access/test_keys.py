@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from keys.models import ApiKey, Link, Role
+from lab.directory import random_name
 from tests.console.access_pages import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Console, Integration, make_integration, make_person, permissions, send
-from tests.support.directory import random_name
 
 pytestmark = pytest.mark.django_db
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from keys.models import Role
+from lab.directory import random_name
 from tests.console.access_pages import fields_of, followed, make_unreachable, text_of
 from tests.support.cast import Console, Integration, make_integration, make_person, permissions
-from tests.support.directory import random_name
 
 pytestmark = pytest.mark.django_db
 

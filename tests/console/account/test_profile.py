@@ -8,11 +8,11 @@ from structlog.testing import capture_logs
 
 from keys.models import FailedSignIn, PersonSession
 from keys.sign_in import second_factor
+from lab import directory as accounts
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.keys.authenticator import code_of
-from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, send
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 from tests.support.markup import markup_of, text_of
 
 pytestmark = pytest.mark.django_db

@@ -11,14 +11,14 @@ from structlog.testing import capture_logs
 
 from keys.models import FailedSignIn, Person, PersonSession
 from keys.sign_in import second_factor
+from lab import directory as accounts
+from lab.directory import Directory, filetime
+from lab.domain import Domain
+from lab.samba.database import age_passwords
 from tests.audit.calls import CALL
 from tests.keys.authenticator import code_of
-from tests.support import directory as accounts
 from tests.support.cast import PASSWORD, Console, make_connection, make_person
-from tests.support.directory import Directory, filetime
-from tests.support.domain import Domain
 from tests.support.markup import markup_of
-from tests.support.samba_database import age_passwords
 
 pytestmark = pytest.mark.django_db
 

@@ -10,9 +10,9 @@ import pytest
 from console.directory.evidence import in_words
 from directory.models import DirectoryConnection
 from directory.queries.account_states import AccountState
+from lab.directory import PASSWORD, Directory, filetime
 from tests.console.pages import download, found, get_objects, names_in, text_of
 from tests.support.cast import Console, make_person
-from tests.support.directory import PASSWORD, Directory, filetime
 
 pytestmark = pytest.mark.django_db
 

@@ -8,10 +8,10 @@ import pytest
 
 from audit.models import OperationRecord
 from directory.models import ChangeTemplate, DirectoryConnection
+from lab.directory import Directory, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import Console, as_scopes, make_person
-from tests.support.directory import Directory, random_name
 
 pytestmark = pytest.mark.django_db
 

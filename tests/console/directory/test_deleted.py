@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from directory.models import DirectoryConnection
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.console.pages import download, found, get_objects, names_in, post, text_of
 from tests.support.cast import Console, make_connection, make_person
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.django_db
 

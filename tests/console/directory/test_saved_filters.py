@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from directory.models import DirectoryConnection, SavedFilter
+from lab.directory import Directory
 from tests.console.pages import download, found, get_objects, heads_in, names_in, post, text_of
 from tests.support.cast import Console, make_person
-from tests.support.directory import Directory
 
 pytestmark = pytest.mark.django_db
 

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 import pytest
 
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.console.pages import PART, download, found, get_objects, heads_in, names_in, post, text_of
 from tests.support.cast import Console, make_person
-from tests.support.directory import Directory
 from tests.support.markup import markup_of
 
 pytestmark = pytest.mark.django_db

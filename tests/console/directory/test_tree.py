@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 import pytest
 
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.console.pages import found
 from tests.support.cast import Answer, Console, make_person
-from tests.support.directory import Directory
 
 pytestmark = pytest.mark.django_db
 

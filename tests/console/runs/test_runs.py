@@ -10,10 +10,10 @@ import pytest
 
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, AccountStatus, Run, RunState
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Answer, Console, make_connection, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 MAY = ["directory.read_object", "directory.run_accounts", "directory.disable_account"]
 

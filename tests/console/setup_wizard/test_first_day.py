@@ -16,10 +16,10 @@ from directory.models import DirectoryConnection
 from keys import first_administrator
 from keys.models import Person
 from keys.sign_in import login_throttle
+from lab.domain import Domain
 from tests.console.access_pages import fields_of, followed, text_of
 from tests.support.cast import Console, make_connection, make_integration, make_person
 from tests.support.configuration import Configure
-from tests.support.domain import Domain
 
 SET_UP = "/console/setup"
 PASSWORD = "a long and unusual phrase"

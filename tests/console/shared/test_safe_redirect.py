@@ -10,8 +10,8 @@ from django.test import Client
 
 from directory.models import DirectoryConnection
 from keys.models import Person
+from lab.directory import Directory
 from tests.support.cast import PASSWORD, Console, make_person
-from tests.support.directory import Directory
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from kombu.common import ignore_errors
 
 from core.redis.broker import BrokerUnavailable, send_task
 from core.redis.urls import broker_from
-from tests.support.redis import RedisServer
+from lab.redis import RedisServer
 
 
 @pytest.mark.usefixtures("redis_server")

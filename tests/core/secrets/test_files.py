@@ -11,7 +11,7 @@ from core.deployment import database_from
 from core.redis.urls import redis_from
 from core.secrets.files import with_secrets_from_files
 from core.secrets.keyring import encryption_keys_from, log_keys_from, new_encryption_key
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 
 @pytest.mark.parametrize("name", SECRET_VARIABLES)

@@ -9,7 +9,7 @@ import pytest
 
 from core.configuration import BadConfiguration
 from core.secrets.keyring import FILES, encryption_keys_from, log_keys_from, secret_key_from
-from demo.services import PROJECT, manage_command
+from lab.commands import PROJECT, manage_command
 
 KEY = "bm8tc2VjcmV0LWJ1dC1hLWtleS1vZi10aGUtdGVzdHM="
 LONG = "a-log-key-that-is-long-enough-for-it"

@@ -11,7 +11,7 @@ import pytest
 
 from core.configuration import BadConfiguration
 from core.secrets.private_files import database_files, require_private, require_private_directory
-from demo.services import PROJECT, manage_command
+from lab.commands import PROJECT, manage_command
 
 
 def manage(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
+from lab.directory import Directory
 from tests.support.cast import Integration
-from tests.support.directory import Directory
 
 
 def records() -> int:

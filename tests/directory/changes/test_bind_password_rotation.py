@@ -16,9 +16,9 @@ from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.queries.connection_test import try_connection
 from gateway.tasks import sweep
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
 from tests.support.cast import Answer, Console, make_connection, make_person
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 from tests.support.mishaps import be_patient_with_lost_answers
 
 NEW = "Engine-Number-2-and-more"

@@ -8,8 +8,8 @@ import pytest
 
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
+from lab.directory import Directory, random_name
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory, random_name
 
 PASSWORD = "Correct-Horse-9"
 

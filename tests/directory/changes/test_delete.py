@@ -10,9 +10,9 @@ from ldap.controls import LDAPControl
 
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 SD_FLAGS = LDAPControl("1.2.840.113556.1.4.801", True, encodedControlValue=b"\x30\x03\x02\x01\x04")
 EVERYONE = bytes.fromhex("010100000000000100000000")

@@ -12,12 +12,12 @@ from django.test import Client
 
 from audit.models import OperationRecord
 from core.configuration import RateLimit
-from demo.services import PROJECT
 from directory.models import DirectoryConnection
+from lab.commands import PROJECT
+from lab.directory import PASSWORD, Directory
+from lab.domain import Domain
 from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person, send
-from tests.support.directory import PASSWORD, Directory
-from tests.support.domain import Domain
 from tests.support.house import sources
 
 WRONG = {"currentPassword": "Not-Hers-1", "newPassword": "Engine-Number-2"}

@@ -10,8 +10,8 @@ import pytest
 from active_directory import Client, error_from
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import WORKSTATION, Directory, random_name
 from tests.support.cast import Answer, Integration, make_integration
-from tests.support.directory import WORKSTATION, Directory, random_name
 
 _SERVICE = "CN=Group Key Distribution Service"
 INTERVAL = "msDS-ManagedPasswordInterval"

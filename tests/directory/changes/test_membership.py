@@ -7,6 +7,8 @@ import pytest
 
 from active_directory import GroupType
 from core.call import SupervisionLevel
+from lab.directory import Directory
+from lab.proxy import FaultyProxy
 from tests.directory.members import change, counts, records
 from tests.directory.supervised import approve
 from tests.support.cast import (
@@ -16,9 +18,7 @@ from tests.support.cast import (
     make_integration,
     make_person,
 )
-from tests.support.directory import Directory
 from tests.support.mishaps import just_before_the_write, lose_the_answer
-from tests.support.proxy import FaultyProxy
 
 SECURITY = GroupType.SECURITY_ENABLED
 

@@ -8,12 +8,12 @@ import pytest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.changes.checks import subtrees
+from lab.directory import Directory, random_name
+from lab.proxy import FaultyProxy
 from tests.directory.changes.test_delete import protect_from_deletion
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, all_permissions, make_integration
-from tests.support.directory import Directory, random_name
 from tests.support.mishaps import just_before_the_write, lose_the_answer
-from tests.support.proxy import FaultyProxy
 
 
 @pytest.fixture

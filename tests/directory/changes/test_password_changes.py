@@ -13,9 +13,9 @@ from core import rate_limits
 from core.call import SupervisionLevel
 from core.configuration import RateLimit
 from directory.models import DirectoryConnection
+from lab.directory import PASSWORD, Directory
 from tests.support.cast import Console, Integration, make_integration, make_person
 from tests.support.configuration import Configure
-from tests.support.directory import PASSWORD, Directory
 
 NEW = "Engine-Number-2"
 

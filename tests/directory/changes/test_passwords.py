@@ -13,11 +13,11 @@ from active_directory import Client
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from gateway.models import IdempotencyRecord
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 from tests.support.mishaps import lose_the_answer
-from tests.support.proxy import FaultyProxy
 
 NEW = "Engine-Number-2"
 

@@ -12,11 +12,11 @@ from active_directory import Client, Rename
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of, find_outcome
+from lab.directory import Directory
+from lab.proxy import FaultyProxy
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
 from tests.support.mishaps import lose_the_answer
-from tests.support.proxy import FaultyProxy
 
 
 def rename(integration: Integration, guid: UUID, name: Any, *, resource: str = "users", query: str = "") -> Any:

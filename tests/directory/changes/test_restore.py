@@ -9,10 +9,10 @@ import pytest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from gateway.pipeline import dependent_changes
+from lab.directory import PASSWORD, Directory
 from tests.directory.changes.restoring import PATH, refused, restore
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, all_permissions, make_integration
-from tests.support.directory import PASSWORD, Directory
 from tests.support.mishaps import Killed, just_before_the_write, settle
 
 

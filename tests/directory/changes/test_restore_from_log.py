@@ -11,13 +11,13 @@ from active_directory.writes.reanimation import reanimate
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.outcomes.evidence import evidence_of, find_outcome
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.directory.changes.restoring import PATH, refused, restore
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 from tests.support.mishaps import just_before_the_write, lose_the_answer
-from tests.support.proxy import FaultyProxy
 
 
 @pytest.fixture

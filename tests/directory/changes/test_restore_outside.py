@@ -8,12 +8,12 @@ import pytest
 
 from active_directory import Schema, is_credential
 from directory.lookup.connection import get_client
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.directory.changes.restoring import restore
 from tests.directory.lookup.test_outside_references import Estate, octets, references, takes
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 
 @pytest.fixture

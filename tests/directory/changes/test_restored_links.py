@@ -10,11 +10,11 @@ import pytest
 from approvals.models import ChangeRequest
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.directory.changes.reverting import latest, revert, succeeded
 from tests.directory.supervised import approve
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 MEMBERSHIP = "directory.manage_membership"
 PROTECTED = "directory.manage_protected"

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from lab.directory import PASSWORD, Directory
 from tests.directory.changes.reverting import (
     NOT_REVERTIBLE,
     changes_of,
@@ -15,7 +16,6 @@ from tests.directory.changes.reverting import (
     succeeded,
 )
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import PASSWORD, Directory
 from tests.support.mishaps import just_before_the_write
 
 

@@ -2,6 +2,8 @@
 
 from uuid import UUID
 
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.directory.changes.reverting import (
     NOT_REVERTIBLE,
     latest,
@@ -10,8 +12,6 @@ from tests.directory.changes.reverting import (
     succeeded,
 )
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 
 class TestCreatingAndDeleting:

@@ -13,11 +13,11 @@ from core.call import SupervisionLevel
 from directory.changes import identities
 from directory.models import DirectoryConnection
 from gateway.pipeline import recording
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.directory.changes.reverting import NOT_REVERTIBLE, latest, refused, revert, succeeded
 from tests.directory.supervised import approve
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from audit import log
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.changes.revert import propose_revert
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.audit.calls import make_call
 from tests.directory.changes.reverting import NOT_REVERTIBLE, call_of, connection_of, latest, refused, revert, succeeded
 from tests.directory.supervised import approve
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 class TestTheWay:

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
+from lab.directory import Directory
 from tests.support.cast import Answer, Integration, make_integration
-from tests.support.directory import Directory
 
 
 @pytest.fixture

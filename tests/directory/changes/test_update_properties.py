@@ -15,8 +15,8 @@ from directory.errors import AttributeSingleValued
 from directory.shapes.attribute_updates import AttributeUpdates
 from directory.shapes.kinds import Kind
 from directory.shapes.modifications import Delta, combine, read_updates
+from lab.directory import Directory
 from tests.support.cast import Integration
-from tests.support.directory import Directory
 
 PHONES = AttributeType("otherTelephone", Syntax.UNICODE_STRING, 64, "1.2.3", single_valued=False)
 TITLE = AttributeType("title", Syntax.UNICODE_STRING, 64, "1.2.4", single_valued=True)

@@ -7,7 +7,7 @@ import pytest
 
 from active_directory import Client
 from directory.groups.ancestry import ABOVE_ATTRIBUTES, groups_above
-from tests.support.directory import Directory
+from lab.directory import Directory
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from uuid import UUID
 import pytest
 
 from active_directory import GroupType
+from lab.directory import Directory
 from tests.directory.members import change, counts, records
 from tests.support.cast import (
     Integration,
 )
-from tests.support.directory import Directory
 from tests.support.mishaps import just_before_the_write
 
 SECURITY = GroupType.SECURITY_ENABLED

@@ -6,9 +6,9 @@ import pytest
 
 from active_directory import Client, Entry
 from directory.lookup.access import is_within_any
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import make_connection, make_integration
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 @pytest.mark.parametrize(

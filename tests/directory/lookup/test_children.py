@@ -7,8 +7,8 @@ from ldap.ldapobject import SimpleLDAPObject
 
 from active_directory import Scope
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.support.cast import Console, make_person
-from tests.support.directory import Directory
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from core.call import SupervisionLevel
 from directory.lookup import connection as connections
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 READ_CONFIDENTIAL = "directory.read_confidential"
 STAMP = "msPKIRoamingTimeStamp"

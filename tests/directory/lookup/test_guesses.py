@@ -12,10 +12,10 @@ import pytest
 from audit.read_buffer import reads
 from core.operation import Operation, operations
 from directory.models import DirectoryConnection
+from lab.directory import Directory, random_name
 from tests.audit.every_change import records_of
 from tests.directory.lookup.test_visibility import Company, company, confined, references, search
 from tests.support.cast import Answer, Console, Integration, make_confined, make_integration, permissions
-from tests.support.directory import Directory, random_name
 
 __all__ = ["company", "confined"]
 

@@ -19,13 +19,13 @@ from directory.lookup.connection import get_client
 from directory.lookup.visibility import Visibility
 from directory.models import DirectoryConnection
 from directory.shapes.object_references import Form, forms_of
+from lab.directory import Directory, random_name
 from tests.contracts.test_confinement import QUERIES
 from tests.directory.lookup.test_guesses import alike
 from tests.directory.lookup.test_visibility import found, search
 from tests.support.cast import Console, Integration, make_confined, make_integration
 from tests.support.configuration import Configure
 from tests.support.descriptors import pack
-from tests.support.directory import Directory, random_name
 
 _SOUNDS_LIKE_A_REFERENCE = ("sid", "guid", "dn", "rid", "owner", "reference", "objectid")
 # What objects are themselves known by, here and elsewhere; what is the schema's, which is nobody's; counters; and names

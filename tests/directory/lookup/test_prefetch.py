@@ -13,8 +13,8 @@ from directory.lookup.access import find_object, scope_bases
 from directory.lookup.prefetch import Prefetches, prefetch_of
 from directory.models import DirectoryConnection
 from keys.permissions.effective import call_for_key
+from lab.directory import Directory
 from tests.support.cast import make_integration
-from tests.support.directory import Directory
 
 
 @pytest.fixture

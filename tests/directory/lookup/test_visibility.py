@@ -11,8 +11,8 @@ import pytest
 
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
+from lab.directory import Directory, random_name
 from tests.support.cast import Answer, Integration, as_scopes, make_integration
-from tests.support.directory import Directory, random_name
 
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 POLICY = "CN={31B2F340-016D-11D2-945F-00C04FB984F9},CN=Policies,CN=System,DC=corp,DC=example,DC=test"

@@ -17,8 +17,8 @@ from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.models.bind_password_seal import DESTINATION_FIELDS
 from directory.queries.connection_test import try_connection
+from lab.domain import Domain
 from tests.support.cast import Answer, Console, make_person
-from tests.support.domain import Domain
 
 EDITOR = ["directory.view_directoryconnection", "directory.change_directoryconnection"]
 OTHERWISE = {

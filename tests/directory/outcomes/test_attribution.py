@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from audit.models import OperationRecord
 from gateway import tasks
+from lab.directory import PASSWORD, Directory, random_name
 from tests.support.cast import Answer, Integration
-from tests.support.directory import PASSWORD, Directory, random_name
 from tests.support.mishaps import killed_at_the_write, settle
 
 pytestmark = pytest.mark.sqlite

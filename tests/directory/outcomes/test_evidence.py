@@ -18,8 +18,8 @@ from active_directory import (
     quoted_password,
 )
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES, evidence_of, find_created, find_outcome
-from tests.support.directory import Directory
-from tests.support.domain import Domain
+from lab.directory import Directory
+from lab.domain import Domain
 
 
 def prove(client: Client, write: Write, guid: UUID | None = None) -> None:

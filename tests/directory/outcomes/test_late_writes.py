@@ -14,13 +14,13 @@ from audit import log
 from audit.models import OperationRecord
 from directory.outcomes import evidence
 from directory.outcomes.writer import late_writes
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.samba.database import busy_with_a_write, waiting_writers
+from lab.waiting import wait_until
 from tests.support.cast import Integration, make_connection, make_integration
 from tests.support.configuration import Configure
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 from tests.support.mishaps import settle
-from tests.support.samba_database import busy_with_a_write, waiting_writers
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the answers are waited for, and recorded, by another thread
 

@@ -14,8 +14,8 @@ from active_directory import Client
 from audit.models import OperationRecord, Outcome
 from directory.lookup.connection import get_client
 from directory.outcomes.evidence import EVIDENCE_ATTRIBUTES
+from lab.directory import Directory
 from tests.support.cast import Integration
-from tests.support.directory import Directory
 from tests.support.mishaps import killed_at_the_write, settle
 
 ROUNDS = int(os.environ.get("SETTLING_ROUNDS", "25"))

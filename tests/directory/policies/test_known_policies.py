@@ -13,7 +13,7 @@ from active_directory import Entry
 from directory.policies.known_policies import KnownPolicies
 from directory.policies.password_policy import PasswordPolicy
 from directory.policies.policy_reach import PolicyReach
-from tests.support.directory import filetime
+from lab.directory import filetime
 
 DAY = 86_400
 STAFF = "CN=Staff,DC=corp,DC=example"

@@ -21,8 +21,8 @@ from directory.policies.password_policy import (
     policy_for,
     policy_of,
 )
+from lab.directory import PASSWORD, Directory, Values, random_name
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import PASSWORD, Directory, Values, random_name
 
 NAMES: dict[str, Any] = {"account_name": "ada", "display_name": "Ada Lovelace"}
 FOR_EVER = str(-(2**63))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
+from lab.samba.database import add_trust, overwrite
 from tests.support.delegated import Delegated
 from tests.support.descriptors import add_entries, pack
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
-from tests.support.samba_database import add_trust, overwrite
 
 # rightsGuids ([MS-ADTS] 5.1.3.2.1) and schemaIDGUIDs
 RESET_PASSWORD = "00299570-246d-11d0-a768-00aa006e0529"

@@ -10,10 +10,10 @@ from active_directory import Client
 from directory.lookup import connection as connections
 from directory.models import DirectoryConnection
 from directory.protection import bind_accounts
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
 from tests.support.delegated import Delegated
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ from directory.protection.domain_infrastructure import places_of
 from directory.protection.rules import is_protected
 from directory.protection.state import administrative_groups
 from directory.shapes.record import PROTECTION_ATTRIBUTES
+from lab.directory import Directory
 from tests.directory.protection.protected_kinds import ACCOUNT_RESTRICTIONS, GET_CHANGES_ALL, RESET_PASSWORD, USER
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
 from tests.support.delegated import Delegated
 from tests.support.descriptors import add_entries
-from tests.support.directory import Directory
 
 pytestmark = pytest.mark.django_db
 

@@ -14,14 +14,14 @@ from core.call import Surface
 from core.operation import Operation, find_operation
 from gateway.run_tasks import execute_run
 from keys.permissions.effective import call_for_key
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.redis import RedisServer
 from tests.audit.every_change import BATCHABLE, CHANGES, RUNS, Attempt, World, attempt, named
 from tests.directory.conftest import DELEGATED
 from tests.directory.protection.protected_kinds import Estate, Kind, protected_objects
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
 from tests.support.delegated import Delegated
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
-from tests.support.redis import RedisServer
 
 pytestmark = pytest.mark.parametrize("bind", [DELEGATED], indirect=True)
 

@@ -12,6 +12,8 @@ from core.operation import Operation
 from directory.models import DirectoryConnection
 from gateway import pipeline
 from keys.models import Person
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.audit.every_change import BATCHABLE, CHANGES, Attempt, World, attempt, named, records_of
 from tests.directory.supervised import approve_only
 from tests.support.cast import (
@@ -23,8 +25,6 @@ from tests.support.cast import (
     make_person,
     permissions,
 )
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 OF_EXISTING = [item for item in CHANGES if item.action != "create"]
 ADMINISTRATOR = ("keys.change_person",)  # no key ever holds it

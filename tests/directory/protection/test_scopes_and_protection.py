@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from core.call import SupervisionLevel
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.directory.conftest import either_account
 from tests.support.cast import Answer, Integration, all_permissions, make_connection, make_integration
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 pytestmark = either_account
 

@@ -8,9 +8,9 @@ from active_directory import Client, Scope
 from directory.protection.rules import holds_protected, is_protected
 from directory.protection.state import protection_state
 from directory.shapes.record import PROTECTION_ATTRIBUTES
+from lab.directory import Directory
 from tests.directory.conftest import either_account
 from tests.support.descriptors import pack
-from tests.support.directory import Directory
 
 pytestmark = [pytest.mark.django_db, either_account]
 

@@ -12,10 +12,10 @@ import pytest
 from active_directory import Client, Entry
 from directory.protection.rules import is_protected, protected_among
 from directory.shapes.record import PROTECTION_ATTRIBUTES
+from lab.directory import Directory, random_name
 from tests.directory.conftest import either_account
 from tests.support.cast import Integration, all_permissions, make_integration
 from tests.support.descriptors import pack
-from tests.support.directory import Directory, random_name
 
 pytestmark = [pytest.mark.django_db, either_account]
 

@@ -9,10 +9,10 @@ from uuid import UUID
 import pytest
 
 from active_directory import Client, Entry
+from lab.directory import ENABLED, PASSWORD, Directory, Values, filetime, random_name
+from lab.domain import Domain
+from lab.samba.database import age_passwords, overwrite
 from tests.support.cast import Answer, Integration, make_connection, make_integration
-from tests.support.directory import ENABLED, PASSWORD, Directory, Values, filetime, random_name
-from tests.support.domain import Domain
-from tests.support.samba_database import age_passwords, overwrite
 
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 NEVER = str(2**63 - 1)

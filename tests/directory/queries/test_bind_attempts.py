@@ -15,14 +15,14 @@ from django.urls import reverse
 
 from directory.lookup import connection as clients
 from directory.models import BindPassword, DirectoryConnection, PasswordAttempt
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
+from lab.gateway import LiveGateway
+from lab.proxy import FaultyProxy
 from tests.keys.sign_in.locking import locking_policy
 from tests.operations.directory.test_directories import body_for
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
-from tests.support.proxy import FaultyProxy
 
 NAME = "svc.locked"
 WRONG = "wrong"

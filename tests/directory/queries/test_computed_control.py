@@ -13,11 +13,11 @@ from active_directory import Client, Entry, GroupType
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.policies import known_policies, policy_reach
+from lab.directory import ENABLED, GLOBAL_SECURITY_GROUP, PASSWORD, Directory, filetime
+from lab.domain import Domain
+from lab.samba.database import age_passwords
 from tests.directory.queries.test_account_states import DAY, DOMAIN_LOCK_OUT, MINUTE, passwords, policy, user
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import ENABLED, GLOBAL_SECURITY_GROUP, PASSWORD, Directory, filetime
-from tests.support.domain import Domain
-from tests.support.samba_database import age_passwords
 
 __all__ = ["passwords", "policy", "user"]  # fixtures
 

@@ -8,9 +8,9 @@ import pytest
 
 from audit.models import OperationRecord
 from audit.read_buffer import reads
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 PATH = "/api/ad/deleted-objects"
 

@@ -8,9 +8,9 @@ import pytest
 
 from active_directory import Entry, GroupType
 from directory.groups.nesting import relative_id
+from lab.directory import Directory
 from tests.directory.test_streams import CSV, NDJSON, fetch
 from tests.support.cast import Console, Integration, all_permissions, make_integration, make_person
-from tests.support.directory import Directory
 
 MANY = 1700  # more than Windows returns at once
 LOCAL = (GroupType.DOMAIN_LOCAL | GroupType.SECURITY_ENABLED).signed

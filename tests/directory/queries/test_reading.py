@@ -4,8 +4,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from lab.directory import ENABLED, Directory, random_name
 from tests.support.cast import Integration
-from tests.support.directory import ENABLED, Directory, random_name
 
 
 def test_it_works(integration: Integration, ada: UUID, directory: Directory, organizational_unit: str) -> None:

@@ -10,9 +10,9 @@ from active_directory import Entry
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
 from directory.queries.service_accounts import search_for
+from lab.directory import WORKSTATION, Directory, Values, random_name
 from tests.support.cast import Answer, Integration
 from tests.support.descriptors import pack
-from tests.support.directory import WORKSTATION, Directory, Values, random_name
 
 EVERY = {"Managed", "GroupManaged", "Served"}
 

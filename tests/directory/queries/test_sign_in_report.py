@@ -9,10 +9,10 @@ import pytest
 
 from directory.models import DirectoryConnection
 from directory.queries import domain_controllers
+from lab.directory import PASSWORD, Directory, filetime
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.support.cast import Console, make_connection, make_person
-from tests.support.directory import PASSWORD, Directory, filetime
-from tests.support.domain import Domain
-from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.django_db
 

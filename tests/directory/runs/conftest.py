@@ -2,10 +2,10 @@
 
 import pytest
 
+from lab.directory import Directory
+from lab.gateway import LiveGateway
 from tests.directory.runs.unit import Unit
 from tests.support.configuration import Configure
-from tests.support.directory import Directory
-from tests.support.gateway import LiveGateway
 
 
 @pytest.fixture(autouse=True)

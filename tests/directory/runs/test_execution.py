@@ -21,11 +21,11 @@ from directory.runs.assessment import assess_named
 from directory.runs.execution import RunExecution
 from gateway import tasks
 from keys.permissions.effective import call_for_key
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_connection
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.proxy import FaultyProxy
 
 
 @pytest.fixture

@@ -17,14 +17,14 @@ from active_directory.entry import parse_versions
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, Run
+from lab.directory import Directory
+from lab.gateway import LiveGateway
+from lab.proxy import FaultyProxy
+from lab.redis import RedisServer
 from tests.directory.runs.test_runs import completed, logged
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_integration
 from tests.support.database import live_database_url
-from tests.support.directory import Directory
-from tests.support.gateway import LiveGateway
-from tests.support.proxy import FaultyProxy
-from tests.support.redis import RedisServer
 from tests.support.sql_process import SqlProcess
 
 _LOST = "Connection to broker lost"

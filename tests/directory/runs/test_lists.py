@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from directory.models import DirectoryConnection
 from directory.models.runs import AccountResult, AccountStatus, Run, RunLease, RunState
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 STAFF = "OU=Staff,DC=corp,DC=example,DC=test"
 

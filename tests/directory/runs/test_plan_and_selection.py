@@ -10,9 +10,9 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.models.runs import Plan, Run
 from gateway.run_tasks import sweep_runs
+from lab.directory import Directory
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
 
 
 def test_plan_shows_what_would_happen(unit: Unit, directory: Directory, integration: Integration) -> None:

@@ -14,12 +14,12 @@ from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from directory.runs import completion
 from directory.runs.completion import LONGEST_WAIT, announce, await_announcement
+from lab.directory import Directory
+from lab.gateway import LiveGateway
+from lab.redis import RedisServer
 from tests.directory.runs.unit import Unit
 from tests.directory.supervised import approve_only
 from tests.support.cast import Answer, Integration, make_integration
-from tests.support.directory import Directory
-from tests.support.gateway import LiveGateway
-from tests.support.redis import RedisServer
 
 
 def completed(integration: Integration, started: Answer, *, seconds: float = 300) -> dict:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from lab.directory import Directory
 from tests.support.cast import Answer, Integration
-from tests.support.directory import Directory
 
 
 @dataclass

@@ -10,10 +10,10 @@ from active_directory import Entry
 from active_directory.codecs import sid_to_text
 from directory.lookup import access
 from directory.lookup.connection import get_client
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.descriptors import add_entries, pack, same_order, unpack
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 ANONYMOUS = "S-1-5-7"
 USER_CLASS = "bf967aba-0de6-11d0-a285-00aa003049e2"

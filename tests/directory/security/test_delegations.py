@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from active_directory.codecs import sid_to_text
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.descriptors import add_entries, pack
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 USER, GROUP, COMPUTER, UNIT = (
     *("bf967aba-0de6-11d0-a285-00aa003049e2", "bf967a9c-0de6-11d0-a285-00aa003049e2"),

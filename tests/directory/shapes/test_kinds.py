@@ -6,8 +6,8 @@ from core.operation import operations
 from directory.models import DirectoryConnection
 from directory.models.connections import DirectoryPermission
 from directory.shapes.kinds import KINDS, PERMISSION_SUFFIXES, RESOURCES, Kind, kind_of, resource_of
+from lab.directory import Directory, random_name
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory, random_name
 
 ACTIONS = {"search", "read-by-dn", "read", "create", "update", "delete", "move", "rename", "who-can"}
 

@@ -12,7 +12,7 @@ from django.db import connection
 from core.secrets.keyring import new_encryption_key
 from gateway.management import backups
 from gateway.monitoring import heartbeats
-from tests.support.redis import RedisServer
+from lab.redis import RedisServer
 
 pytestmark = pytest.mark.django_db
 

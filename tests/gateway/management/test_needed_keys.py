@@ -14,9 +14,9 @@ from approvals.models import ChangeRequest, Status
 from approvals.review.decisions import approve
 from core.secrets.digests import name_of_encryption_key
 from core.secrets.keyring import new_encryption_key
-from demo.services import PROJECT
 from gateway.management import backups
 from gateway.models import IdempotencyRecord, NotedBackup
+from lab.commands import PROJECT
 from tests.approvals.proposals import APPROVER, hold
 from tests.support.house import sources
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 KEPT = PROJECT / "docs" / "openapi"
 

@@ -13,8 +13,8 @@ from django.conf import settings as django_settings
 from django.test import Client
 
 from core.configuration import Configuration
-from demo.services import web_command
-from tests.support.redis import RedisServer
+from lab.commands import web_command
+from lab.redis import RedisServer
 
 ADDRESS = "127.0.34.1"
 

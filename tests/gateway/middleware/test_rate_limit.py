@@ -12,7 +12,7 @@ from redis import Redis
 
 from core.redis import quick_client
 from core.redis.quick_client import TIMEOUT
-from tests.support.redis import RedisServer
+from lab.redis import RedisServer
 
 
 @pytest.fixture(autouse=True)

@@ -18,11 +18,11 @@ from redis import Redis
 from directory.models import DirectoryConnection
 from gateway.monitoring import heartbeats
 from gateway.monitoring.readiness import Readiness, readiness
+from lab.domain import Domain
+from lab.gateway import LiveGateway
+from lab.redis import RedisServer
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
 from tests.support.configuration import Configure
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
-from tests.support.redis import RedisServer
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the checks have database connections of their own
 

@@ -20,14 +20,14 @@ from audit.read_buffer import reads
 from gateway.management import backups
 from gateway.monitoring import certificates, heartbeats
 from gateway.monitoring.readiness import Readiness, readiness
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway, free_port
+from lab.proxy import FaultyProxy
+from lab.redis import RedisServer
 from tests.gateway.middleware.test_request_id import logging_as
 from tests.support.cast import Console, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway, free_port
-from tests.support.proxy import FaultyProxy
-from tests.support.redis import RedisServer
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _NAMESPACE = ("unshare", *(() if os.geteuid() == 0 else ("--user",)), "--pid", "--fork", "--kill-child")
 

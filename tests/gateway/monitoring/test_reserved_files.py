@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _NAMESPACE = ("unshare", "--mount", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")))
 _MOUNT = 'mount -t tmpfs -o size=1m tmpfs "$0"'  # in a namespace of its own: it is gone with the process

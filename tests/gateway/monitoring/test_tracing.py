@@ -19,13 +19,13 @@ from core.call import SupervisionLevel
 from core.configuration import BadConfiguration
 from core.span_export import Recorder
 from core.tracing import require_usable
-from demo.services import PROJECT
 from faults.client import Http
+from lab.commands import PROJECT
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
 from tests.support.database import live_database_url
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = f"00-{TRACE}-00f067aa0ba902b7-01"

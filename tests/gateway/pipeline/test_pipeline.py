@@ -16,11 +16,11 @@ from directory.models import DirectoryConnection
 from directory.outcomes import evidence
 from gateway import pipeline, tasks
 from keys.models import Link
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 from tests.support.mishaps import just_before_the_write, lose_the_answer, settle
-from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
 

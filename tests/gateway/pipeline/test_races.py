@@ -16,10 +16,10 @@ from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from faults.client import Http
+from lab.directory import Directory, random_name
+from lab.gateway import LiveGateway
 from tests.directory.runs.test_faults import changes_since, versions
 from tests.support.cast import PASSWORD, make_integration, make_person
-from tests.support.directory import Directory, random_name
-from tests.support.gateway import LiveGateway
 
 pytestmark = pytest.mark.django_db(transaction=True)  # web and worker see what is committed
 

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
+from lab.redis import RedisServer
 from tests.gateway.middleware.conftest import Server, serving
-from tests.support.redis import RedisServer
 
 THREADS = 4
 

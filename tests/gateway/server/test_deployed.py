@@ -9,9 +9,9 @@ import pytest
 
 from audit.models import OperationRecord
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.gateway import LiveGateway
 from tests.support.cast import make_integration
-from tests.support.directory import Directory
-from tests.support.gateway import LiveGateway
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

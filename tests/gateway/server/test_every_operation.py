@@ -12,13 +12,13 @@ import pytest
 
 from core.call import Surface
 from core.operation import Effect, Operation, operations
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.audit.every_change import CHANGES, RUNS, World, attempt
 from tests.contracts.test_confinement import QUERIES
 from tests.support.cast import make_connection, make_integration
 from tests.support.database import live_database_url
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 THREADS = 4
 READS = 5

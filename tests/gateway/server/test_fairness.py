@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from core.configuration import Configuration
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway
 from tests.support.cast import make_connection, make_integration
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 
 READS = 40
 THREADS = Configuration().Web.Threads

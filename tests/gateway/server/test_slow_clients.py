@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.redis import RedisServer
 from tests.gateway.middleware.conftest import Server, read_answer
 from tests.gateway.server.conftest import THREADS, serving_slow_clients
-from tests.support.redis import RedisServer
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
 READ = b"GET /api/echo HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -21,12 +21,12 @@ from directory.queries import reading
 from gateway.models import IdempotencyRecord
 from gateway.surfaces import idempotency
 from gateway.surfaces.idempotency_heartbeat import LEASE, renewal
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.support.cast import Answer, Integration, make_connection, make_integration
 from tests.support.configuration import Configure
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 from tests.support.mishaps import just_before_the_write, killed_at_the_write, settle, unknown_outcome
-from tests.support.proxy import FaultyProxy
 
 pytestmark = pytest.mark.sqlite
 

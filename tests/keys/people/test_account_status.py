@@ -20,13 +20,13 @@ from directory.models import DirectoryConnection
 from gateway import pipeline, tasks
 from keys.models import ApiKey, Person, PersonSession, Role
 from keys.people import account_status
+from lab.directory import PASSWORD, Directory, filetime, random_name
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
+from lab.samba.database import age_passwords
 from tests.directory.supervised import approve_only
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person, send
 from tests.support.configuration import Configure
-from tests.support.directory import PASSWORD, Directory, filetime, random_name
-from tests.support.domain import Domain
-from tests.support.proxy import FaultyProxy
-from tests.support.samba_database import age_passwords
 
 NEW_PASSWORD = "Another-Horse-10"
 

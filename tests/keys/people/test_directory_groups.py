@@ -17,6 +17,9 @@ from gateway import tasks
 from keys.models import Person
 from keys.models.groups import DirectoryGroup, keep_scopes
 from keys.people import account_status
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
+from lab.proxy import FaultyProxy
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import (
     Answer,
@@ -29,9 +32,6 @@ from tests.support.cast import (
     permissions,
     send,
 )
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
-from tests.support.proxy import FaultyProxy
 
 READ, ADMINISTERS = "directory.read_object", "keys.view_person"
 LATER = timedelta(seconds=61)

@@ -12,9 +12,9 @@ from django.test import Client
 
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
+from lab.directory import PASSWORD, Directory, random_name
+from lab.domain import Domain
 from tests.support.cast import Answer, Console, make_connection, make_integration, make_person, send
-from tests.support.directory import PASSWORD, Directory, random_name
-from tests.support.domain import Domain
 
 OVERRIDE, INVISIBLE, ISOLATE = "\u202e", "\u200b", "\u2066"
 

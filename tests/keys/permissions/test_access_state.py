@@ -21,9 +21,9 @@ from keys.migrations._access_state import WATCHED, watch
 from keys.models import ApiKey, Person
 from keys.permissions import access_state, cache
 from keys.permissions.access_state import DECIDING, MOST_TOKENS, read_state
+from lab.gateway import LiveGateway
 from tests.support.cast import Integration, make_integration, make_person, permissions
 from tests.support.database import live_database_url
-from tests.support.gateway import LiveGateway
 from tests.support.sql_process import SqlProcess
 
 pytestmark = pytest.mark.sqlite

@@ -14,6 +14,8 @@ from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from keys.models import Person
 from keys.models.groups import GroupScopes, keep_scopes, kept_scopes
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.console.plain_browser import PlainBrowser
 from tests.support.agent_tools import call_tool
 from tests.support.agents import make_agent
@@ -28,8 +30,6 @@ from tests.support.cast import (
     permissions,
 )
 from tests.support.configuration import Configure
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 ADMINISTERS = ("keys.view_person", "keys.change_person", "keys.view_role", "keys.add_role", "keys.view_apikey")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
-from tests.support.directory import Directory, random_name
+from lab.directory import Directory, random_name
 
 _MINUTES = 60 * 10**7
 """In hundreds of nanoseconds, as the directory keeps durations, with a minus sign."""

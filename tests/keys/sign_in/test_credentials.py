@@ -11,10 +11,10 @@ from django.test import Client
 from active_directory import Client as LdapClient
 from directory.models import DirectoryConnection
 from keys.models import Person
+from lab.directory import PASSWORD, Directory
+from lab.domain import Domain
 from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import make_connection, make_person, send
-from tests.support.directory import PASSWORD, Directory
-from tests.support.domain import Domain
 
 ASKED = ["search", "read", "read", "read", "authenticate"]
 WRONG = "wrong"

@@ -16,11 +16,11 @@ from structlog.testing import capture_logs
 from active_directory.connections import authentication
 from directory.models import DirectoryConnection, PasswordAttempt
 from keys.models import FailedSignIn
+from lab.directory import PASSWORD, Directory, filetime
+from lab.domain import Domain
+from lab.samba.database import age_passwords
 from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import Answer, make_connection, send
-from tests.support.directory import PASSWORD, Directory, filetime
-from tests.support.domain import Domain
-from tests.support.samba_database import age_passwords
 
 
 @pytest.fixture

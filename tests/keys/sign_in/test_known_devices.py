@@ -9,11 +9,11 @@ from django.test import Client
 from keys.models import Person
 from keys.sign_in import login_throttle
 from keys.sign_in.known_devices import COOKIE
+from lab.directory import PASSWORD as DOMAIN_PASSWORD
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.keys.sign_in.locking import locking_policy
 from tests.support.cast import PASSWORD, make_connection, make_person, send
-from tests.support.directory import PASSWORD as DOMAIN_PASSWORD
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 def sign_in(client: Client, person: Person | str, password: str = PASSWORD, **more: str) -> int:

@@ -9,10 +9,10 @@ from django.utils import timezone
 
 from directory.models import DirectoryConnection
 from keys.models import FailedSignIn, Person
-from tests.support import directory as accounts
+from lab import directory as accounts
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, permissions, send
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.sqlite
 

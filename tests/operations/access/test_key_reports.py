@@ -15,9 +15,9 @@ from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
 from keys.models.assignable import GRANTABLE
 from keys.permissions.meanings import MEANINGS
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Answer, Console, make_connection, make_integration, make_person, permissions
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.sqlite
 

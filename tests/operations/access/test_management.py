@@ -12,9 +12,9 @@ from django.utils import timezone
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Person, Role
 from keys.models.assignable import GRANTABLE
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_person, send
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 READ = "directory.read_object"
 ABSENT = "0c3a6f5e-1111-4222-8333-944455556666"

@@ -21,13 +21,13 @@ from directory.security.needed_rights import (
 )
 from directory.shapes import kinds
 from keys.models import Person
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.samba.database import set_descriptor
 from tests.audit.every_change import CHANGES, KINDS, World, attempt
 from tests.support.cast import Answer, Console, make_connection, make_integration, make_person
 from tests.support.delegated import delegated_account
 from tests.support.descriptors import add_entries, pack
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
-from tests.support.samba_database import set_descriptor
 
 PASSWORD = "Narrow-Service-1"
 HELP_DESK = ("directory.read_object", "directory.reset_password", "directory.unlock_account", "directory.create_group")

@@ -12,8 +12,8 @@ from audit.models import OperationRecord
 from audit.read_buffer import reads
 from directory.lookup.connection import get_client
 from directory.models import DirectoryConnection
+from lab.domain import Domain
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
-from tests.support.domain import Domain
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from uuid import UUID, uuid4
 
 from audit.read_buffer import reads
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Answer, Integration, make_connection, make_integration
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 def history(integration: Integration, guid: UUID, query: str = "") -> Answer:

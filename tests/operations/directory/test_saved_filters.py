@@ -11,8 +11,8 @@ from audit.models import OperationRecord
 from directory.models import DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 from keys.models import Person
+from lab.directory import Directory
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
 
 PATH = "/api/ad/saved-filters"
 READ, RUN, MANAGE = "directory.read_object", "directory.run_savedfilter", "directory.manage_savedfilter"

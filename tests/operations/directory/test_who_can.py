@@ -10,9 +10,9 @@ from django.utils import timezone
 from core.call import SupervisionLevel
 from core.operation import Effect, operations
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person, permissions
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 SEES = ["keys.view_apikey", "keys.view_person", "directory.read_object"]
 HELP_DESK = ["directory.read_object", "directory.disable_account", "directory.reset_password"]

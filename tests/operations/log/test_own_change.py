@@ -8,10 +8,10 @@ from audit import log
 from audit.models import OperationRecord
 from core.call import PersonRef
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.audit.calls import make_call
 from tests.support.cast import Console, as_scopes, make_connection, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 pytestmark = pytest.mark.django_db
 

@@ -14,13 +14,13 @@ from django.utils import timezone
 
 from audit.models import OperationRecord
 from audit.webhooks.models import WebhookEndpoint
-from demo.services import PROJECT
 from directory.models import DirectoryConnection
 from keys.models import ApiKey, Role
 from keys.permissions.presets import find_preset
+from lab.commands import PROJECT
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import make_person, send
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 pytestmark = [pytest.mark.django_db]
 

@@ -5,10 +5,10 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
+from lab.directory import PASSWORD, Directory
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.descriptors import add_entries
-from tests.support.directory import PASSWORD, Directory
 
 pytestmark = pytest.mark.django_db
 

@@ -7,9 +7,9 @@ import pytest
 
 from active_directory import datetime_to_filetime
 from audit.models import OperationRecord
+from lab.directory import Directory
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
-from tests.support.directory import Directory
 
 pytestmark = pytest.mark.django_db
 

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 
 from audit.models import OperationRecord
+from lab.directory import Directory
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
-from tests.support.directory import Directory
 
 pytestmark = pytest.mark.django_db
 

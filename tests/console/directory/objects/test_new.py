@@ -7,9 +7,9 @@ import pytest
 
 from audit.models import OperationRecord
 from console.directory.objects.new import account_name_for
+from lab.directory import Directory, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
-from tests.support.directory import Directory, random_name
 
 pytestmark = pytest.mark.django_db
 

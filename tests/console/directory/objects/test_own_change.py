@@ -7,15 +7,15 @@ import pytest
 
 from audit.models import OperationRecord
 from directory.outcomes import evidence
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.samba.database import busy_with_a_write
+from lab.waiting import wait_until
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import Console, make_person
 from tests.support.configuration import Configure
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 from tests.support.mishaps import settle, unknown_outcome
-from tests.support.samba_database import busy_with_a_write
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)  # the answers are recorded by another thread
 

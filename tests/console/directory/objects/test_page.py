@@ -7,11 +7,11 @@ import pytest
 from active_directory import sid_to_text
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import Directory, filetime, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import make_integration
 from tests.support.descriptors import add_entries
-from tests.support.directory import Directory, filetime, random_name
 
 pytestmark = pytest.mark.django_db
 

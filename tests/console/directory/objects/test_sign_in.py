@@ -7,8 +7,8 @@ import pytest
 
 from console.directory.objects.sign_in import hours_in_words, policy_in_words
 from console.shared.durations import exact_length_in_words
+from lab.directory import PASSWORD, Directory
 from tests.console.conftest import Visitor
-from tests.support.directory import PASSWORD, Directory
 
 OBJECTS = "/console/directory/objects"
 

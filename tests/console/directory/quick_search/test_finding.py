@@ -8,10 +8,10 @@ import pytest
 from console.directory.quick_search.query_parser import Typed
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import Directory, random_name
 from tests.console.conftest import Visitor
 from tests.console.plain_browser import PlainBrowser
 from tests.support.cast import make_integration
-from tests.support.directory import Directory, random_name
 
 pytestmark = pytest.mark.django_db
 

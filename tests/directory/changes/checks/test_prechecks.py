@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from core.call import SupervisionLevel
+from lab.directory import Directory, random_name
 from tests.support.cast import Answer, Integration, make_integration
-from tests.support.directory import Directory, random_name
 from tests.support.mishaps import just_before_the_write
 
 

@@ -17,11 +17,11 @@ from core.call import Surface
 from core.configuration import SearchesSection
 from core.operation import Operation, operations
 from directory.queries.searches import concurrency
+from lab.directory import Directory
+from lab.redis import RedisServer
 from tests.active_directory.test_windows import WindowsLink, client_of
 from tests.support.cast import Answer, Integration, make_integration
 from tests.support.configuration import Configure
-from tests.support.directory import Directory
-from tests.support.redis import RedisServer
 
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 LIMITS = SearchesSection()

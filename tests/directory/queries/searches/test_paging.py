@@ -23,11 +23,11 @@ from directory.queries.searches import search as search_module
 from directory.queries.searches import snapshots
 from directory.queries.searches.order import Match, Order
 from directory.queries.searches.snapshots import Snapshot
+from lab.directory import Directory, random_name
+from lab.domain import Domain
+from lab.gateway import LiveGateway
+from lab.redis import RedisServer
 from tests.support.cast import Answer, Integration, make_connection, make_integration
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
-from tests.support.redis import RedisServer
 
 
 @pytest.fixture(autouse=True)

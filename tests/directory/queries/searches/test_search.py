@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from active_directory import Client
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Answer, Integration, make_connection, make_integration
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import Directory
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import pytest
 
 from audit.models import OperationRecord
 from core.configuration import RateLimit
+from lab.directory import Directory
 from tests.gateway.pipeline.batches.sending import send, titled
 from tests.support.cast import Integration, make_integration
-from tests.support.directory import Directory
 
 Users = Callable[[int], list[UUID]]
 

@@ -8,10 +8,10 @@ import pytest
 
 from audit.models import OperationRecord
 from core.deadlines import Deadline, current_deadline
+from lab.directory import Directory
 from tests.gateway.pipeline.batches.sending import codes, send, statuses, titled
 from tests.gateway.pipeline.batches.test_faults import at_write
 from tests.support.cast import Integration
-from tests.support.directory import Directory
 
 __all__ = ["at_write"]
 

@@ -15,13 +15,13 @@ from audit.models import OperationRecord
 from directory.outcomes import evidence
 from gateway.pipeline import batches
 from gateway.pipeline.batch_shapes import ItemInputs
+from lab.directory import Directory
+from lab.domain import Domain
+from lab.gateway import LiveGateway
+from lab.proxy import FaultyProxy
 from tests.gateway.pipeline.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration, make_connection, make_integration
-from tests.support.directory import Directory
-from tests.support.domain import Domain
-from tests.support.gateway import LiveGateway
 from tests.support.mishaps import be_patient_with_lost_answers, settle
-from tests.support.proxy import FaultyProxy
 
 Users = Callable[[int], list[UUID]]
 

@@ -10,10 +10,10 @@ from active_directory import Client
 from approvals.models import ChangeRequest
 from directory.models import DirectoryConnection
 from gateway import pipeline
+from lab.directory import Directory, random_name
+from lab.domain import Domain
 from tests.gateway.pipeline.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Console, Integration, make_integration, make_person
-from tests.support.directory import Directory, random_name
-from tests.support.domain import Domain
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from gateway.pipeline import batches
+from lab.directory import Directory, random_name
 from tests.gateway.pipeline.batches.sending import codes, records, send, statuses, titled
 from tests.support.cast import Integration
-from tests.support.directory import Directory, random_name
 
 
 class TestOnError:

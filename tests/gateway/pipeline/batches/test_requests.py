@@ -12,10 +12,10 @@ from core.shapes import load_body
 from directory.models import DirectoryConnection
 from gateway.management.openapi import document
 from gateway.pipeline.batch_shapes import ItemInputs, batch_shape, item_shape
+from lab.directory import Directory, random_name
 from tests.audit.calls import CALL
 from tests.gateway.pipeline.batches.sending import records, send, statuses, titled
 from tests.support.cast import Answer, Console, Integration, make_integration, make_person
-from tests.support.directory import Directory, random_name
 
 KINDS = ("users", "groups", "computers", "organization-units", "contacts")
 

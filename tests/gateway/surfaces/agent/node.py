@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 
 def node_modules() -> Path:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from directory.models import DirectoryConnection
+from lab.gateway import LiveGateway
 from tests.gateway.surfaces.agent.node import node_environment, node_modules
 from tests.support.agents import make_agent
 from tests.support.credential_proxy import credential_proxy
-from tests.support.gateway import LiveGateway
 
 EXAMPLE = "calls a tool of the suite's own example server"
 ASKS_BACK = "no tool asks the client or its user anything back"

@@ -14,11 +14,11 @@ from core.operation import Effect, find_operation
 from core.text.unseen import is_unseen
 from directory.models import DirectoryConnection
 from gateway.surfaces.agent.tools import TOOLS
+from lab.directory import Directory
 from tests.contracts.test_registry import highest_usn
 from tests.gateway.surfaces.agent.hostile import HOSTILE, HUGE
 from tests.support.agent_tools import Result, call_tool, list_tools, send, send_with_envelope
 from tests.support.agents import Agent, make_agent
-from tests.support.directory import Directory
 
 SHORT = [text for text in HOSTILE if len(text) <= 64 and "\n" not in text]
 

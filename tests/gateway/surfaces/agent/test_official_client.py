@@ -10,10 +10,10 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.gateway import LiveGateway
 from tests.support.agent_tools import ENVELOPE
 from tests.support.agents import make_agent
-from tests.support.directory import Directory
-from tests.support.gateway import LiveGateway
 
 
 async def converse(url: str, token: str, mode: Any, unit: str) -> dict[str, Any]:

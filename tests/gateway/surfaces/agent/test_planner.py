@@ -15,10 +15,10 @@ from audit.models import OperationRecord
 from audit.read_buffer import reads
 from directory.models import DirectoryConnection
 from gateway import pipeline
+from lab.directory import Directory
 from tests.support.agent_tools import Result, call_tool
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Console, make_person
-from tests.support.directory import Directory
 
 PEOPLE = 20
 

@@ -14,11 +14,11 @@ from audit.read_buffer import reads
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
 from keys.agents.scopes import SCOPES
+from lab.directory import Directory, random_name
 from tests.support.agent_tools import call_tool, list_tools
 from tests.support.agents import Agent, make_agent
 from tests.support.cast import Console, make_integration, make_person
 from tests.support.configuration import Configure
-from tests.support.directory import Directory, random_name
 
 READERS = {"search_directory", "read_object", "describe_schema"}
 EVERYBODYS = {"my_change_requests"}

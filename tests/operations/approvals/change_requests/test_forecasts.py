@@ -7,9 +7,9 @@ from ldap.ldapobject import SimpleLDAPObject
 
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
+from lab.directory import Directory
+from lab.domain import Domain
 from tests.support.cast import Console, Integration, make_connection, make_integration, make_person
-from tests.support.directory import Directory
-from tests.support.domain import Domain
 
 pytestmark = [pytest.mark.django_db, pytest.mark.sqlite]
 

@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 _NAMED = PROJECT / "scripts" / "last-release"
 _TREES = PROJECT / "var" / "tests" / "releases"
 _COMMANDS = """\
 import json
-from demo.services import manage_command, web_command, worker_command
+try:
+    from lab.commands import manage_command, web_command, worker_command
+except ImportError:  # of an earlier release
+    from demo.services import manage_command, web_command, worker_command
 web = web_command(host="127.0.0.1", port=%d, workers=1)
 print(json.dumps({"manage": manage_command(), "web": web, "worker": worker_command()}))
 """

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from demo.processes import log_tail, start_process, stop_process
-from demo.services import PROJECT, web_command, worker_command
+from lab.commands import PROJECT, web_command, worker_command
+from lab.processes import log_tail, start_process, stop_process
 
 
 class LiveGateway:

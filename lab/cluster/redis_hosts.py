@@ -14,8 +14,8 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from demo.services import PROJECT
-from faults.cluster.network import Host
+from lab.cluster.network import Host
+from lab.commands import PROJECT
 
 PORT, SENTINEL_PORT = 6379, 26379
 _SERVICE = "gateway"

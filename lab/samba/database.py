@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.domain_controller import SYSTEM_PYTHON
-from tests.support.directory import Directory, Target, filetime
-from tests.support.domain import Domain
+from lab.directory import Directory, Target, filetime
+from lab.domain import Domain
+from lab.samba.controller import SYSTEM_PYTHON
 
 # Run by the system's Python, which Debian's python3-samba belongs to, beside the running domain controller. The
 # controls are Samba's own: DSDB_CONTROL_PASSWORD_BYPASS_LAST_SET_OID and DSDB_CONTROL_PERMIT_INTERDOMAIN_TRUST_UAC_OID.

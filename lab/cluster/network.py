@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from demo.services import PROJECT
+from lab.commands import PROJECT
 
 NETWORK = "10.77.0"
 GATE = f"{NETWORK}.1"
@@ -52,7 +52,7 @@ def enter() -> None:
         raise CannotRun(f"this machine's kernel or container makes no network namespaces: {probe.stderr.strip()}")
     os.environ[_INSIDE] = "1"
     os.environ["PATH"] = os.pathsep.join(places)
-    os.execvp("unshare", [*namespaces, sys.executable, "-m", "faults.cluster", *sys.argv[1:]])  # noqa: S606, S607
+    os.execvp("unshare", [*namespaces, sys.executable, "-m", "faults.cluster", *sys.argv[1:]])  # noqa: S606
 
 
 class Host:

@@ -5,9 +5,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from demo.processes import signal_group, start_process, stop_process
-from demo.services import redis_answers, redis_command
-from tests.support.clock import by_the_machines_clock
+from lab.clock import by_the_machines_clock
+from lab.commands import redis_answers, redis_command
+from lab.processes import signal_group, start_process, stop_process
 
 
 class RedisServer:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import ldap
 
-from demo.certificates import CertificateAuthority
-from demo.processes import log_tail, signal_group, start_process, stop_process
+from lab.certificates import CertificateAuthority
+from lab.processes import log_tail, signal_group, start_process, stop_process
 
 REALM = "CORP.EXAMPLE.TEST"
 NETBIOS_DOMAIN = "CORP"
@@ -33,7 +33,7 @@ SYSTEM_PYTHON = "/usr/bin/python3"
 LDAP_PORTS = (389, 636, 3268, 3269)
 
 _CONFIGURATION = """\
-# Written by demo/domain_controller.py at every start.
+# Written by lab/samba/controller.py at every start.
 [global]
     netbios name = {host}
     workgroup = {domain}
@@ -267,7 +267,7 @@ class DomainController:
             "description": "Account of the Directory Management Gateway",
         }
         request = {"initial": initial, "recycleBin": self.recycle_bin, "accounts": [account], "passwords": passwords}
-        script = Path(__file__).with_name("domain_setup.py")
+        script = Path(__file__).with_name("setup.py")
         self._run(
             [SYSTEM_PYTHON, script, self.directory],
             failure="The domain could not be set up",

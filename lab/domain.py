@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo import domain_controller as recipe
-from demo.domain_controller import ADMINISTRATOR_DN, BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
-from tests.support.directory import Directory
-from tests.support.environment import CLOCK, TEMPLATES
+from lab.clock import CLOCK
+from lab.commands import PROJECT
+from lab.directory import Directory
+from lab.samba import controller as recipe
+from lab.samba.controller import ADMINISTRATOR_DN, BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
 
+TEMPLATES = PROJECT / "var" / "tests" / ("clock" if CLOCK else "")
+"""What takes long to make and is the same in every run."""
 FOUR_WEEKS = 28 * 86_400
 """How long a template is used at most: the administrator's password expires after 42 days."""
 ADMINISTRATOR_PASSWORD = "Administrator-1"
@@ -75,7 +78,7 @@ def _template(*, recycle_bin: bool) -> Path:
 
     What was made at another time has certificates that are not valid yet, or objects that come from the future.
     """
-    sources = [Path(recipe.__file__), Path(recipe.__file__).with_name("domain_setup.py"), Path(__file__)]
+    sources = [Path(recipe.__file__), Path(recipe.__file__).with_name("setup.py"), Path(__file__)]
     era = f"{CLOCK} {time.time() // FOUR_WEEKS}".encode()
     digest = hashlib.sha256(b"".join([*(source.read_bytes() for source in sources), era])).hexdigest()[:12]
     kind = "recycle-bin" if recycle_bin else "tombstones"

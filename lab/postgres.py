@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from demo.processes import log_tail, start_process, stop_process
+from lab.processes import log_tail, start_process, stop_process
 
 
 class Postgres:

@@ -4,10 +4,12 @@ Whatever a test process starts inherits its clock: PostgreSQL, Samba, the gatewa
 same time.
 """
 
+import os
 import time
 from collections.abc import Sequence
 
 DAY = 86_400
+CLOCK = os.environ.get("FAKETIME", "")
 
 
 def by_the_machines_clock(command: Sequence[str]) -> list[str]:

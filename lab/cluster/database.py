@@ -10,9 +10,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from demo.processes import log_tail, start_process, stop_process
-from faults.cluster.network import NETWORK, Host, require_done
-from tests.support.postgres import newest_binaries, unprivileged_user
+from lab.cluster.network import NETWORK, Host, require_done
+from lab.postgres import newest_binaries, unprivileged_user
+from lab.processes import log_tail, start_process, stop_process
 
 ADDRESS = f"{NETWORK}.20"
 """Where clients find the one that takes writes."""

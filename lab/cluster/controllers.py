@@ -13,11 +13,11 @@ from pathlib import Path
 
 import ldap
 
-from demo.certificates import CertificateAuthority
-from demo.domain_controller import BASE_DN, NETBIOS_DOMAIN, REALM, SERVICE_ACCOUNT, DomainController
-from faults.cluster.network import NETWORK, Host, require_done
 from faults.servers import MODEL
-from tests.support.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, Domain
+from lab.certificates import CertificateAuthority
+from lab.cluster.network import NETWORK, Host, require_done
+from lab.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, Domain
+from lab.samba.controller import BASE_DN, NETBIOS_DOMAIN, REALM, SERVICE_ACCOUNT, DomainController
 
 _CONFIGURATION = """\
 [global]
