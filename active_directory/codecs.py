@@ -11,13 +11,14 @@ import re
 import struct
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from active_directory.attribute_names import FILETIME_ATTRIBUTES, GUID_ATTRIBUTES
 from active_directory.dn import DistinguishedName
 from active_directory.errors import InvalidValue
 from active_directory.flags import FILETIME_NEVER, FILETIME_TICKS_PER_SECOND, FILETIME_UNIX_EPOCH
+from active_directory.references import start_of_tagged
 from active_directory.schema import OM_IA5_STRING, OM_UTC_TIME, AttributeType, Syntax
 
 NEVER = "never"
@@ -26,8 +27,8 @@ NEVER = "never"
 _remember = lru_cache(maxsize=1024)
 
 _RFC3339 = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
-    r"(?:([Zz])|([+-])([01][0-9]|2[0-3]):([0-5][0-9]))"
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.([0-9]{1,9}))?"
+    r"([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
 _GENERALIZED_TIME = re.compile(
     r"([0-9]{2}|[0-9]{4})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})([0-9]{2})?(?:[.,]([0-9]{1,9}))?Z"
@@ -41,9 +42,6 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _OBJECT_REFERENCE = re.compile(
     r"<(?:GUID=[0-9A-Fa-f-]{32,36}|SID=(?:S-1-[0-9-]+|[0-9A-Fa-f]+))>", re.IGNORECASE | re.ASCII
 )
-_OBJECT_IDENTIFIER = re.compile(r"[0-2](?:\.(?:0|[1-9][0-9]*))+|[A-Za-z][A-Za-z0-9-]*")
-_PRINTABLE = re.compile(r"[A-Za-z0-9 '()+,./:=?-]*")
-_TAGGED_DN = re.compile(r"([BS]):([0-9]{1,7}):(.*)", re.DOTALL)
 _SID = re.compile(r"S-1-(0x[0-9A-Fa-f]{1,12}|[0-9]{1,15})((?:-[0-9]{1,10}){0,15})", re.IGNORECASE | re.ASCII)
 
 
@@ -58,7 +56,7 @@ def decode(attribute: AttributeType | None, values: Iterable[bytes]) -> list[str
 
 def decoder(attribute: AttributeType | None) -> Callable[[bytes], str]:
     """What `decode` does to each value, for those who decode many entries."""
-    return _text_or_base64 if attribute is None else _DECODERS[_form(attribute)]
+    return _text_or_base64 if attribute is None else _form(attribute).decode
 
 
 def is_text(attribute: AttributeType | None) -> bool:
@@ -69,11 +67,10 @@ def is_text(attribute: AttributeType | None) -> bool:
 def encode(attribute: AttributeType, values: Iterable[str]) -> list[bytes]:
     """Text as the directory takes it; ``InvalidValue`` for what the syntax or the schema's range refuses."""
     form = _form(attribute)
-    encoder = _encode_filetime(attribute.name) if form == _FORM_FILETIME else _ENCODERS[form]
     encoded = []
     for value in values:
         try:
-            raw = encoder(value)
+            raw = form.encode(value)
             _require_range(attribute, value, raw)
         except (ValueError, binascii.Error, struct.error) as error:
             raise InvalidValue(str(error), attribute=attribute.name) from error
@@ -98,18 +95,7 @@ class ValueType(enum.StrEnum):
 
 def value_type(attribute: AttributeType) -> ValueType:
     """What the text of its values stands for; a value with a distinguished name in it is text."""
-    return _TYPES.get(_form(attribute), ValueType.TEXT)
-
-
-def describe(attribute: AttributeType) -> dict[str, Any]:
-    """A JSON schema of one value, for the documentation."""
-    description: dict[str, Any] = {"type": "string"} | _DESCRIPTIONS[_form(attribute)]
-    if _counts_characters(attribute):
-        if attribute.range_lower:
-            description["minLength"] = attribute.range_lower
-        if attribute.range_upper:
-            description["maxLength"] = attribute.range_upper
-    return description
+    return _form(attribute).type
 
 
 def filetime_to_datetime(filetime: int) -> datetime.datetime | None:
@@ -157,22 +143,28 @@ def text_to_sid(text: str) -> bytes:
 
 
 _UNIX_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_FORM_FILETIME, _FORM_GUID, _FORM_IA5, _FORM_UTC_TIME = "filetime", "guid", "ia5", "utc time"
-_Form = Syntax | str
+
+
+class _Form(NamedTuple):
+    """How values are written as text, by their syntax and, where that does not tell, by name or oMSyntax."""
+
+    decode: Callable[[bytes], str]
+    encode: Callable[[str], bytes]
+    type: ValueType = ValueType.TEXT
 
 
 def _form(attribute: AttributeType) -> _Form:
-    """The syntax, refined by the lists of names and by oMSyntax."""
     name = attribute.name.lower()
-    if attribute.syntax is Syntax.LARGE_INTEGER and name in FILETIME_ATTRIBUTES:
-        return _FORM_FILETIME
-    if attribute.syntax is Syntax.OCTET_STRING and name in GUID_ATTRIBUTES:
-        return _FORM_GUID
-    if attribute.syntax is Syntax.PRINTABLE_STRING and attribute.om_syntax == OM_IA5_STRING:
-        return _FORM_IA5
-    if attribute.syntax is Syntax.TIME and attribute.om_syntax == OM_UTC_TIME:
-        return _FORM_UTC_TIME
-    return attribute.syntax
+    match attribute.syntax:
+        case Syntax.LARGE_INTEGER if name in FILETIME_ATTRIBUTES:
+            return _ACCOUNT_EXPIRES if name == "accountexpires" else _FILETIME
+        case Syntax.OCTET_STRING if name in GUID_ATTRIBUTES:
+            return _GUID
+        case Syntax.PRINTABLE_STRING if attribute.om_syntax == OM_IA5_STRING:
+            return _IA5
+        case Syntax.TIME if attribute.om_syntax == OM_UTC_TIME:
+            return _UTC_TIME
+    return _FORMS[attribute.syntax]
 
 
 def _text(value: bytes) -> str:
@@ -252,19 +244,13 @@ def _encode_text(value: str) -> bytes:
     return value.encode()  # UnicodeEncodeError, of a lone surrogate, is a ValueError
 
 
-def _matching(pattern: re.Pattern[str], complaint: str) -> Callable[[str], bytes]:
+def _matching(pattern: str, complaint: str) -> Callable[[str], bytes]:
     def encode_matching(value: str) -> bytes:
-        if not pattern.fullmatch(value):
+        if not re.fullmatch(pattern, value):
             raise ValueError(complaint)
         return _encode_text(value)
 
     return encode_matching
-
-
-def _encode_ia5(value: str) -> bytes:
-    if not value.isascii():
-        raise ValueError("Only ASCII characters are allowed")
-    return _encode_text(value)
 
 
 def _encode_dn(value: str) -> bytes:
@@ -273,27 +259,18 @@ def _encode_dn(value: str) -> bytes:
     return _encode_text(value)
 
 
-def _encode_tagged_dn(tag: str) -> Callable[[str], bytes]:
+def _encode_tagged_dn(tag: str, data: str) -> Callable[[str], bytes]:
     """``B:<digits>:<hex>:<dn>`` and ``S:<characters>:<text>:<dn>`` ([MS-ADTS] 3.1.1.2.2.2.3 and .4)."""
+    before_name = re.compile(rf"{tag}:[0-9]{{1,7}}:{data}:", re.DOTALL)
 
     def encode_tagged_dn(value: str) -> bytes:
-        match = _TAGGED_DN.fullmatch(value)
-        if match is None or match[1] != tag:
+        at = start_of_tagged(value)
+        if not before_name.fullmatch(value[:at]):
             raise ValueError(f"Expected {tag}:<length>:<value>:<distinguished name>")
-        length = int(match[2])
-        data, separator, name = match[3][:length], match[3][length : length + 1], match[3][length + 1 :]
-        if separator != ":" or (tag == "B" and not re.fullmatch(r"(?:[0-9A-Fa-f]{2})*", data)):
-            raise ValueError(f"Expected {tag}:<length>:<value>:<distinguished name>")
-        _encode_dn(name)
+        _encode_dn(value[at:])
         return _encode_text(value)
 
     return encode_tagged_dn
-
-
-def _encode_boolean(value: str) -> bytes:
-    if value not in ("TRUE", "FALSE"):
-        raise ValueError("Expected TRUE or FALSE")
-    return value.encode()
 
 
 def _encode_integer(bits: int) -> Callable[[str], bytes]:
@@ -323,24 +300,17 @@ def _parse_rfc3339(value: str) -> tuple[datetime.datetime, str]:
     match = _RFC3339.fullmatch(value)
     if match is None:
         raise ValueError("Expected a time as in RFC 3339, such as 2026-01-31T12:00:00Z")
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    moment = datetime.datetime(year, month, day, hour, minute, second, tzinfo=datetime.UTC)
-    if match[9]:
-        offset = datetime.timedelta(hours=int(match[10]), minutes=int(match[11]))
-        try:
-            moment = moment - offset if match[9] == "+" else moment + offset
-        except OverflowError as error:
-            raise ValueError("The time is out of range") from error
-    return moment, match[7] or ""
+    moment = datetime.datetime.fromisoformat(f"{match[1]}{match[3].upper()}")
+    try:
+        return moment.astimezone(datetime.UTC), match[2] or ""
+    except OverflowError as error:
+        raise ValueError("The time is out of range") from error
 
 
-def _encode_filetime(name: str) -> Callable[[str], bytes]:
-    # Both 0 and the maximum mean "never" for accountExpires; elsewhere only 0 does ("has not happened").
-    never = str(FILETIME_NEVER[1] if name.lower() == "accountexpires" else FILETIME_NEVER[0]).encode()
-
+def _encode_filetime(never: int) -> Callable[[str], bytes]:
     def encode_filetime(value: str) -> bytes:
         if value == NEVER:
-            return never
+            return str(never).encode()
         if _INTEGER.fullmatch(value):  # pwdLastSet is written as 0 or −1, lockoutTime as 0
             return _encode_integer(64)(value)
         moment, fraction = _parse_rfc3339(value)
@@ -364,24 +334,13 @@ def _encode_utc_time(value: str) -> bytes:
     return f"{moment:%y%m%d%H%M%S}Z".encode()
 
 
-_TEXT_FORMS: Final = (
-    *(Syntax.CASE_EXACT_STRING, Syntax.CASE_IGNORE_STRING, Syntax.UNICODE_STRING),
-    Syntax.PRESENTATION_ADDRESS,
-)
-_COUNTED_FORMS: Final = (*_TEXT_FORMS, Syntax.PRINTABLE_STRING, Syntax.NUMERIC_STRING)
-
-
-def _counts_characters(attribute: AttributeType) -> bool:
-    return attribute.syntax in _COUNTED_FORMS
-
-
 def _require_range(attribute: AttributeType, value: str, raw: bytes) -> None:
     """rangeLower and rangeUpper ([MS-ADTS] 3.1.1.2.3): of UTF-16 units, of bytes or of the number itself."""
-    if _counts_characters(attribute):
+    if attribute.syntax in _COUNTED_IN_CHARACTERS:
         size, unit = len(value.encode("utf-16-le")) // 2, " characters"
     elif attribute.syntax in (Syntax.OCTET_STRING, Syntax.SID):
         size, unit = len(raw), " bytes"
-    elif attribute.syntax is Syntax.INTEGER or _form(attribute) is Syntax.LARGE_INTEGER:
+    elif _form(attribute).type is ValueType.INTEGER:
         size, unit = int(value), ""
     else:
         return
@@ -392,57 +351,37 @@ def _require_range(attribute: AttributeType, value: str, raw: bytes) -> None:
         raise ValueError(f"The value must be at most {attribute.range_upper}{unit}")
 
 
-_DECODERS: Final[dict[_Form, Callable[[bytes], str]]] = {
-    **dict.fromkeys(Syntax, _text),
-    **dict.fromkeys((Syntax.OCTET_STRING, Syntax.SECURITY_DESCRIPTOR), _base64),
-    **dict.fromkeys((Syntax.TIME, _FORM_UTC_TIME), _decode_time),
-    Syntax.SID: _decode_sid,
-    _FORM_GUID: _decode_guid,
-    _FORM_FILETIME: _decode_filetime,
-    _FORM_IA5: _text,
-}
-_ENCODERS: Final[dict[_Form, Callable[[str], bytes]]] = {
-    **dict.fromkeys(_TEXT_FORMS, _encode_text),
-    Syntax.DN: _encode_dn,
-    Syntax.OID: _matching(_OBJECT_IDENTIFIER, "Expected an object identifier or a name of the schema"),
-    Syntax.PRINTABLE_STRING: _matching(_PRINTABLE, "Only letters, digits, spaces and '()+,-./:=? are allowed"),
-    Syntax.NUMERIC_STRING: _matching(re.compile(r"[0-9 ]*"), "Only digits and spaces are allowed"),
-    Syntax.DN_BINARY: _encode_tagged_dn("B"),
-    Syntax.DN_STRING: _encode_tagged_dn("S"),
-    Syntax.BOOLEAN: _encode_boolean,
-    Syntax.INTEGER: _encode_integer(32),
-    Syntax.LARGE_INTEGER: _encode_integer(64),
-    Syntax.OCTET_STRING: _encode_base64,
-    Syntax.SECURITY_DESCRIPTOR: _encode_base64,
-    Syntax.SID: text_to_sid,
-    Syntax.TIME: _encode_time,
-    _FORM_UTC_TIME: _encode_utc_time,
-    _FORM_GUID: _encode_guid,
-    _FORM_IA5: _encode_ia5,
-}
-_DESCRIPTIONS: Final[dict[_Form, dict[str, Any]]] = {
-    **{form: {} for form in (*Syntax, _FORM_IA5)},
-    Syntax.DN: {"description": "A distinguished name."},
-    Syntax.BOOLEAN: {"enum": ["TRUE", "FALSE"]},
-    Syntax.INTEGER: {"pattern": "^-?[0-9]+$", "description": "An integer of 32 bits."},
-    Syntax.LARGE_INTEGER: {"pattern": "^-?[0-9]+$", "description": "An integer of 64 bits."},
-    Syntax.OCTET_STRING: {"contentEncoding": "base64"},
-    Syntax.SECURITY_DESCRIPTOR: {"contentEncoding": "base64"},
-    Syntax.SID: {"pattern": "^S-1-", "description": "A security identifier."},
-    **{form: {"format": "date-time"} for form in (Syntax.TIME, _FORM_UTC_TIME)},
-    _FORM_GUID: {"format": "uuid"},
-    _FORM_FILETIME: {"description": 'A time as in RFC 3339, or "never".'},
-}
-_TYPES: Final[dict[_Form, ValueType]] = {
-    Syntax.DN: ValueType.DISTINGUISHED_NAME,
-    Syntax.BOOLEAN: ValueType.BOOLEAN,
-    Syntax.INTEGER: ValueType.INTEGER,
-    Syntax.LARGE_INTEGER: ValueType.INTEGER,
-    Syntax.OCTET_STRING: ValueType.BINARY,
-    Syntax.SECURITY_DESCRIPTOR: ValueType.BINARY,
-    Syntax.SID: ValueType.SID,
-    Syntax.TIME: ValueType.TIME,
-    _FORM_UTC_TIME: ValueType.TIME,
-    _FORM_FILETIME: ValueType.TIME,
-    _FORM_GUID: ValueType.GUID,
+_TEXT_SYNTAXES: Final = (
+    *(Syntax.CASE_EXACT_STRING, Syntax.CASE_IGNORE_STRING, Syntax.UNICODE_STRING),
+    Syntax.PRESENTATION_ADDRESS,
+)
+_COUNTED_IN_CHARACTERS: Final = (*_TEXT_SYNTAXES, Syntax.PRINTABLE_STRING, Syntax.NUMERIC_STRING)
+
+# Both 0 and the maximum mean "never" for accountExpires; elsewhere only 0 does ("has not happened").
+_FILETIME, _ACCOUNT_EXPIRES = (
+    _Form(_decode_filetime, _encode_filetime(never), ValueType.TIME) for never in FILETIME_NEVER
+)
+_GUID: Final = _Form(_decode_guid, _encode_guid, ValueType.GUID)
+_IA5: Final = _Form(_text, _matching(r"[\x00-\x7f]*", "Only ASCII characters are allowed"))
+_UTC_TIME: Final = _Form(_decode_time, _encode_utc_time, ValueType.TIME)
+_PRINTABLE: Final = _matching(r"[A-Za-z0-9 '()+,./:=?-]*", "Only letters, digits, spaces and '()+,-./:=? are allowed")
+_OBJECT_IDENTIFIER: Final = _matching(
+    r"[0-2](?:\.(?:0|[1-9][0-9]*))+|[A-Za-z][A-Za-z0-9-]*", "Expected an object identifier or a name of the schema"
+)
+_FORMS: Final = {
+    **dict.fromkeys(_TEXT_SYNTAXES, _Form(_text, _encode_text)),
+    **dict.fromkeys(
+        (Syntax.OCTET_STRING, Syntax.SECURITY_DESCRIPTOR), _Form(_base64, _encode_base64, ValueType.BINARY)
+    ),
+    Syntax.DN: _Form(_text, _encode_dn, ValueType.DISTINGUISHED_NAME),
+    Syntax.OID: _Form(_text, _OBJECT_IDENTIFIER),
+    Syntax.PRINTABLE_STRING: _Form(_text, _PRINTABLE),
+    Syntax.NUMERIC_STRING: _Form(_text, _matching(r"[0-9 ]*", "Only digits and spaces are allowed")),
+    Syntax.DN_BINARY: _Form(_text, _encode_tagged_dn("B", r"(?:[0-9A-Fa-f]{2})*")),
+    Syntax.DN_STRING: _Form(_text, _encode_tagged_dn("S", r".*")),
+    Syntax.BOOLEAN: _Form(_text, _matching("TRUE|FALSE", "Expected TRUE or FALSE"), ValueType.BOOLEAN),
+    Syntax.INTEGER: _Form(_text, _encode_integer(32), ValueType.INTEGER),
+    Syntax.LARGE_INTEGER: _Form(_text, _encode_integer(64), ValueType.INTEGER),
+    Syntax.SID: _Form(_decode_sid, text_to_sid, ValueType.SID),
+    Syntax.TIME: _Form(_decode_time, _encode_time, ValueType.TIME),
 }

@@ -4,7 +4,7 @@ Names are how a caller, a log and LDAP itself write a reference; which object is
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 from uuid import UUID
@@ -30,16 +30,16 @@ def may_refer(attribute: AttributeType | None) -> bool:
     return attribute is not None and (attribute.syntax in REFERRING_SYNTAXES or attribute.name.lower() in LINKS_IN_TEXT)
 
 
-def names_in(attribute: AttributeType | None, text: str) -> Iterator[str]:
+def names_in(attribute: AttributeType | None, text: str) -> list[str]:
     """The distinguished names in a value, as it spells them; none for an attribute that does not refer to objects."""
-    if attribute is None:
-        return
-    if attribute.name.lower() in LINKS_IN_TEXT:
-        yield from LINKS_IN_TEXT[attribute.name.lower()].findall(text)
-    elif attribute.syntax is Syntax.DN:
-        yield text
-    elif attribute.syntax in _TAGGED and (at := _start_of_tagged(text)):
-        yield text[at:]
+    names: list[str] = []
+
+    def collect(name: str) -> str:
+        names.append(name)
+        return name
+
+    with_names(attribute, text, collect)
+    return names
 
 
 def with_names(attribute: AttributeType | None, text: str, renamed: Callable[[str], str]) -> str:
@@ -50,18 +50,18 @@ def with_names(attribute: AttributeType | None, text: str, renamed: Callable[[st
         return LINKS_IN_TEXT[attribute.name.lower()].sub(lambda found: renamed(found[0]), text)
     if attribute.syntax is Syntax.DN:
         return renamed(text)
-    if attribute.syntax in _TAGGED and (at := _start_of_tagged(text)):
+    if attribute.syntax in _TAGGED and (at := start_of_tagged(text)):
         return text[:at] + renamed(text[at:])
     return text
 
 
 def tagged_name(text: str) -> str | None:
     """The distinguished name behind the octets or the text of a value; None when there is none."""
-    at = _start_of_tagged(text)
+    at = start_of_tagged(text)
     return text[at:] if at else None
 
 
-def _start_of_tagged(text: str) -> int:
+def start_of_tagged(text: str) -> int:
     """Where the name begins in ``B:<digits>:<hex>:<dn>`` and ``S:<characters>:<text>:<dn>``; 0 for anything else."""
     _, _, rest = text.partition(":")
     length, separator, data = rest.partition(":")
@@ -124,11 +124,9 @@ def take_identities(values: dict[str, list[bytes]], schema: Schema) -> dict[str,
     identities: dict[str, UUID] = {}
 
     def plain(extended: str) -> str:
-        found = _EXTENDED.match(extended)
-        if found is None:
-            return extended
-        name = extended[found.end() :]
-        identities[name] = UUID(found[1])
+        name = plain_name(extended)
+        if found := _EXTENDED.match(extended):
+            identities[name] = UUID(found[1])
         return name
 
     for name, found in values.items():

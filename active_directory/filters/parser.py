@@ -5,14 +5,22 @@ import re
 from active_directory.filters import tree
 from active_directory.filters.tree import Filter, FilterSyntax
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+")
-_OPTIONS = re.compile(r"(?:;[A-Za-z0-9-]+)*")
-_HEX_PAIR = re.compile(r"[0-9A-Fa-f]{2}")
-_COMPARISONS: dict[str, type[tree.ApproximatelyEquals] | type[tree.GreaterOrEqual] | type[tree.LessOrEqual]] = {
-    "~=": tree.ApproximatelyEquals,
-    ">=": tree.GreaterOrEqual,
-    "<=": tree.LessOrEqual,
+_SPACE = re.compile(r"[ \t\r\n]*")
+_RULE = re.compile(r"[A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+")
+_NAME = re.compile(rf"(?:{_RULE.pattern})(?:;[A-Za-z0-9-]+)*")
+_DN_FLAG = re.compile(r":[Dd][Nn](?=:)")
+_VALUE = re.compile(r"(?:[^()*\\\x00\ud800-\udfff]|\\[0-9A-Fa-f]{2})*")
+_ESCAPED = re.compile(rb"\\(..)")
+_NOT_IN_A_VALUE = {
+    "(": "'(' must be escaped in a value",
+    "\x00": "NUL must be escaped in a value",
+    "\\": "A backslash must be followed by two hexadecimal digits",
 }
+_COMPARISONS: tuple[type[tree.ApproximatelyEquals | tree.GreaterOrEqual | tree.LessOrEqual], ...] = (
+    tree.ApproximatelyEquals,
+    tree.GreaterOrEqual,
+    tree.LessOrEqual,
+)
 
 
 def parse(text: str, *, max_depth: int = 32, max_size: int = 8192) -> Filter:
@@ -32,9 +40,9 @@ class _Reader:
         self._max_depth = max_depth
 
     def whole(self) -> Filter:
-        self._skip_space()
+        self._match(_SPACE)
         result = self._filter(1)
-        self._skip_space()
+        self._match(_SPACE)
         if self._position < len(self._text):
             raise self._stop("The filter ends here, but more text follows")
         return result
@@ -42,41 +50,37 @@ class _Reader:
     def _filter(self, depth: int) -> Filter:
         if depth > self._max_depth:
             raise self._stop(f"Filters may be nested at most {self._max_depth} deep")
-        self._expect("(", "Expected '('")
-        self._skip_space()
+        self._expect("(")
+        self._match(_SPACE)
         result: Filter
-        match self._peek():
-            case "&":
-                self._position += 1
-                result = tree.And(*self._list(depth))
-            case "|":
-                self._position += 1
-                result = tree.Or(*self._list(depth))
-            case "!":
-                self._position += 1
-                self._skip_space()
-                result = tree.Not(self._filter(depth + 1))
-                self._skip_space()
-            case _:
-                result = self._item()
-        self._expect(")", "Expected ')'")
+        if self._take("&"):
+            result = tree.And(*self._list(depth))
+        elif self._take("|"):
+            result = tree.Or(*self._list(depth))
+        elif self._take("!"):
+            self._match(_SPACE)
+            result = tree.Not(self._filter(depth + 1))
+            self._match(_SPACE)
+        else:
+            result = self._item()
+        self._expect(")")
         return result
 
     def _list(self, depth: int) -> list[Filter]:
         found = []
-        self._skip_space()
+        self._match(_SPACE)
         while self._peek() == "(":
             found.append(self._filter(depth + 1))
-            self._skip_space()
+            self._match(_SPACE)
         return found
 
     def _item(self) -> Filter:
-        name = self._name()
+        name = self._match(_NAME)
         if name is not None:
             if self._take("="):
                 return self._equality(name)
-            for operator, comparison in _COMPARISONS.items():
-                if self._take(operator):
+            for comparison in _COMPARISONS:
+                if self._take(comparison.operator):
                     return comparison(name, self._value())
         if self._peek() == ":":
             return self._extensible(name)
@@ -84,11 +88,13 @@ class _Reader:
 
     def _extensible(self, name: str | None) -> Filter:
         start = self._position
-        dn_attributes = self._take_word(":dn")
+        dn_attributes = self._match(_DN_FLAG) is not None
         rule = None
         if not self._text.startswith(":=", self._position):
-            self._expect(":", "Expected ':='")
-            rule = self._rule()
+            self._expect(":", "':='")
+            rule = self._match(_RULE)
+            if rule is None:
+                raise self._stop("Expected the name of a matching rule")
         if not self._take(":="):
             raise self._stop("Expected ':='")
         if name is None and rule is None:
@@ -97,12 +103,10 @@ class _Reader:
 
     def _equality(self, name: str) -> Filter:
         parts = [self._value()]
-        while self._peek() == "*":
-            star = self._position
-            self._position += 1
+        while self._take("*"):
             part = self._value()
             if part == "" and self._peek() == "*":
-                raise FilterSyntax(star + 1, "Two '*' in a row")
+                raise self._stop("Two '*' in a row")
             parts.append(part)
         if len(parts) == 1:
             return tree.Equals(name, parts[0])
@@ -112,48 +116,28 @@ class _Reader:
 
     def _value(self) -> str | bytes:
         """What stands up to ``*`` or the end of the item; bytes when the escapes in it are not UTF-8."""
-        plain: list[bytes] = []
-        while True:
-            char = self._peek()
-            if char in ("", ")", "*"):
-                break
-            if char in ("(", "\x00"):
-                raise self._stop(f"{'NUL' if char != '(' else repr(char)} must be escaped in a value")
-            if char == "\\":
-                pair = _HEX_PAIR.match(self._text, self._position + 1)
-                if pair is None:
-                    raise self._stop("A backslash must be followed by two hexadecimal digits")
-                plain.append(bytes.fromhex(pair[0]))
-                self._position = pair.end()
-                continue
-            try:
-                plain.append(char.encode())
-            except UnicodeEncodeError:
-                raise self._stop("This is not a character") from None
-            self._position += 1
-        value = b"".join(plain)
+        text = self._match(_VALUE) or ""
+        end = self._peek()
+        if end in _NOT_IN_A_VALUE:
+            raise self._stop(_NOT_IN_A_VALUE[end])
+        if end not in ("", ")", "*"):
+            raise self._stop("This is not a character")
+        value = _ESCAPED.sub(lambda pair: bytes.fromhex(pair[1].decode()), text.encode())
         try:
             return value.decode()
         except UnicodeDecodeError:
             return value
 
-    def _name(self) -> str | None:
-        match = _NAME.match(self._text, self._position)
-        if match is None:
-            return None
-        options = _OPTIONS.match(self._text, match.end())
-        self._position = options.end() if options else match.end()
-        return self._text[match.start() : self._position]
-
-    def _rule(self) -> str:
-        match = _NAME.match(self._text, self._position)
-        if match is None:
-            raise self._stop("Expected the name of a matching rule")
-        self._position = match.end()
-        return match[0]
-
     def _peek(self) -> str:
         return self._text[self._position : self._position + 1]
+
+    def _match(self, pattern: re.Pattern[str]) -> str | None:
+        """Take what fits the pattern here."""
+        found = pattern.match(self._text, self._position)
+        if found is None:
+            return None
+        self._position = found.end()
+        return found[0]
 
     def _take(self, literal: str) -> bool:
         if not self._text.startswith(literal, self._position):
@@ -161,21 +145,10 @@ class _Reader:
         self._position += len(literal)
         return True
 
-    def _take_word(self, literal: str) -> bool:
-        """Take a literal only when a colon ends it: ``:dn`` but not ``:dnOther``; letters in any case."""
-        end = self._position + len(literal)
-        if self._text[self._position : end].lower() != literal or self._text[end : end + 1] != ":":
-            return False
-        self._position = end
-        return True
-
-    def _expect(self, literal: str, reason: str) -> None:
+    def _expect(self, literal: str, named: str = "") -> None:
         if not self._take(literal):
+            reason = f"Expected {named or repr(literal)}"
             raise self._stop(reason if self._position < len(self._text) else f"{reason}, but the text ends")
-
-    def _skip_space(self) -> None:
-        while self._peek() in (" ", "\t", "\r", "\n"):
-            self._position += 1
 
     def _stop(self, reason: str) -> FilterSyntax:
         return FilterSyntax(self._position, reason)

@@ -6,6 +6,7 @@ Reading filters that people wrote is `parser`'s.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 # [MS-ADTS] 3.1.1.3.4.4: the matching rules of Active Directory.
 BIT_AND = "1.2.840.113556.1.4.803"
@@ -18,13 +19,12 @@ Value = str | bytes | int
 _DESCRIPTION = re.compile(r"(?:[A-Za-z][A-Za-z0-9_-]*|[0-9]+(?:\.[0-9]+)+)(?:;[A-Za-z0-9-]+)*")
 # Beside what RFC 4515 asks for, what cannot be printed is written in hexadecimal, and a value of bytes all of it.
 _SPECIAL = re.compile(r"[\x00-\x1f\x7f*()\\]")
-_BACKSLASH = "\\"
 
 
 def escape(value: Value) -> str:
     """A value ready to stand in a filter."""
     if isinstance(value, bytes):
-        return _BACKSLASH + value.hex(_BACKSLASH) if value else ""
+        return "\\" + value.hex("\\") if value else ""
     return _SPECIAL.sub(lambda match: f"\\{ord(match[0]):02x}", str(value))
 
 
@@ -54,43 +54,36 @@ class Present(_Attribute):
 
 
 @dataclass(frozen=True)
-class Equals(_Attribute):
+class _Comparison(_Attribute):
+    value: Value
+    operator: ClassVar[str]
+
+    def __str__(self) -> str:
+        return f"({self.attribute}{self.operator}{escape(self.value)})"
+
+
+class Equals(_Comparison):
     """One of the values is this one."""
 
-    value: Value
-
-    def __str__(self) -> str:
-        return f"({self.attribute}={escape(self.value)})"
+    operator = "="
 
 
-@dataclass(frozen=True)
-class ApproximatelyEquals(_Attribute):
+class ApproximatelyEquals(_Comparison):
     """RFC 4511's approxMatch, which AD treats as equality."""
 
-    value: Value
-
-    def __str__(self) -> str:
-        return f"({self.attribute}~={escape(self.value)})"
+    operator = "~="
 
 
-@dataclass(frozen=True)
-class GreaterOrEqual(_Attribute):
+class GreaterOrEqual(_Comparison):
     """One of the values is this one or sorts after it."""
 
-    value: Value
-
-    def __str__(self) -> str:
-        return f"({self.attribute}>={escape(self.value)})"
+    operator = ">="
 
 
-@dataclass(frozen=True)
-class LessOrEqual(_Attribute):
+class LessOrEqual(_Comparison):
     """One of the values is this one or sorts before it."""
 
-    value: Value
-
-    def __str__(self) -> str:
-        return f"({self.attribute}<={escape(self.value)})"
+    operator = "<="
 
 
 @dataclass(frozen=True)
@@ -170,6 +163,7 @@ def InChain(attribute: str, dn: str) -> Extensible:  # noqa: N802 - reads like t
 @dataclass(frozen=True, init=False)
 class _Set:
     filters: tuple["Filter", ...]
+    operator: ClassVar[str]
 
     def __init__(self, *filters: "Filter") -> None:
         object.__setattr__(self, "filters", filters)
@@ -178,21 +172,20 @@ class _Set:
         """The names used, without options."""
         return {name for inner in self.filters for name in inner.attributes()}
 
+    def __str__(self) -> str:
+        return f"({self.operator}{''.join(map(str, self.filters))})"
 
-@dataclass(frozen=True, init=False)
+
 class And(_Set):
     """All of them; without any it is always true (RFC 4526)."""
 
-    def __str__(self) -> str:
-        return f"(&{''.join(map(str, self.filters))})"
+    operator = "&"
 
 
-@dataclass(frozen=True, init=False)
 class Or(_Set):
     """Any of them; without any it is always false (RFC 4526)."""
 
-    def __str__(self) -> str:
-        return f"(|{''.join(map(str, self.filters))})"
+    operator = "|"
 
 
 @dataclass(frozen=True)

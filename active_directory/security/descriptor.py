@@ -55,43 +55,14 @@ class AceType(enum.IntEnum):
     SYSTEM_SCOPED_POLICY_ID = 0x13
 
 
-ALLOWING_TYPES = frozenset(
-    {
-        AceType.ACCESS_ALLOWED,
-        AceType.ACCESS_ALLOWED_OBJECT,
-        AceType.ACCESS_ALLOWED_CALLBACK,
-        AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
-    }
-)
-DENYING_TYPES = frozenset(
-    {
-        AceType.ACCESS_DENIED,
-        AceType.ACCESS_DENIED_OBJECT,
-        AceType.ACCESS_DENIED_CALLBACK,
-        AceType.ACCESS_DENIED_CALLBACK_OBJECT,
-    }
-)
-OBJECT_TYPES = frozenset(
-    {
-        AceType.ACCESS_ALLOWED_OBJECT,
-        AceType.ACCESS_DENIED_OBJECT,
-        AceType.SYSTEM_AUDIT_OBJECT,
-        AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
-        AceType.ACCESS_DENIED_CALLBACK_OBJECT,
-        AceType.SYSTEM_AUDIT_CALLBACK_OBJECT,
-    }
-)
+def _types(part: str) -> frozenset[AceType]:
+    return frozenset(kind for kind in AceType if part in kind.name)
+
+
+ALLOWING_TYPES, DENYING_TYPES = _types("ACCESS_ALLOWED"), _types("ACCESS_DENIED")
+OBJECT_TYPES = _types("OBJECT")
 """Types that can be about one attribute, class or right, or objects of one class only."""
-CALLBACK_TYPES = frozenset(
-    {
-        AceType.ACCESS_ALLOWED_CALLBACK,
-        AceType.ACCESS_DENIED_CALLBACK,
-        AceType.ACCESS_ALLOWED_CALLBACK_OBJECT,
-        AceType.ACCESS_DENIED_CALLBACK_OBJECT,
-        AceType.SYSTEM_AUDIT_CALLBACK,
-        AceType.SYSTEM_AUDIT_CALLBACK_OBJECT,
-    }
-)
+CALLBACK_TYPES = _types("CALLBACK")
 """Types that hold under a condition only, which is what follows the SID ([MS-DTYP] 2.4.4.17)."""
 
 

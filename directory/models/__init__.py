@@ -6,16 +6,3 @@ from directory.models.connections import DirectoryConnection, DirectoryPermissio
 from directory.models.password_attempts import PasswordAttempt
 from directory.models.runs import AccountResult, Plan, Run, RunLease
 from directory.models.saved_filters import SavedFilter
-
-__all__ = [
-    "AccountResult",
-    "BindPassword",
-    "ChangeTemplate",
-    "DirectoryConnection",
-    "DirectoryPermission",
-    "PasswordAttempt",
-    "Plan",
-    "Run",
-    "RunLease",
-    "SavedFilter",
-]

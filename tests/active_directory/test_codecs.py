@@ -15,14 +15,15 @@ from active_directory import (
     Modification,
     Modify,
     Syntax,
+    ValueType,
     datetime_to_filetime,
     decode,
-    describe,
     encode,
     filetime_to_datetime,
     is_credential,
     sid_to_text,
     text_to_sid,
+    value_type,
 )
 from lab.directory import Directory
 
@@ -202,9 +203,9 @@ def test_what_only_sounds_like_a_credential(name: str) -> None:
     assert not is_credential(name)
 
 
-def test_every_attribute_of_the_schema_is_described_and_decoded(client: Client) -> None:
+def test_every_attribute_of_the_schema_has_a_type_and_is_decoded(client: Client) -> None:
     for kind in client.schema.attributes.values():
-        assert describe(kind)["type"] == "string"
+        assert value_type(kind) in ValueType
         assert decode(kind, [b"1"])
 
 
