@@ -4,7 +4,7 @@ They are looked for among the siblings of what is named, and in the whole direct
 likely (`core.text.look_alikes`). Both searches are bounded, so not every such object is found.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from uuid import UUID
@@ -13,7 +13,7 @@ from active_directory import Client, DistinguishedName, Equals, Or, Scope, compa
 from core.call import Call
 from core.text.look_alikes import are_look_alikes, likely_twins
 from directory.lookup.access import client_of
-from directory.lookup.siblings import NAMES, Named, as_named, objects_in
+from directory.lookup.siblings import NAMES, Named, as_named, forms_of, objects_in
 from directory.lookup.visibility import Visibility, parent_of, visibility_of
 from directory.shapes.proposal import Proposal
 
@@ -28,13 +28,12 @@ _TOLD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
+class _Subject:
     """What a change names: the beginning of the sentence about it, and the names by which it is known."""
 
     sentence: str
     id: UUID | None
     names: tuple[str, ...]
-    container: str | None = None
 
 
 def look_alikes(call: Call, proposal: Proposal) -> tuple[str, ...]:
@@ -44,17 +43,31 @@ def look_alikes(call: Call, proposal: Proposal) -> tuple[str, ...]:
     learn by asking for it.
     """
     client, visibility = client_of(call), visibility_of(call)
-    named = list(_named(client, visibility, proposal))
-    return tuple(islice(dict.fromkeys(_sentences(call, client, visibility, named)), _TOLD))
-
-
-def _named(client: Client, visibility: Visibility, proposal: Proposal) -> Iterator[_Named]:
-    target = proposal.target
     given = _names_given(proposal)
+    subjects = list(_referred(client, visibility, proposal))
     if given:
-        place = next((c.after[0] for c in proposal.changes if c.attribute == "distinguishedName" and c.after), None)
-        container = parent_of(place or target.distinguished_name)
-        yield _Named("it gives a name that looks like that of", target.id, given, container)
+        subjects.insert(0, _Subject("it gives a name that looks like that of", proposal.target.id, given))
+    if not subjects:
+        return ()
+    beside = _find_beside(call, client, proposal, given) if given else []
+    found = [*beside, *_find_spelled(client, subjects)]
+    sentences = (sentence for each in subjects for sentence in _sentences(visibility, each, found))
+    return tuple(islice(dict.fromkeys(sentences), _TOLD))
+
+
+def _names_given(proposal: Proposal) -> tuple[str, ...]:
+    names = []
+    for change in proposal.changes:
+        if change.attribute.lower() in _GIVEN_BY:
+            new = [value for value in change.after if value not in change.before]
+            is_name = change.attribute == "distinguishedName"
+            names += [DistinguishedName.parse(value).rdn_value for value in new] if is_name else new
+    return tuple(dict.fromkeys(names))
+
+
+def _referred(client: Client, visibility: Visibility, proposal: Proposal) -> Iterator[_Subject]:
+    """The objects that the change refers to anew, and a group that gets members."""
+    target = proposal.target
     referred = {
         proposal.identities[value]
         for change in proposal.changes
@@ -72,61 +85,45 @@ def _named(client: Client, visibility: Visibility, proposal: Proposal) -> Iterat
         else:
             shown = entry.dn if _may_name(visibility, entry.dn) else "an object"
             sentence = f"it refers to {shown}, whose name looks like that of"
-        yield _Named(sentence, guid, as_named(entry).names)
+        yield _Subject(sentence, guid, as_named(entry).names)
 
 
-def _names_given(proposal: Proposal) -> tuple[str, ...]:
-    names = []
-    for change in proposal.changes:
-        if change.attribute.lower() in _GIVEN_BY:
-            new = [value for value in change.after if value not in change.before]
-            is_name = change.attribute == "distinguishedName"
-            names += [DistinguishedName.parse(value).rdn_value for value in new] if is_name else new
-    return tuple(dict.fromkeys(names))
+def _find_beside(call: Call, client: Client, proposal: Proposal, given: tuple[str, ...]) -> list[Named]:
+    """The objects whose names look alike where the target is, or will be; read anew, as those kept may have gone."""
+    place = next((c.after[0] for c in proposal.changes if c.attribute == "distinguishedName" and c.after), None)
+    container = parent_of(place or proposal.target.distinguished_name)
+    forms = forms_of(given)
+    assert call.directory is not None
+    alike = [
+        other.id
+        for other in objects_in(client, call.directory.id, container)
+        if not forms.isdisjoint(other.forms) and other.id != proposal.target.id and _are_twins(given, other.names)
+    ]
+    found = map(as_named, client.read_many(alike, ("objectGUID", *NAMES)).values()) if alike else ()
+    return [other for other in found if parent_of(other.dn).lower() == container.lower()]
 
 
-def _sentences(call: Call, client: Client, visibility: Visibility, named: Collection[_Named]) -> Iterator[str]:
-    for each in named:
-        yield from _of_siblings(call, client, visibility, each)
-    names = dict.fromkeys(name for each in named for name in each.names)
+def _find_spelled(client: Client, subjects: Sequence[_Subject]) -> list[Named]:
+    names = dict.fromkeys(name for each in subjects for name in each.names)
     share = max(_ALL_SPELLINGS // max(1, len(names)), _LEAST_SPELLINGS)
-    spellings = dict.fromkeys(
-        spelling
-        for name in names
-        for spelling in likely_twins(name)[:share]
-        if comparable(spelling) != comparable(name)
-    )
-    for found in _spelled(client, list(spellings)):
-        for each in named:
-            yield from _sentence(visibility, each, found)
-
-
-def _of_siblings(call: Call, client: Client, visibility: Visibility, each: _Named) -> Iterator[str]:
-    if each.container is None or call.directory is None:
-        return
-    for other in objects_in(client, call.directory.id, each.container):
-        if any(_sentence(visibility, each, other)):
-            break
-    else:
-        return
-    for other in objects_in(client, call.directory.id, each.container, anew=True):  # it may have gone since
-        yield from _sentence(visibility, each, other)
-
-
-def _spelled(client: Client, spellings: list[str]) -> Iterator[Named]:
+    twins = ((name, twin) for name in names for twin in likely_twins(name)[:share])
+    spellings = list(dict.fromkeys(twin for name, twin in twins if comparable(twin) != comparable(name)))
+    found: list[Named] = []
     for first in range(0, len(spellings), _SPELLINGS):
         some = spellings[first : first + _SPELLINGS]
         condition = Or(*(Equals(attribute, spelling) for attribute in NAMES for spelling in some))
         base, attributes = client.settings.base_dn, ("objectGUID", *NAMES)
-        yield from map(as_named, client.search(base, Scope.SUBTREE, condition, attributes=attributes, limit=_FOUND))
+        found += map(as_named, client.search(base, Scope.SUBTREE, condition, attributes=attributes, limit=_FOUND))
+    return found
 
 
-def _sentence(visibility: Visibility, named: _Named, other: Named) -> Iterator[str]:
-    if other.id == named.id or not _are_twins(named.names, other.names):
-        return
-    is_seen = _may_name(visibility, other.dn)
-    if is_seen or _are_twins(named.names, other.accounts):
-        yield f"{named.sentence} {other.dn if is_seen else 'an account that the caller may not see'}"
+def _sentences(visibility: Visibility, subject: _Subject, others: Iterable[Named]) -> Iterator[str]:
+    for other in others:
+        if other.id == subject.id or not _are_twins(subject.names, other.names):
+            continue
+        is_seen = _may_name(visibility, other.dn)
+        if is_seen or _are_twins(subject.names, other.accounts):
+            yield f"{subject.sentence} {other.dn if is_seen else 'an account that the caller may not see'}"
 
 
 def _are_twins(names: Collection[str], others: Collection[str]) -> bool:

@@ -7,6 +7,7 @@ from core.call import SupervisionLevel
 from core.text.look_alikes import are_look_alikes, likely_twins
 from directory.models import DirectoryConnection
 from lab.directory import Directory, random_name
+from lab.waiting import wait_until
 from tests.support.cast import Answer, Integration, make_integration
 
 ALIKE = (
@@ -106,25 +107,41 @@ def test_an_account_name_and_a_sibling_that_nobody_would_guess(
     by_account = directory.dn(directory.add_user(parent=organizational_unit, sAMAccountName=name))
     body = {"name": random_name("x"), "parent": organizational_unit, "samAccountName": name.replace("o", "0")}
     assert reasons_of(asking.post("/api/ad/users", body)) == [TOLD.format(by_account)]
-    sibling = directory.dn(directory.add_group(f"Gоор {name}", parent=organizational_unit))
-    body = {"name": f"Goop {name}", "parent": organizational_unit}
+    elsewhere = directory.add_unit("elsewhere", parent=organizational_unit)
+    sibling = directory.dn(directory.add_group(f"Gоор {name}", parent=elsewhere))
+    body = {"name": f"Goop {name}", "parent": elsewhere}
     assert reasons_of(asking.post("/api/ad/contacts", body)) == [TOLD.format(sibling)]
 
 
+@pytest.mark.parametrize("what", ["deleted", "renamed", "moved"])
 def test_a_sibling_that_has_gone_or_has_another_name_is_not_told(
-    asking: Integration, directory: Directory, organizational_unit: str, name: str
+    asking: Integration, directory: Directory, organizational_unit: str, name: str, what: str
 ) -> None:
     """Though the names in a container are kept."""
-    body = {"name": f"Goop {name}", "parent": organizational_unit}
-    for number in range(2):
-        sibling = directory.add_unit(f"Gоор {name}", parent=organizational_unit)
-        assert reasons_of(asking.post("/api/ad/contacts", body)) == [TOLD.format(sibling)]
-        if number:
-            directory.delete(sibling)
-        else:
-            directory.rename(sibling, random_name("other"))
+    here, far = (directory.add_unit(each, parent=organizational_unit) for each in ("here", "far"))
+    body = {"name": f"Goop {name}", "parent": here}
+    sibling = directory.add_unit(f"Gоор {name}", parent=here)
+    assert reasons_of(asking.post("/api/ad/contacts", body)) == [TOLD.format(sibling)]
+    if what == "deleted":
+        directory.delete(sibling)
+    elif what == "renamed":
+        directory.rename(sibling, random_name("other"))
+    else:
+        directory.move(sibling, parent=far)
     answer = asking.post("/api/ad/contacts", body)
     assert answer.status == 201, answer.body
+
+
+def test_one_that_came_beside_others_a_moment_ago(
+    asking: Integration, directory: Directory, organizational_unit: str, name: str
+) -> None:
+    """What has changed in a container since it was read is asked for again."""
+    body = {"name": f"Goop {name}", "parent": organizational_unit}
+    dry_run = asking.post("/api/ad/contacts?dryRun=true", body)
+    assert dry_run.body["risk"] == "ordinary"
+    sibling = directory.add_unit(f"Gоор {name}", parent=organizational_unit)
+    wait_until(lambda: asking.post("/api/ad/contacts?dryRun=true", body).body["risk"] == "security")
+    assert reasons_of(asking.post("/api/ad/contacts", body)) == [TOLD.format(sibling)]
 
 
 def test_members_and_groups_that_look_like_others(
