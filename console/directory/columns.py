@@ -12,7 +12,7 @@ MOST = 20
 
 def usual_columns(resource: str) -> tuple[str, ...]:
     """What is shown of the objects under a path to who has chosen nothing."""
-    return RESOURCES[resource].declared.columns
+    return RESOURCES[resource].columns
 
 
 def find_columns(page: PageContext, resource: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from directory.shapes import kinds
 
 RESOURCES = {
     "objects": "objects of any kind",
-    **{name: resource.declared.many for name, resource in kinds.RESOURCES.items() if name != "objects"},
+    **{name: resource.many for name, resource in kinds.RESOURCES.items() if name != "objects"},
 }
 """What can be searched for, by the path of its search; words that the filter `words` says in the reader's language."""
 SCOPES = {

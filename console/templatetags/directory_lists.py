@@ -141,7 +141,7 @@ def nth(values: Sequence[str], place: int) -> str:
 @register.filter
 def resource_words(resource: str, count: int) -> str:
     """What the objects under a path are called, so many of them."""
-    declared = RESOURCES[resource if resource in RESOURCES else "objects"].declared
+    declared = RESOURCES[resource if resource in RESOURCES else "objects"]
     return noun_label(declared.singular if count == 1 else declared.many)
 
 

@@ -1,7 +1,7 @@
 """Proposals to create an object: one Add that holds everything, the password of an account included."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from active_directory import (
     Add,
@@ -33,15 +33,16 @@ from directory.changes.references import (
     resolve_references,
 )
 from directory.changes.update import permissions_for_attributes
-from directory.lookup.access import Reference, client_of, find_parent
+from directory.lookup.access import client_of, find_parent, parse_reference
 from directory.outcomes.evidence import evidence_of
 from directory.outcomes.replication import require_still_taken
 from directory.policies.password_policy import PolicyReader
 from directory.policies.root_keys import explain_missing_key, warnings_of_missing_key
 from directory.protection.rules import protects_its_content, require_may_write
 from directory.queries.reading import read_created
-from directory.shapes.account import AccountPart, GroupCategory, GroupScope
-from directory.shapes.attribute_updates import AttributeUpdates, pointer
+from directory.shapes.account import AccountPart
+from directory.shapes.attribute_updates import pointer
+from directory.shapes.inputs import CreateAccount, CreateGroup, CreateNamed
 from directory.shapes.kinds import ACCOUNT_KINDS, Kind, kind_of, permission_for
 from directory.shapes.modifications import Step, read_updates, require_sense, values_of_new
 from directory.shapes.proposal import SECRET, AttributeChange, Proposal, Target, shown_values
@@ -53,27 +54,6 @@ from directory.shapes.value_rules import (
     refuse_name,
     replace_bad_characters,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewAccount:
-    """What a new user or computer has besides its attributes."""
-
-    sam_account_name: str | None = None
-    user_principal_name: str | None = None
-    password: str | None = field(default=None, repr=False)
-    enabled: bool = False
-    options: AccountPart | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewGroup:
-    """What a new group has besides its attributes. `sent` are the members that the caller gave."""
-
-    sam_account_name: str | None = None
-    scope: GroupScope = "global"
-    category: GroupCategory = "security"
-    sent: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,57 +91,49 @@ _OF_CREATIONS = frozenset(
 )
 
 
-def propose_create(
-    call: Call,
-    *,
-    object_class: str,
-    name: str,
-    parent: Reference,
-    updates: AttributeUpdates,
-    account: NewAccount | None = None,
-    group: NewGroup | None = None,
-) -> Proposal:
-    """The Add of an object of a structural class below a parent.
+def propose_create(call: Call, *, object_class: str, body: CreateNamed) -> Proposal:
+    """The Add of an object of a structural class below a parent; an account and a group come with bodies of their own.
 
     Raises InvalidRequest for a class, a name or an expiry that cannot be, AttributesConflict, PasswordRequired,
     ObjectNotFound for the parent, AlreadyExists when the name or an identifier is taken, PasswordPolicyViolation, and
     DirectoryRejected for a parent that holds no such class and for attributes that it does not have.
     """
+    parent = parse_reference(body.parent, pointer="#/parent")
     client = client_of(call)
     schema = client.schema
     classes, rdn_attribute = _class_of_new(schema, object_class)
     kind = kind_of(classes)
-    if complaint := refuse_name(name):
+    if complaint := refuse_name(body.name):
         raise InvalidRequest.naming(complaint, pointer="#/name")
-    steps = read_updates(updates, schema, kind=kind, new=classes)
+    steps = read_updates(body, schema, kind=kind, new=classes)
     require_references_visible(call, steps)
     require_sense(steps, kind=kind, entry=None)
     new = _Attributes.from_steps(steps, kind)
     named = frozenset(new.values)
-    if account is not None:
-        _add_account(new, kind, name, account)
-    if group is not None:
-        _add_group(new, name, group)
-    why_risky = _risk_of_account(new, kind, account)
+    if isinstance(body, CreateAccount):
+        _add_account(new, kind, body)
+    elif isinstance(body, CreateGroup):
+        _add_group(new, body)
+    why_risky = _risk_of_account(new, kind, "#/password" if isinstance(body, CreateAccount) else None)
 
     container = find_parent(call, parent, attributes=PROTECTION_ATTRIBUTES)
     protected = require_may_write(call, protected=protects_its_content(client, container))
     identities = resolve_references(call, steps, _changes_of_values(schema, new.values))
     require_new_members_allowed(call, new.values, identities)
-    dn = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), name)
+    dn = DistinguishedName.parse(container.dn).child(rdn_attribute.upper(), body.name)
     require_possible_parent(schema, classes, container, "#/parent")
     require_attributes_of(schema, classes, steps)
     require_mandatory_attributes(schema, classes, {rdn_attribute.lower(), *map(str.lower, new.values)})
     refuse_primary_group_of_new(steps)
     if (other := client.find(str(dn), ("objectGUID",))) is not None:
         require_still_taken(client, other)
-        raise errors.AlreadyExists(f"There is an object with the name {name!r} in this container already.")
+        raise errors.AlreadyExists(f"There is an object with the name {body.name!r} in this container already.")
     require_free(client, new.values, new.where)
     planned = Entry(str(dn), {attribute: list(encoded) for attribute, encoded in new.values.items()})
     policy = None
-    if account is not None and account.password is not None:
+    if isinstance(body, CreateAccount) and body.password is not None:
         policy = PolicyReader(client).of_domain()
-        require_acceptable(policy, planned, account.password, pointer="#/password")
+        require_acceptable(policy, planned, body.password, pointer="#/password")
 
     write = Add(str(dn), {"objectClass": (classes[-1].encode(),), **new.values})
     warnings = warnings_of_missing_key(client, classes)
@@ -198,50 +170,49 @@ def _class_of_new(schema: Schema, object_class: str) -> tuple[list[str], str]:
     return inherited[::-1], rdn_attribute or "cn"
 
 
-def _add_account(new: _Attributes, kind: Kind, name: str, account: NewAccount) -> None:
+def _add_account(new: _Attributes, kind: Kind, body: CreateAccount) -> None:
     """Add what makes it an account. Raises InvalidRequest and AttributesConflict."""
-    options = account.options or AccountPart()
-    sent = options.model_fields_set
-    _set_account_name(new, kind, name, account.sam_account_name)
-    if account.user_principal_name is not None:
-        new.set("userPrincipalName", account.user_principal_name.encode(), "userPrincipalName")
-    if "userAccountControl" not in new or account.enabled or "password_never_expires" in sent:
+    options = body.account or AccountPart()
+    _add_account_name(new, kind, body.name, body.sam_account_name)
+    if body.user_principal_name is not None:
+        new.set("userPrincipalName", body.user_principal_name.encode(), "userPrincipalName")
+    if "userAccountControl" not in new or body.enabled or "password_never_expires" in options.model_fields_set:
         control = ACCOUNT_TYPE_OF_KIND[kind]
-        if not account.enabled:
+        if not body.enabled:
             control |= UserAccountControl.ACCOUNTDISABLE
         if options.password_never_expires:
             control |= UserAccountControl.DONT_EXPIRE_PASSWD
-        new.set("userAccountControl", str(control.value).encode(), "enabled" if account.enabled else "account")
+        new.set("userAccountControl", str(control.value).encode(), "enabled" if body.enabled else "account")
     if options.expires_at is not None:
         new.set("accountExpires", str(datetime_to_filetime(options.expires_at)).encode(), "account")
     if options.must_change_password:
         new.set("pwdLastSet", b"0", "account")
-    if account.password is not None:
-        if not account.password:
+    if body.password is not None:
+        if not body.password:
             raise InvalidRequest.naming("must not be empty", pointer="#/password")
-        new.values["unicodePwd"] = (quoted_password(account.password),)
+        new.values["unicodePwd"] = (quoted_password(body.password),)
 
 
-def _risk_of_account(new: _Attributes, kind: Kind, account: NewAccount | None) -> str | None:
+def _risk_of_account(new: _Attributes, kind: Kind, password_at: str | None) -> str | None:
     """Why what becomes of it as an account is a security change, if it is.
 
     Raises PasswordRequired for an enabled account without a password, whichever path it is made by: without
     userAccountControl the directory makes a disabled one. The password of a service account is the directory's matter,
-    or that of its host.
+    or that of its host. `password_at` is where the body has a password, if it can have one.
     """
     if kind not in ACCOUNT_KINDS or "userAccountControl" not in new:
         return None
     control = UserAccountControl(int(new.values["userAccountControl"][0]))
     if not control & UserAccountControl.ACCOUNTDISABLE:
         if "unicodePwd" not in new.values and kind is not Kind.SERVICE_ACCOUNT:
-            where = new.where["useraccountcontrol"] if account is None else "#/password"
+            where = password_at or new.where["useraccountcontrol"]
             raise errors.PasswordRequired.naming("an enabled account needs a password", pointer=where)
         return "it creates an enabled account"
     never_expires = bool(control & UserAccountControl.DONT_EXPIRE_PASSWD)
     return "it creates an account whose password never expires" if never_expires else None
 
 
-def _set_account_name(new: _Attributes, kind: Kind, name: str, given: str | None) -> None:
+def _add_account_name(new: _Attributes, kind: Kind, name: str, given: str | None) -> None:
     """The sAMAccountName: as given, else the object's name (as New-ADUser does); a computer's ends with `$`."""
     if given is None and "sAMAccountName" in new:
         return
@@ -253,17 +224,18 @@ def _set_account_name(new: _Attributes, kind: Kind, name: str, given: str | None
     new.set("sAMAccountName", chosen.encode(), "samAccountName")
 
 
-def _add_group(new: _Attributes, name: str, group: NewGroup) -> None:
+def _add_group(new: _Attributes, body: CreateGroup) -> None:
     """Add what makes it a group. Raises AttributesConflict."""
-    if "groupType" not in new or group.sent:
-        bits = GROUP_SCOPE_BITS[group.scope]
-        if group.category == "security":
+    sent = body.model_fields_set & {"scope", "type"}
+    if "groupType" not in new or sent:
+        bits = GROUP_SCOPE_BITS[body.scope]
+        if body.type == "security":
             bits |= GroupType.SECURITY_ENABLED
-        new.set("groupType", str(bits.signed).encode(), "type" if "scope" not in group.sent else "scope")
-    if group.sam_account_name is not None:
-        _set_account_name(new, Kind.GROUP, name, group.sam_account_name)
+        new.set("groupType", str(bits.signed).encode(), "scope" if "scope" in sent else "type")
+    if body.sam_account_name is not None:
+        _add_account_name(new, Kind.GROUP, body.name, body.sam_account_name)
     elif "sAMAccountName" not in new:
-        new.set("sAMAccountName", replace_bad_characters(name).encode(), "name")
+        new.set("sAMAccountName", replace_bad_characters(body.name).encode(), "name")
 
 
 def _changes_of_values(schema: Schema, values: Mapping[str, Sequence[bytes]]) -> Iterable[AttributeChange]:

@@ -77,7 +77,7 @@ def delete(object_class: str) -> Need:
 
 
 _PLURALS = {
-    **{resource.object_class: resource.declared.many for resource in RESOURCES.values() if resource.object_class},
+    **{resource.object_class: resource.many for resource in RESOURCES.values() if resource.object_class},
     "inetOrgPerson": "inetOrgPerson users",
 }
 _READING = AccessMask.LIST_CHILDREN | AccessMask.LIST_OBJECT | AccessMask.READ_CONTROL

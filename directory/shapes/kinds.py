@@ -36,8 +36,8 @@ class KindDeclaration:
     `one` and `many` are what people call its objects. Those of one of the `classes` are of this kind. `attributes` are
     in a record when the caller names none: a useful set. The permissions to create, update and delete an object end in
     `permission`. A kind with a path of its own has a `resource`, as the path and the operations call it: a search there
-    is confined by `condition`, an object that is created there is of the first of the `classes`, and `columns` are
-    shown in a list to whoever has chosen none.
+    is confined by `condition`, an object that is created there is of the `object_class`, and `columns` are shown in a
+    list to whoever has chosen none. The path of `object` has the objects of every kind.
     """
 
     kind: Kind
@@ -54,6 +54,20 @@ class KindDeclaration:
     @property
     def singular(self) -> str:
         return self.one.partition(" ")[2]
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of the objects that the resource has."""
+        return frozenset(Kind if self.kind is Kind.OBJECT else {self.kind})
+
+    @property
+    def object_class(self) -> str | None:
+        """The class of what is created there; None where the caller says it."""
+        return next(iter(self.classes), None)
+
+    def permissions(self, action: str) -> frozenset[str]:
+        """The permissions of which one admits to `create`, `update` or `delete`; the object's own kind decides then."""
+        return frozenset(permission_for(action, kind) for kind in self.kinds)
 
 
 # From the most derived class upwards: managed service accounts are computers, and computers are users (MS-ADSC).
@@ -136,7 +150,7 @@ KINDS: Final[dict[Kind, KindDeclaration]] = {
             columns=("mail", "telephoneNumber", "company"),
         ),
         KindDeclaration(kind=Kind.CONTAINER, one="a container", many="containers"),
-        KindDeclaration(kind=Kind.OBJECT, one="an object", many="objects"),
+        KindDeclaration(kind=Kind.OBJECT, one="an object", many="objects", resource="objects"),
     )
 }
 
@@ -146,47 +160,7 @@ DEFAULT_ATTRIBUTES: Final = {kind: declared.attributes for kind, declared in KIN
 """The attributes of a record when the caller names none, by kind."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """The objects under one path, `ad/<name>`: those of one kind, or of every kind (`kind` is then `object`).
-
-    `object_class` is what is created there, None where the caller says it; the rest is as `declared` for the kind.
-    """
-
-    name: str
-    declared: KindDeclaration
-    kinds: frozenset[Kind]
-
-    @property
-    def kind(self) -> Kind:
-        return self.declared.kind
-
-    @property
-    def object_class(self) -> str | None:
-        return next(iter(self.declared.classes), None)
-
-    @property
-    def condition(self) -> Filter:
-        return self.declared.condition
-
-    @property
-    def has_accounts(self) -> bool:
-        """Whether each of its objects is an account."""
-        return self.kinds <= ACCOUNT_KINDS
-
-    def permissions(self, action: str) -> frozenset[str]:
-        """The permissions of which one admits to `create`, `update` or `delete`; the object's own kind decides then."""
-        return frozenset(permission_for(action, kind) for kind in self.kinds)
-
-
-RESOURCES: Final[dict[str, Resource]] = {
-    **{
-        KINDS[kind].resource: Resource(name=KINDS[kind].resource, declared=KINDS[kind], kinds=frozenset({kind}))
-        for kind in Kind
-        if KINDS[kind].resource
-    },
-    "objects": Resource(name="objects", declared=KINDS[Kind.OBJECT], kinds=frozenset(Kind)),
-}
+RESOURCES: Final = {KINDS[kind].resource: KINDS[kind] for kind in Kind if KINDS[kind].resource}
 """What has a path, by its name there, in the order in which people read it."""
 
 _KIND_OF_CLASS: Final = {name.lower(): kind for kind, declared in KINDS.items() for name in declared.classes}
@@ -201,12 +175,9 @@ def kind_of(object_classes: Iterable[str]) -> Kind:
     return Kind.CONTAINER if names and names[-1] == "container" else Kind.OBJECT
 
 
-_OWN_RESOURCES: Final = {str(resource.kind): name for name, resource in RESOURCES.items()}
-
-
 def resource_of(kind: str | None) -> str:
     """The path that the objects of a kind have to themselves; `objects` for those without one."""
-    return _OWN_RESOURCES.get(kind or "", "objects")
+    return next((name for name, declared in RESOURCES.items() if declared.kind == kind), "objects")
 
 
 PERMISSION_SUFFIXES: Final = tuple(dict.fromkeys(KINDS[kind].permission for kind in Kind))

@@ -12,7 +12,7 @@ from core.call import Call, Surface
 from core.operation import NO_INVERSE, Effect, RateCategory, Risk, Target, operation
 from core.paging import Page
 from directory.changes.accounts import propose_enabled, propose_unlocked
-from directory.changes.create import NewAccount, NewGroup, propose_create
+from directory.changes.create import propose_create
 from directory.changes.delete import propose_delete
 from directory.changes.move import propose_move, propose_rename
 from directory.changes.update import propose_update
@@ -24,8 +24,6 @@ from directory.queries.searches.search import SearchQuery, run_search
 from directory.shapes.attribute_updates import RequestedUpdates
 from directory.shapes.inputs import (
     ByDnQuery,
-    CreateAccount,
-    CreateGroup,
     CreateNamed,
     CreateObject,
     DeleteQuery,
@@ -58,13 +56,12 @@ def declare_ordinary_operations(
     `create` and `update` are the shapes of those bodies. `documentation` has what users read of an operation, by its
     action, where the kind's words alone do not say it. `batchable` ones are create, update and delete.
     """
-    place = RESOURCES[resource]
-    declared = place.declared
+    declared = RESOURCES[resource]
     path = f"ad/{resource}"
-    which = "" if len(place.kinds) == 1 else " of any class"
+    which = "" if len(declared.kinds) == 1 else " of any class"
     one, many, singular = (words + which for words in (declared.one, declared.many, declared.singular))
     words = {
-        "search": f"Search {many} by text, filter and place.",
+        "search": f"Search {many} by text, filter and declared.",
         "read-by-dn": f"Look up one {singular} by distinguished name.",
         "read": f"Read one {singular}.",
         "create": f"Create {one}.",
@@ -103,7 +100,7 @@ def declare_ordinary_operations(
         output=DirectoryObject,
     )
     def read_by_dn(call: Call, *, query: ByDnQuery) -> DirectoryObject:
-        return read_by_name(call, query.dn, kinds=place.kinds, attributes=query.attributes)
+        return read_by_name(call, query.dn, kinds=declared.kinds, attributes=query.attributes)
 
     @declared_as(
         "read",
@@ -113,12 +110,12 @@ def declare_ordinary_operations(
         output=DirectoryObject,
     )
     def read(call: Call, *, id: UUID, query: ReadQuery) -> DirectoryObject:
-        return read_record(call, id, kinds=place.kinds, attributes=query.attributes)
+        return read_record(call, id, kinds=declared.kinds, attributes=query.attributes)
 
     @declared_as(
         "create",
         f"POST {path}",
-        permission=place.permissions("create"),
+        permission=declared.permissions("create"),
         effect=Effect.CHANGE,
         inverse="delete",
         creates=True,
@@ -127,20 +124,13 @@ def declare_ordinary_operations(
         batchable=batchable,
     )
     def create_one(call: Call, *, body: CreateNamed) -> Proposal:
-        return propose_create(
-            call,
-            object_class=body.object_class if isinstance(body, CreateObject) else str(place.object_class),
-            name=body.name,
-            parent=parse_reference(body.parent, pointer="#/parent"),
-            updates=body,
-            account=_new_account(body) if isinstance(body, CreateAccount) else None,
-            group=_new_group(body) if isinstance(body, CreateGroup) else None,
-        )
+        object_class = body.object_class if isinstance(body, CreateObject) else str(declared.object_class)
+        return propose_create(call, object_class=object_class, body=body)
 
     @declared_as(
         "update",
         f"PATCH {path}/{{id}}",
-        permission=place.permissions("update"),
+        permission=declared.permissions("update"),
         effect=Effect.CHANGE,
         inverse="update",
         body=update,
@@ -160,7 +150,7 @@ def declare_ordinary_operations(
     @declared_as(
         "delete",
         f"DELETE {path}/{{id}}",
-        permission=place.permissions("delete"),
+        permission=declared.permissions("delete"),
         effect=Effect.CHANGE,
         target=Target.SUBTREE,
         inverse="restore",
@@ -188,7 +178,7 @@ def declare_ordinary_operations(
     @declared_as(
         "rename",
         f"POST {path}/{{id}}/rename",
-        permission=place.permissions("update"),
+        permission=declared.permissions("update"),
         effect=Effect.CHANGE,
         target=Target.SUBTREE,
         inverse="rename",
@@ -213,7 +203,7 @@ def declare_ordinary_operations(
 
 def declare_account_operations(resource: str) -> None:
     """Declare what is done with accounts alone, for a resource of `RESOURCES`: enable, disable, unlock, list groups."""
-    path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].declared.one
+    path, one = f"ad/{resource}/{{id}}", RESOURCES[resource].one
 
     @_declared_as(
         f"{resource}.enable",
@@ -275,22 +265,3 @@ def _declared_as(
         return operation(name, route, target=target, **options)(function)
 
     return declare
-
-
-def _new_account(body: CreateAccount) -> NewAccount:
-    return NewAccount(
-        sam_account_name=body.sam_account_name,
-        user_principal_name=body.user_principal_name,
-        password=body.password,
-        enabled=body.enabled,
-        options=body.account,
-    )
-
-
-def _new_group(body: CreateGroup) -> NewGroup:
-    return NewGroup(
-        sam_account_name=body.sam_account_name,
-        scope=body.scope,
-        category=body.type,
-        sent=body.model_fields_set & {"scope", "type"},
-    )

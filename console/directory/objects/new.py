@@ -29,7 +29,7 @@ from directory.shapes.kinds import RESOURCES, Kind, permission_for
 from directory.shapes.value_rules import MAX_USER_SAM_ACCOUNT_NAME
 
 KINDS: Final[Mapping[Kind, tuple[str, str]]] = {
-    **{resource.kind: (resource.declared.singular, f"{name}.create") for name, resource in RESOURCES.items()},
+    **{resource.kind: (resource.singular, f"{name}.create") for name, resource in RESOURCES.items()},
     Kind.OBJECT: ("another object", "objects.create"),
 }
 """What can be made here: what it is called, and the operation that makes it."""

@@ -156,7 +156,7 @@ def _cut_description(kind: str, body: dict[str, Any], given: Mapping[str, Any]) 
     """Of the attributes that a kind may have, show the usual ones unless others are named."""
     if "attribute" in given:
         return None
-    usual = RESOURCES[kind].declared.attributes
+    usual = RESOURCES[kind].attributes
     items = [item for item in body["items"] if item["name"] in usual]
     number = len(body["items"]) - len(items)
     body["items"] = items

@@ -16,7 +16,7 @@ Way = tuple[str, str]
 """What a tool can be asked for: a kind of objects (by its plural name), and what is done with it."""
 
 KINDS: Final = tuple(RESOURCES)
-ACCOUNTS: Final = tuple(name for name, resource in RESOURCES.items() if resource.has_accounts)
+ACCOUNTS: Final = tuple(name for name, resource in RESOURCES.items() if resource.has_account)
 _BELONGING: Final = (*ACCOUNTS, "groups")
 
 

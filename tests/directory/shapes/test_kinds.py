@@ -17,7 +17,7 @@ def test_every_path_offers_what_all_kinds_have() -> None:
     assert all(actions >= ACTIONS for actions in offered.values()), offered
     for resource, declared in RESOURCES.items():
         accounts = {"enable", "disable", "unlock", "list-groups"}
-        assert (offered[resource] >= accounts) is declared.has_accounts
+        assert (offered[resource] >= accounts) is declared.has_account
 
 
 def test_the_declarations_agree() -> None:
