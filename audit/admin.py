@@ -15,6 +15,7 @@ from audit.webhooks import admin as webhook_admin  # noqa: F401 - registers itse
 
 @admin.register(OperationRecord)
 class OperationRecordAdmin(ReadOnlyAdmin):
+    console_view = "console:log-record"
     list_display = ("at", "what", "ended", "who", "directory")
     list_filter = ("outcome", "surface", "directory", "reversible")
     search_fields = ("owner", "key_name", "operation", "target_dn", "=target_id", "=request_id", "=run_id", "code")

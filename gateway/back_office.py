@@ -1,6 +1,7 @@
 """The site of Django admin: who may enter, and that nothing is changed there without a record."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any
 
@@ -46,14 +47,11 @@ class BackOffice(AdminSite):
 
         @wraps(view)
         def administer(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
-            if request.method in _READING:
-                response: HttpResponseBase = view(request, *args, **kwargs)
-                return response
             # Django's middleware has checked the CSRF token, as for every page.
             request.administering = identify_session(request, check_csrf=False)  # type: ignore[attr-defined]
             try:
-                with only_recorded_writes():
-                    response = view(request, *args, **kwargs)
+                with nullcontext() if request.method in _READING else only_recorded_writes():
+                    response: HttpResponseBase = view(request, *args, **kwargs)
             except GatewayError as refusal:
                 return self._refused(request, refusal)
             return response

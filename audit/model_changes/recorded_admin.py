@@ -19,18 +19,11 @@ from core.call import Call
 _READING = ("GET", "HEAD", "OPTIONS")
 
 
-def call_of(request: HttpRequest) -> Call:
-    """Who changes something: what `gateway.back_office` found out for a request that may."""
-    call: Call = request.administering  # type: ignore[attr-defined]
-    return call
-
-
 class RecordedAdmin(admin.ModelAdmin):
     """A ModelAdmin that changes its own table alone, and only with records. The table is declared in
-    `log_descriptions`.
+    `log_descriptions`. What operations change has an `OperationAdmin` instead.
 
-    An action is recorded under its name: `renew_secret` of webhook endpoints as `webhook-endpoints.renew-secret`. A
-    further view changes things inside `self.recorded`.
+    An action is recorded under its name: `renew_secret` of webhook endpoints as `webhook-endpoints.renew-secret`.
     """
 
     @property
@@ -47,7 +40,8 @@ class RecordedAdmin(admin.ModelAdmin):
     ) -> Iterator[Administration]:
         """Change rows in one transaction that ends with their records."""
         operation = f"{self.table.resource}.{action}" if action else None
-        with recorded(call_of(request), operation=operation) as administration:
+        call: Call = request.administering  # type: ignore[attr-defined] # `gateway.back_office` found out who it is
+        with recorded(call, operation=operation) as administration:
             for row in sorted(rows, key=lambda row: str(row.pk)):  # in one order, or two could wait for each other
                 administration.watch_row(row, with_dependents=may_delete)
             request.administration = administration  # type: ignore[attr-defined]
@@ -94,9 +88,13 @@ class RecordedAdmin(admin.ModelAdmin):
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):
-    """A ModelAdmin that shows its table and changes nothing of it."""
+    """A ModelAdmin that shows its table and changes nothing of it, but what a RecordedAdmin says besides.
 
-    actions = None
+    `console_view` names the page of the console that has more to say of a row.
+    """
+
+    console_view = ""
+    actions: Any = None
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False

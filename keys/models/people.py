@@ -80,8 +80,10 @@ class Person(AbstractUser):
         ]
 
     def clean(self) -> None:
-        """Refuse a new name that cannot be told from another one. Raises ValidationError for `username`."""
+        """Refuse a new name that cannot be told from another one, and scopes of a superuser. Raises ValidationError."""
         super().clean()
+        if self.is_superuser and self.scopes:
+            raise ValidationError({"is_superuser": "A superuser cannot be restricted to scopes."})
         if not self.username or not self.is_local or not self._is_renamed():
             return
         if complaint := refuse_username(self.username):

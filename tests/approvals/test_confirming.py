@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from django.test import Client
 
 from approvals.models import ChangeRequest
-from keys.models import FailedSignIn, Person, RecoveryCode, SecondFactor
+from keys.models import FailedSignIn, RecoveryCode, SecondFactor
 from keys.permissions.effective import reference_to
 from keys.sign_in import second_factor
 from tests.approvals.proposals import hold
@@ -113,19 +112,4 @@ def test_in_the_console(approver: Approver) -> None:
     assert (refused.status, status_of(held)) == (422, "pending")
     assert "This code is wrong" in refused.body.decode()
     assert approver.submit(path, digest=held.digest, code=code_of(approver.secret)).status == 302
-    assert status_of(held) == "approved"
-
-
-def test_in_the_back_office(approver: Approver) -> None:
-    held, client = hold(), Client()
-    Person.objects.filter(pk=approver.person.pk).update(is_staff=True)
-    client.force_login(approver.person)
-    page = f"/admin/approvals/changerequest/{held.id}/"
-    assert 'name="code"' in client.get(f"{page}change/").content.decode()
-    for code in ("", "000000"):
-        told = client.post(f"{page}approve/", {"digest": held.digest, "code": code}, follow=True).content.decode()
-        assert "The second factor was not confirmed" in told
-        assert status_of(held) == "pending"
-    assert FailedSignIn.objects.filter(state="wrong").count() == 1
-    client.post(f"{page}approve/", {"digest": held.digest, "code": code_of(approver.secret)})
     assert status_of(held) == "approved"

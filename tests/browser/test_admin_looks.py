@@ -21,7 +21,7 @@ from tests.support.cast import Integration, make_connection, make_integration, m
 
 LONG = "CN=Augusta Ada King\\, Countess of Lovelace,OU=Analytical Engines and Difference Engines,OU=Staff,OU=London"
 LISTS = (
-    *("keys/person", "keys/role", "keys/apikey", "auth/group", "directory/directoryconnection"),
+    *("keys/person", "keys/role", "keys/apikey", "keys/link", "auth/group", "directory/directoryconnection"),
     *("directory/savedfilter", "audit/operationrecord", "audit/webhookendpoint", "audit/webhookdelivery"),
     "approvals/changerequest",
 )
@@ -126,10 +126,8 @@ def test_forms(page: Page, integration: Integration, record: OperationRecord, he
         "role-history": f"keys/role/{role}/history/",
         "key-new": "keys/apikey/add/",
         "key": f"keys/apikey/{key.id}/change/",
-        "key-rotated": f"keys/apikey/rotate/?ids={key.id}",
-        "person-new": "keys/person/add/",
+        "link-new": "keys/link/add/",
         "person": f"keys/person/{key.owner_id}/change/",
-        "person-password": f"keys/person/{key.owner_id}/password/",
         "connection": f"directory/directoryconnection/{connection}/change/",
         "record": f"audit/operationrecord/{record.id}/change/",
         "change": f"approvals/changerequest/{held.id}/change/",

@@ -61,23 +61,13 @@ def test_the_list_and_a_request_fit(sign_in: SignIn, held: ChangeRequest) -> Non
     for text in (
         "Pending",
         "security",
-        "approved once, by grace.murray.hopper",
         "CORP\\augusta.ada.king",
         "key the human",
     ):
         expect(row).to_contain_text(text)
     expect_to_fit(page)
     row.get_by_role("link").first.click()
-    for text in (
-        "This is a security change: it writes mail.",
-        "by grace.murray.hopper: Seen with the owner",
-        "Ticket 4711",
-        "HTTP/old.corp.example.test",
-        "HTTP/new.corp.example.test",
-    ):
+    for text in ("grace.murray.hopper", "Ticket 4711"):
         expect(page.locator("#content")).to_contain_text(text)
     expect_to_fit(page)
-    page.get_by_label("Comment").fill("Not before Monday")
-    page.get_by_role("button", name="Reject").click()
-    expect(page.locator(".messagelist .success")).to_have_text("Rejected.")
-    expect(page.locator("#content")).to_contain_text("Not before Monday")
+    expect(page.get_by_role("link", name="In the console")).to_have_attribute("href", f"/console/changes/{held.id}")

@@ -14,6 +14,7 @@ from django.test import RequestFactory
 from audit.model_changes.descriptions import find_audited_model
 from audit.model_changes.recorded_admin import ReadOnlyAdmin, RecordedAdmin
 from audit.models import OperationRecord
+from console.admin.operation_admin import OperationAdmin
 from core.operation import Effect, operations
 from directory.models import DirectoryConnection
 from keys.models import Role
@@ -85,7 +86,7 @@ def test_every_view_and_action_is_here() -> None:
 
 @pytest.mark.parametrize("model_admin", admin.site._registry.values(), ids=lambda item: item.model._meta.label_lower)
 def test_every_admin_records_or_changes_nothing(model_admin: Any) -> None:
-    assert isinstance(model_admin, RecordedAdmin | ReadOnlyAdmin)
+    assert isinstance(model_admin, OperationAdmin | RecordedAdmin | ReadOnlyAdmin)
     assert not model_admin.list_editable
     if isinstance(model_admin, RecordedAdmin):
         assert model_admin.table.model is model_admin.model
@@ -121,10 +122,10 @@ def test_with_a_directory(name: str, connection: DirectoryConnection) -> None:
 @pytest.mark.parametrize(("model", "name"), IN_ADMIN)
 def test_in_the_back_office(model: str, name: str, world: World) -> None:
     record = expect_record(world, IN_ADMIN[model, name])
-    named = {"add": "create", "change": "update", "delete": "delete", "delete_selected": "delete"}
-    action = {**named, "approvals_changerequest_secret": "reveal-secret"}.get(name)
-    action = action or name.rpartition(f"{model.partition('.')[2]}_")[2].replace("_", "-")
-    assert record.operation == f"{record.target_kind}.{'update' if 'password' in name else action}"
+    action = {"add": "create", "change": "update", "delete_selected": "delete"}.get(name, name).replace("_", "-")
+    if model == "keys.link":
+        action += "-link"
+    assert record.operation == f"{record.target_kind}.{action}"
 
 
 @pytest.mark.parametrize("name", ON_REST)
@@ -150,7 +151,7 @@ def test_what_is_written_without_a_record_is_refused(world: World, monkeypatch: 
     def forgetful(*_: Any, **__: Any) -> None:
         Role.objects.filter(pk=role.pk).update(description="x")
 
-    monkeypatch.setattr(RecordedAdmin, "changeform_view", forgetful)
+    monkeypatch.setattr(OperationAdmin, "changeform_view", forgetful)
     with pytest.raises(RuntimeError, match="without a record"), transaction.atomic():
         world.admin.post(f"/admin/keys/role/{role.pk}/change/", {})
     role.refresh_from_db()

@@ -114,12 +114,6 @@ def by_form(body: dict[str, Any], row: DirectoryConnection) -> dict[str, str]:
     return {name: "on" if value is True else value for name, value in texts.items() if value is not False}
 
 
-def in_admin(body: dict[str, Any], row: DirectoryConnection) -> dict[str, str]:
-    names = {"baseDn": "base_dn", "bindDn": "bind_dn", "caCertificate": "ca_certificate", "startTls": "start_tls"}
-    names["bindPassword"] = "bind_password"
-    return {names.get(name, name): value for name, value in by_form(body, row).items()}
-
-
 def ask(editor: Console, way: str, row: DirectoryConnection, body: dict[str, Any]) -> tuple[bool, str]:
     """Whether a way in took it, and what it said."""
     if way == "rest":
@@ -133,7 +127,7 @@ def ask(editor: Console, way: str, row: DirectoryConnection, body: dict[str, Any
     person.is_staff = True
     person.save()
     admin.force_login(person)
-    page = admin.post(reverse("admin:directory_directoryconnection_change", args=[row.pk]), in_admin(body, row))
+    page = admin.post(reverse("admin:directory_directoryconnection_change", args=[row.pk]), by_form(body, row))
     return page.status_code == 302, page.content.decode()
 
 
