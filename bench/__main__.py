@@ -2,28 +2,32 @@
 
 import argparse
 import statistics
-from collections.abc import Iterator
 from contextlib import ExitStack
 
-from bench.against import checked_out, commit_of, print_ratios
-from bench.agent import measure_agent_reads
-from bench.batch import measure_batch
-from bench.domain import Domain, running_domain
-from bench.fairness import CONNECTIONS, MEMBERS, measure_fairness
-from bench.flood import TARGET, measure_flood
-from bench.gateway import DATABASES, Gateway, running_bare, running_gateway
+from bench.bystanders import DRY_RUNNERS, MEMBERS, late, measure_fairness, measure_flood
+from bench.changes import measure_batch, measure_membership, measure_resets, measure_run
 from bench.history import PARTS, PICTURE, draw, keep
 from bench.hosts import measure_hosts
-from bench.membership import measure_membership
-from bench.passwords import measure_resets
-from bench.reads import measure_bare_reads, measure_known_reads, measure_reads, people, scratch
-from bench.run import measure_run
+from bench.reads import (
+    measure_agent_reads,
+    measure_bare_reads,
+    measure_known_reads,
+    measure_reads,
+    people,
+    running_bare,
+    scratch,
+)
+from bench.report import counted, milliseconds, print_head, print_ratios, print_result, print_row, spread
 from bench.search import measure_search, measure_searches_at_once, measure_stream
-from bench.turns import RAW, Figure, Measure, Result, measured
+from bench.servers import DATABASES, Domain, Gateway, running_domain, running_gateway
+from bench.turns import Measure, Result, measured
 from bench.usage import memory_of
+from lab.releases import Release, checked_out, commit_of
 
 MEMORY_TARGET = 150
 """Megabytes of one web worker after everything."""
+FLOOD_TARGET = 1.0
+"""Seconds in which every read is answered beside a flood."""
 PEOPLE = 200
 
 
@@ -56,124 +60,98 @@ def measures(bare_url: str, *, stream: int, quick: bool) -> list[tuple[Measure, 
     return [*given, (measure_stream(stream), False)] if stream else given
 
 
-def print_result(result: Result) -> None:
-    measure = result.measure
-    name = measure.name if result.gateway != "ldapsearch" else f"{measure.name} by `ldapsearch`"
-    target = "–"
-    if measure.target is not None and result.is_gateway:
-        sign = "≥" if measure.figure is Figure.SHARE else "≤"
-        target = f"{sign} {measure.target:g}{'' if result.is_reached else ' (not reached)'}"
-    told = f"{result.value:.2f} {measure.figure.value.replace('raw', measure.reference)}"
-    used = " | ".join(f"{result.processor[part]:.2f}" if part in result.processor else "–" for part in PARTS)
-    is_raw = result.gateway == RAW
-    cells = [name, measure.reference if is_raw else result.gateway, f"{result.through * 1000:.2f}"]
-    print(f"| {' | '.join(cells)} | {'–' if is_raw else told} | {target} | {used} |", flush=True)
-
-
 def print_memory(gateways: list[Gateway]) -> None:
-    print("\n| Memory of | process | resident | proportional | target |\n|---|---|---|---|---|")
+    print_head("Memory of", "process", "resident", "proportional", "target")
     for gateway in gateways:
-        for part, root in gateway.processes.items():
-            found = memory_of(root)
+        for part in ("web", "worker"):
+            found = memory_of(gateway.processes[part])
             largest = max(found, key=lambda process: process.resident)
-            for process in found if part in ("web", "worker") else ():
+            for process in found:
                 target = f"≤ {MEMORY_TARGET} MB" if part == "web" and process is largest else "–"
-                figures = f"{process.resident:.0f} MB | {process.proportional:.0f} MB"
-                print(f"| {gateway.name}, {part} | {process.process} | {figures} | {target} |")
+                sizes = (f"{size:.0f} MB" for size in (process.resident, process.proportional))
+                print_row(f"{gateway.name}, {part}", process.process, *sizes, target)
 
 
 def print_flood(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
-    flooded = measure_flood(domain, gateway, reads=20 if quick else 4000, accounts=20 if quick else 3000)
-    print("\n| Reads | median | worst | target |\n|---|---|---|---|")
-    for name, times in (("alone", flooded.alone), ("beside a flood of another key's searches", flooded.beside)):
-        worst = max(times)
-        verdict = f"worst < {TARGET:g} s{'' if worst < TARGET else ' (not reached)'}"
-        print(f"| {name} | {statistics.median(times) * 1000:.1f} ms | {worst * 1000:.0f} ms | {verdict} |")
-    told = ", ".join(f"{count} × {status}" for status, count in sorted(flooded.answers.items()))
-    print(f"\nThe flood was answered with {told}.")
+    found = measure_flood(domain, gateway, reads=20 if quick else 4000, accounts=20 if quick else 3000)
+    print_head("Reads", "median", "worst", "target")
+    for name, times in (("alone", found.alone), ("beside a flood of another key's searches", found.beside)):
+        reached = "" if max(times) < FLOOD_TARGET else " (not reached)"
+        print_row(name, *spread(times), f"worst < {FLOOD_TARGET:g} s{reached}")
+    print(f"\nThe flood was answered with {counted(found.answers)}.")
 
 
 def print_fairness(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     memberships = 5 if quick else 140
     found = measure_fairness(domain, gateway, reads=20 if quick else 400, memberships=memberships)
-    print("\n| One key's read | median | 99th percentile |\n|---|---|---|")
-    dry_runs = f"{CONNECTIONS} dry runs of {memberships} × {MEMBERS} names"
-    for name, waited in (("alone", found.alone), (f"behind {dry_runs} of another key", found.behind)):
-        cells = (
-            f"{seconds * 1000:.1f} ms" + ("" if waited is found.alone else f" ({seconds / alone:.1f} ×)")
-            for seconds, alone in ((waited.median, found.alone.median), (waited.late, found.alone.late))
-        )
-        print(f"| {name} | {' | '.join(cells)} |")
-    told = ", ".join(f"{count} × {status}" for status, count in sorted(found.answers.items()))
-    print(f"\nThe dry runs were answered with {told}.")
+    print_head("One key's read", "median", "99th percentile")
+    figures = (statistics.median, late)
+    print_row("alone", *(milliseconds(figure(found.alone)) for figure in figures))
+    times_as_long = (f"{figure(found.beside) / figure(found.alone):.1f} ×" for figure in figures)
+    behind = (milliseconds(figure(found.beside)) for figure in figures)
+    print_row(
+        f"behind {DRY_RUNNERS} dry runs of {memberships} × {MEMBERS} names of another key",
+        *(f"{time} ({ratio})" for time, ratio in zip(behind, times_as_long, strict=True)),
+    )
+    print(f"\nThe dry runs were answered with {counted(found.answers)}.")
 
 
 def print_hosts(domain: Domain, gateway: Gateway, *, quick: bool) -> None:
     """Needs PostgreSQL: on SQLite there is one host."""
     parts = ("web", "worker", "domain controller", "redis", "database", "clients")
-    print(f"\n| Web hosts | way | in a second | {' | '.join(parts)} |\n{'|---' * (len(parts) + 3)}|", flush=True)
+    print_head("Web hosts", "way", "in a second", *parts)
     reads, changes = (64, 32) if quick else (1600, 240)
     grown: dict[str, dict[str, float]] = {}
     for found in measure_hosts(domain, gateway, reads=reads, changes=changes):
-        used = " | ".join(f"{found.processor[part]:.2f}" for part in parts)
-        print(f"| {found.hosts} | {found.way} | {found.rate:.0f} | {used} |", flush=True)
+        print_row(found.hosts, found.way, f"{found.rate:.0f}", *(f"{found.processor[part]:.2f}" for part in parts))
         grown[found.way] = found.grown
-    print("\n| Table | way | octets of one request |\n|---|---|---|")
+    print_head("Table", "way", "octets of one request")
     for way, tables in grown.items():
         for table, size in sorted(tables.items(), key=lambda item: -item[1]):
-            print(f"| {table} | {way} | {size:.0f} |")
-
-
-def _results(
-    domain: Domain, both: list[Gateway], one: list[Gateway], arguments: argparse.Namespace, bare_url: str
-) -> Iterator[Result]:
-    for measure, on_both in measures(bare_url, stream=arguments.stream, quick=arguments.quick):
-        if _is_wanted(measure.name, arguments.only):
-            yield from measured(measure, domain, both if on_both else one)
-
-
-def _is_wanted(name: str, only: str) -> bool:
-    return not only or any(word in name for word in only.split(","))
+            print_row(table, way, f"{size:.0f}")
 
 
 def main() -> None:
     arguments = _arguments()
-    others = [database for database in DATABASES if database != arguments.database]
+
+    def is_wanted(name: str) -> bool:
+        return not arguments.only or any(word in name for word in arguments.only.split(","))
+
     with ExitStack() as stack:
         domain = stack.enter_context(running_domain(people=PEOPLE))
         now, before = commit_of("HEAD"), ""
-        one = [stack.enter_context(running_gateway(domain, arguments.database, database=arguments.database))]
-        both = [*one, *(stack.enter_context(running_gateway(domain, name, database=name)) for name in others)]
+        started = {
+            database: stack.enter_context(running_gateway(domain, database, database=database))
+            for database in DATABASES
+        }
+        one, both = [started[arguments.database]], list(started.values())
         if arguments.against:
             before = commit_of(arguments.against)
-            tree = stack.enter_context(checked_out(before))
-            old = running_gateway(domain, before, database=arguments.database, checkout=tree)
-            old_gateway = stack.enter_context(old)
-            one, both = [*one, old_gateway], [*both, old_gateway]
+            release = Release(before, stack.enter_context(checked_out(before)))
+            old = stack.enter_context(running_gateway(domain, before, database=arguments.database, release=release))
+            one, both = [*one, old], [*both, old]
         bare_url = stack.enter_context(running_bare(domain, one[0]))
-        print(
-            f"Commit {now}. Times are milliseconds of one request, and so are the processor times, user and system.\n\n"
-            "| Measure | way | time | result | target | web | worker | domain controller | Redis | database |\n"
-            "|---|---|---|---|---|---|---|---|---|---|",
-            flush=True,
-        )
+        print(f"Commit {now}. Times are milliseconds of one request, and so are the processor times, user and system.")
+        print_head("Measure", "way", "time", "result", "target", *(part.replace("redis", "Redis") for part in PARTS))
         results: list[Result] = []
         try:
-            for result in _results(domain, both, one, arguments, bare_url):
-                print_result(result)
-                results.append(result)
+            for measure, on_both in measures(bare_url, stream=arguments.stream, quick=arguments.quick):
+                for result in measured(measure, domain, both if on_both else one) if is_wanted(measure.name) else ():
+                    print_result(result)
+                    results.append(result)
         finally:  # an interrupted benchmark keeps what it has measured
             if results and not arguments.quick:
                 commits = ({before: before} if before else {}) | dict.fromkeys(DATABASES, now)
                 PICTURE.write_text(draw(keep(results, commits)))
         if before:
             print_ratios(results, before)
-        if _is_wanted("flood", arguments.only):
-            print_flood(domain, one[0], quick=arguments.quick)
-        if _is_wanted("fairness", arguments.only):
-            print_fairness(domain, one[0], quick=arguments.quick)
-        if _is_wanted("hosts", arguments.only):
-            print_hosts(domain, next(each for each in both if each.database == "postgresql"), quick=arguments.quick)
+        for name, print_more, gateway in (
+            ("flood", print_flood, one[0]),
+            ("fairness", print_fairness, one[0]),
+            ("hosts", print_hosts, started["postgresql"]),
+        ):
+            if is_wanted(name):
+                print_more(domain, gateway, quick=arguments.quick)
         print_memory(both)
 
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from bench.gateway import Gateway
+from bench.servers import Gateway
 
 _IDLE_SECONDS = 5.0
 """A connection that was idle for longer is opened anew: the server may have ended it."""

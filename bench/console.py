@@ -5,25 +5,21 @@ one object of each kind, and apart from it whatever the page has htmx fetch afte
 people the domain gets; adding them takes most of the time.
 """
 
-import http.client
-import json
 import re
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from bench.client import Client
-from bench.domain import PASSWORD, Domain, running_domain
-from bench.gateway import PERSON, Gateway, running_gateway
-from lab.commands import PROJECT, manage_command
+from bench.report import print_head, print_row, spread
+from bench.servers import Domain, Gateway, running_domain, running_gateway
+from lab.http import Answer, Http
 
 PEOPLE = 10_000
 ROUNDS = 5
@@ -62,41 +58,35 @@ class Browser:
     """A signed-in person's connection, kept open."""
 
     def __init__(self, gateway: Gateway) -> None:
-        parts = urlsplit(gateway.base_url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
+        self._http = Http(gateway.base_url)
         self._cookies: dict[str, str] = {}
-        self.send("POST", "/rest/session", {"username": PERSON, "password": PASSWORD})
+        self.call("POST", "/rest/session", gateway.administrator)
 
     def fetch(self, address: str, *, method: str = "GET", **headers: str) -> str:
         """A page or a part of one, where it has gone on to; ends the benchmark if it is none."""
         for _ in range(5):
-            answer, content = self._exchange(method, address, b"", headers)
+            answer = self._send(method, address, None, headers)
             if answer.status != 302:
                 break
-            method, address = "GET", urljoin(address, answer.headers["Location"])
-        if answer.status != 200 or not answer.headers["Content-Type"].startswith("text/html"):
-            raise SystemExit(f"{address} was answered with {answer.status}: {content[-500:]!r}")
-        return content.decode()
+            method, address = "GET", urljoin(address, answer.headers["location"])
+        if answer.status != 200 or not answer.headers["content-type"].startswith("text/html"):
+            raise SystemExit(f"{address} was answered with {answer.status}: {str(answer.body)[-500:]}")
+        return bytes(answer.body).decode()
 
-    def send(self, method: str, path: str, body: object = None) -> Any:
+    def call(self, method: str, path: str, body: object = None) -> Any:
         """What the machine surface for people answers."""
-        sent = b"" if body is None else json.dumps(body).encode()
-        answer, content = self._exchange(method, path, sent, {"Content-Type": "application/json"})
+        answer = self._send(method, path, body, {})
         if answer.status >= 300:
-            raise SystemExit(f"{path} was answered with {answer.status}: {content[:500]!r}")
-        return json.loads(content) if content else None
+            raise SystemExit(f"{path} was answered with {answer.status}: {answer.body}")
+        return answer.body
 
-    def _exchange(
-        self, method: str, address: str, body: bytes, headers: dict[str, str]
-    ) -> tuple[http.client.HTTPResponse, bytes]:
+    def _send(self, method: str, address: str, body: object, headers: dict[str, str]) -> Answer:
         cookies = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
-        token = self._cookies.get("csrftoken", "")
-        self._connection.request(method, address, body, {"Cookie": cookies, "X-CSRFToken": token, **headers})
-        answer = self._connection.getresponse()
-        content = answer.read()
-        for line in answer.headers.get_all("Set-Cookie", []):
-            self._cookies.update((name, morsel.value) for name, morsel in SimpleCookie(line).items())
-        return answer, content
+        given = {"Cookie": cookies, "X-CSRFToken": self._cookies.get("csrftoken", ""), **headers}
+        answer = self._http.send(method, address, body, given)
+        for name, _, value in (each.partition("=") for each in answer.cookies.split("; ") if each):
+            self._cookies[name] = value
+        return answer
 
 
 class _Document(HTMLParser):
@@ -155,12 +145,12 @@ def change_accounts(domain: Domain, client: Client) -> list[dict[str, Any]]:
 
 def find_addresses(client: Client, browser: Browser, users: list[dict[str, Any]]) -> list[Page]:
     """The pages that no link names, once a filter is kept and changes wait for their approval."""
-    key = browser.send("GET", "/rest/api-keys")["items"][0]
-    browser.send("PATCH", f"/rest/api-keys/{key['id']}", {"supervisionLevel": "ask_every_change"})
+    key = browser.call("GET", "/rest/api-keys")["items"][0]
+    browser.call("PATCH", f"/rest/api-keys/{key['id']}", {"supervisionLevel": "ask_every_change"})
     items = [{"id": user["id"], "replace": {"title": "Head"}} for user in users[:_WAITING]]
     client.call("POST", "/api/ad/users/batch/update", {"items": items})
     kept = {"name": "Sales", "kind": "user", "filter": "(department=Sales)"}
-    browser.send("POST", "/rest/ad/saved-filters", kept)
+    browser.call("POST", "/rest/ad/saved-filters", kept)
     groups = client.call("GET", "/api/ad/groups?pageSize=1000&attributes=member")["items"]
     largest = max(groups, key=lambda group: len(group["attributes"].get("member", ())))
     primary = next(group for group in groups if group["name"] == "Domain Users")
@@ -199,24 +189,19 @@ def measure(browser: Browser, pages: Iterable[Page]) -> None:
                 part.times.append(_seconds(partial(fetch_part, browser, part)))
 
 
-def _told(times: list[float]) -> str:
-    return f"{statistics.median(times) * 1000:.0f} ms | {max(times) * 1000:.0f} ms"
-
-
 def print_pages(pages: Iterable[Page]) -> None:
     """The table, the slowest first."""
-    print("| Page | median | worst | afterwards: median | worst | target |\n|---|---|---|---|---|---|")
+    print_head("Page", "median", "worst", "afterwards: median", "worst", "target")
     for page in sorted(pages, key=lambda page: -statistics.median(page.times)):
         slowest = max((part.times for part in page.parts), key=statistics.median, default=None)
         verdict = "≤ 300 ms" if statistics.median(page.times) <= TARGET else "**above 300 ms**"
-        print(f"| {page.name} | {_told(page.times)} | {_told(slowest) if slowest else ' | '} | {verdict} |")
+        print_row(page.name, *spread(page.times), *(spread(slowest) if slowest else ("", "")), verdict)
 
 
 def main() -> None:
     people = int(sys.argv[1]) if len(sys.argv) > 1 else PEOPLE
-    with running_domain("127.0.35.1", people=640, durable=False) as domain, running_gateway(domain) as gateway:
-        seed = manage_command("seed_directory", "--users", str(people))
-        subprocess.run(seed, env=gateway.environment, check=True, cwd=PROJECT, stdout=sys.stderr)
+    with running_domain(people=640, durable=False) as domain, running_gateway(domain) as gateway:
+        gateway.live.manage("seed_directory", "--users", str(people))
         users = change_accounts(domain, Client(gateway))
         browser = Browser(gateway)  # the web server ends a connection that was idle for long
         pages = list(find_pages(browser, [Page(HOME, HOME), *find_addresses(Client(gateway), browser, users)]))

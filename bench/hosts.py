@@ -14,15 +14,11 @@ from functools import partial
 from pathlib import Path
 
 import psycopg
-from psycopg.conninfo import make_conninfo
 
 from bench.client import Client, expect, in_threads
-from bench.domain import Domain
-from bench.gateway import Gateway, free_port, wait_for
 from bench.reads import path_of
+from bench.servers import Domain, Gateway, running_web
 from bench.usage import processor_seconds
-from lab.commands import PROJECT, web_command
-from lab.processes import start_process, stop_process
 
 HOSTS = (1, 2, 4)
 CONNECTIONS = 16
@@ -82,26 +78,15 @@ def _running(gateway: Gateway, count: int) -> Iterator[list[Gateway]]:
     with ExitStack() as stack:
         hosts = [gateway]
         for number in range(1, count):
-            port, place = free_port(), Path(gateway.environment["GATEWAY_DATA_DIR"]) / f"host{number}"
-            place.mkdir(exist_ok=True)
-            environment = {**gateway.environment, "GATEWAY_DATA_DIR": str(place)}
-            log = place / "web.log"
-            process = start_process(
-                web_command(host="127.0.0.1", port=port),
-                environment=environment,
-                directory=PROJECT,
-                output=log.open("wb"),
-            )
-            stack.callback(stop_process, process)
-            url = f"http://127.0.0.1:{port}"
-            wait_for(f"{url}/health", log)
-            hosts.append(replace(gateway, base_url=url, processes={f"web{number}": process.pid}))
+            place = Path(gateway.live.environment["GATEWAY_DATA_DIR"]) / f"host{number}"
+            url, process = stack.enter_context(running_web(gateway, place))
+            hosts.append(replace(gateway, base_url=url, processes={f"web{number}": process}))
         yield hosts
 
 
 def _measure(domain: Domain, hosts: Sequence[Gateway], clients: Sequence[Client], work: _Work) -> Shared:
     processes = {**domain.processes, **{part: root for host in hosts for part, root in host.processes.items()}}
-    with psycopg.connect(_conninfo(hosts[0]), autocommit=True) as database:
+    with psycopg.connect(hosts[0].live.environment["DATABASE_URL"], autocommit=True) as database:
         sizes: dict[str, int] = dict(database.execute(_TABLES).fetchall())
         before, own = processor_seconds(processes), sum(os.times()[:2])
         began = time.perf_counter()
@@ -129,8 +114,3 @@ def _send_all(clients: Sequence[Client], work: _Work) -> int:
 
     in_threads([partial(send, client, connection) for connection, client in enumerate(clients)])
     return each * len(clients)
-
-
-def _conninfo(gateway: Gateway) -> str:
-    """The database of the gateway, by a URL as Django has it."""
-    return make_conninfo(gateway.environment["DATABASE_URL"])

@@ -16,8 +16,8 @@ import time
 from collections import Counter
 from types import FrameType
 
-from bench.domain import running_domain
-from bench.gateway import DATABASES, running_gateway
+from bench.reads import path_of
+from bench.servers import DATABASES, running_domain, running_gateway
 from lab.commands import PROJECT
 
 READS = 5000
@@ -118,14 +118,12 @@ def main() -> None:
     if len(sys.argv) > 2:
         profile(sys.argv[1], json.loads(sys.argv[2]))
         return
-    from bench.reads import path_of
-
     database = sys.argv[1] if len(sys.argv) > 1 else DATABASES[0]
-    with running_domain("127.0.41.2", people=200) as domain, running_gateway(domain, database=database) as gateway:
+    with running_domain(people=200) as domain, running_gateway(domain, database=database) as gateway:
         paths = [path_of(item) for item in domain.find_people(50)]
         command = [sys.executable, "-m", "bench.read_profile", gateway.api_key, json.dumps(paths)]
         # Its access lines are written, but to nowhere.
-        subprocess.run(command, env=gateway.environment, cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, env=gateway.live.environment, cwd=PROJECT, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,24 @@
-"""Single reads: of people and of scratch accounts, on one connection and on eight, whole and by If-None-Match."""
+"""Single reads: of people and of scratch accounts, on one connection and on eight, whole, by If-None-Match, by agents.
 
+An agent's `read_object` call is measured against the same read on `/api`, in both eras of the protocol.
+"""
+
+import json
+import sys
+import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import ldap
 
 from bench.client import Client, expect, in_threads
-from bench.domain import Domain
-from bench.gateway import Gateway
+from bench.servers import Domain, Gateway, running_web
 from bench.turns import RAW, Figure, Measure, Way
+from lab.directory import Connection
 
 ATTRIBUTES = ["cn", "displayName", "mail", "sAMAccountName", "userPrincipalName", "department", "title"]
 """What is read of a user."""
@@ -35,11 +44,11 @@ def path_of(item: uuid.UUID) -> str:
 
 
 def raw_reads(domain: Domain, ids: Sequence[uuid.UUID], connections: int, each: int) -> Way:
-    def read(connection: ldap.ldapobject.SimpleLDAPObject) -> None:
+    def read(connection: Connection) -> None:
         for number in range(each):
             connection.search_ext_s(f"<GUID={ids[number % len(ids)]}>", ldap.SCOPE_BASE, attrlist=ATTRIBUTES)
 
-    opened = [domain.connect() for _ in range(connections)]
+    opened = [domain.bind() for _ in range(connections)]
     return Way(partial(in_threads, [partial(read, connection) for connection in opened]))
 
 
@@ -92,6 +101,22 @@ def measure_reads(accounts: Accounts, connections: int, count: int) -> Measure:
     )
 
 
+@contextmanager
+def running_bare(domain: Domain, gateway: Gateway) -> Iterator[str]:
+    """The URL of `bench.bare`, served as the gateway is."""
+    settings = {
+        "BENCH_LDAP_URL": domain.url,
+        "BENCH_CA_FILE": str(domain.ca_file),
+        "BENCH_BIND_DN": domain.bind_dn,
+        "BENCH_PASSWORD": domain.bind_password,
+    }
+    with (
+        tempfile.TemporaryDirectory(prefix="gateway-bench-") as place,
+        running_web(gateway, Path(place), "bench.bare:application", **settings) as (url, _),
+    ):
+        yield url
+
+
 def measure_bare_reads(bare_url: str, connections: int, count: int) -> Measure:
     """The same by `bench.bare`, which says what a web server in Python can reach at all."""
     each = count // connections
@@ -128,4 +153,76 @@ def measure_known_reads(count: int) -> Measure:
         requests=count,
         settle=_RECORDED_WITHIN,
         reference="full read",
+    )
+
+
+_TOKEN = """\
+import sys
+import django
+django.setup()
+from directory.models import DirectoryConnection
+from keys.models import Person
+connection, person = DirectoryConnection.objects.get(), Person.objects.get(is_superuser=True)
+try:
+    from lab.accounts.agents import make_tokens
+    made = make_tokens(connection, person, audience=sys.argv[1])
+except ImportError:  # of an earlier commit
+    from tests.support.agents import make_agent
+    made = make_agent(connection, person=person, audience=sys.argv[1])
+print(made.token)
+"""
+_ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+class AgentClient(Client):
+    """One keep-alive connection of an agent."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        super().__init__(gateway)
+        token = gateway.live.run([sys.executable, "-c", _TOKEN, f"{gateway.base_url}/mcp"]).strip()
+        host = urlsplit(gateway.base_url).netloc
+        self._head = f"Host: {host}\r\nAuthorization: Bearer {token}\r\nAccept: application/json, text/event-stream\r\n"
+
+    def read(self, item: uuid.UUID, *, envelope: bool) -> None:
+        """Have one user read; ends the benchmark if it is refused."""
+        params = {"name": "read_object", "arguments": {"kind": "users", "id": str(item), "attributes": ATTRIBUTES}}
+        headers = "MCP-Protocol-Version: 2025-11-25\r\n"
+        if envelope:
+            params["_meta"] = _ENVELOPE
+            headers = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: read_object\r\n"
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        answer = expect(self.send("POST", "/mcp", json.dumps(message).encode(), headers))
+        if b'"isError":false' not in answer.body:
+            raise SystemExit(f"an agent's read was answered with {answer.body[:500]!r}")
+
+
+def measure_agent_reads(count: int) -> Measure:
+    """Reads of people by an agent's tool on one connection, a round of `count`."""
+
+    def prepare(domain: Domain, gateways: list[Gateway]) -> dict[str, Way]:
+        ids = people(domain, min(ACCOUNTS, count))
+
+        def read(client: AgentClient, *, envelope: bool) -> None:
+            for number in range(count):
+                client.read(ids[number % len(ids)], envelope=envelope)
+
+        ways = {RAW: gateway_reads(gateways[0], ids, 1, count)}
+        for gateway in (each for each in gateways if each.live.release.has_agents):
+            client = AgentClient(gateway)
+            ways[gateway.name] = Way(partial(read, client, envelope=False))
+            ways[f"{gateway.name}, envelope"] = Way(partial(read, client, envelope=True))
+        return ways
+
+    return Measure(
+        name="`read_object` by an agent",
+        figure=Figure.TIMES,
+        target=1.5,
+        prepare=prepare,
+        requests=count,
+        settle=_RECORDED_WITHIN,
+        reference="the read on /api",
     )

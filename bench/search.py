@@ -1,6 +1,7 @@
 """Searches of many users with twenty attributes: one page of a thousand, eight such at once, and a stream of all."""
 
 import http.client
+import os
 import subprocess
 import time
 from contextlib import closing
@@ -10,10 +11,8 @@ from urllib.parse import quote, urlsplit
 import ldap
 
 from bench.client import Client, expect, in_threads
-from bench.domain import PASSWORD, Domain
-from bench.gateway import Gateway
+from bench.servers import Domain, Gateway
 from bench.turns import RAW, Figure, Measure, Way
-from lab.samba.controller import SERVICE_ACCOUNT_DN
 
 # What a synchronisation of identities asks for.
 ATTRIBUTES = (
@@ -50,7 +49,7 @@ def add_people(domain: Domain, count: int) -> str:
 
 
 def _raw_search(domain: Domain, unit: str, expected: int) -> Way:
-    connection = domain.connect()
+    connection = domain.bind()
 
     def search() -> None:
         found = len(connection.search_ext_s(unit, ldap.SCOPE_SUBTREE, FILTER, list(ATTRIBUTES)))
@@ -62,10 +61,10 @@ def _raw_search(domain: Domain, unit: str, expected: int) -> Way:
 
 def _command_line_search(domain: Domain, unit: str) -> Way:
     command = [
-        *("ldapsearch", "-H", domain.controller.url, "-x", "-LLL", "-o", "ldif-wrap=no"),
-        *("-D", SERVICE_ACCOUNT_DN, "-w", PASSWORD, "-b", unit, FILTER, *ATTRIBUTES),
+        *("ldapsearch", "-H", domain.url, "-x", "-LLL", "-o", "ldif-wrap=no"),
+        *("-D", domain.bind_dn, "-w", domain.bind_password, "-b", unit, FILTER, *ATTRIBUTES),
     ]
-    environment = domain.client_environment
+    environment = {**os.environ, "LDAPTLS_CACERT": str(domain.ca_file)}
     return Way(lambda: subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL))
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from bench.domain import Domain
-from bench.gateway import Gateway
+from bench.servers import Domain, Gateway
 from bench.usage import processor_seconds
 
 RAW = "raw"

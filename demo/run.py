@@ -7,16 +7,16 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from core.secrets.private_files import make_private_by_default
-from demo.supervisor import Console, Service, ServiceError, Stopped, Supervisor
-from lab.commands import PROJECT, manage_command, redis_answers, redis_command, web_command, worker_command
+from demo.supervisor import Console, ShownService, Stopped, Supervisor
+from lab.commands import PROJECT, manage_command, web_command, worker_command
+from lab.http import is_healthy
+from lab.redis import redis_answers, redis_command
 from lab.samba.controller import (
     BASE_DN,
     LDAP_PORTS,
@@ -24,10 +24,9 @@ from lab.samba.controller import (
     SERVICE_ACCOUNT_DN,
     SYSTEM_PYTHON,
     DomainController,
-    DomainControllerError,
-    is_port_free,
     random_password,
 )
+from lab.services import is_port_free
 
 HOST = "127.0.0.1"
 DIRECTORY = PROJECT / "var" / "demo"
@@ -82,7 +81,7 @@ class Demonstration:
         self._start_redis()
         self._console.say("Preparing the gateway's database …")
         command = manage_command("migrate", "--verbosity", "0")
-        self._supervisor.run_once("migrate", command, environment=self._environment, directory=PROJECT)
+        self._supervisor.run_once("migrate", command, environment=self._environment)
         self._seed()  # first: a gateway that nobody administers asks for its set-up
         self._start_gateway()
         self._introduce(time.monotonic() - started)
@@ -126,7 +125,7 @@ class Demonstration:
         self._console.say("Filling it with an organisation (once) …")
         script = PROJECT / "demo" / "fill_domain.py"
         command = [SYSTEM_PYTHON, str(script), str(DOMAIN)]
-        self._supervisor.run_once("domain", command, environment=self._environment, directory=PROJECT)
+        self._supervisor.run_once("domain", command, environment=self._environment)
 
     def _start_domain_controller(self) -> None:
         self._console.say(f"Starting the domain controller at {self._controller.url} …")
@@ -140,18 +139,20 @@ class Demonstration:
     def _start_gateway(self) -> None:
         self._console.say("Starting the worker and the web server …")
         self._start("worker", worker_command(), lambda: True, has_own_output=True)
-        self._start("web", web_command(host=HOST, port=self._port), self._web_answers, has_own_output=True)
+        web = web_command(host=HOST, port=self._port)
+        self._start("web", web, lambda: is_healthy(self._base_url), has_own_output=True)
 
-    def _start(self, name: str, command: list[str], is_ready: Any, *, has_own_output: bool = False) -> None:
-        service = Service(name, command, self._environment, is_ready, PROJECT, has_own_output=has_own_output)
-        self._supervisor.start(service)
-
-    def _web_answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self._base_url}/health", timeout=5) as answer:  # noqa: S310, loopback
-                return bool(answer.status == 200)
-        except (urllib.error.URLError, OSError):
-            return False
+    def _start(self, name: str, command: Sequence[str | Path], is_ready: Any, *, has_own_output: bool = False) -> None:
+        self._supervisor.start(
+            ShownService(
+                name,
+                command,
+                self._console,
+                environment=self._environment,
+                is_ready=is_ready,
+                has_own_output=has_own_output,
+            )
+        )
 
     def _seed(self) -> None:
         """Let the gateway create, or find again, the accounts and the key; write down what it says."""
@@ -165,7 +166,7 @@ class Demonstration:
             cwd=PROJECT,
         )
         if done.returncode != 0:
-            raise ServiceError("The demonstration's accounts could not be created; the reason is above")
+            raise RuntimeError("The demonstration's accounts could not be created; the reason is above")
         accounts = json.loads(done.stdout)
         self._credentials = {
             "baseUrl": self._base_url,
@@ -251,7 +252,7 @@ def main() -> int:
             Demonstration(console, supervisor, Path(scratch)).run()
     except Stopped:
         return 0
-    except (CannotRun, DomainControllerError, ServiceError) as error:
+    except RuntimeError as error:
         print(f"\nCannot run: {error}", file=sys.stderr)
     return 1
 

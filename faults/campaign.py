@@ -3,24 +3,24 @@
 import json
 import math
 import random
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from faults.checks import CHECKS, Story
-from faults.client import Http
-from faults.kinds import KINDS, Kind, Striker, Struck, plan
+from faults.client import Connection
+from faults.kinds import Kind, Striker, Struck, plan
 from faults.observed import Database, Seen
-from faults.scene import Scene, make_people
-from faults.servers import running_servers
+from faults.scene import Scene
+from faults.world import ATTRIBUTES
+from lab.accounts.keys import make_accounts
 from lab.directory import Directory
-from lab.domain import Domain
+from lab.domain import Domain, wait_until_even
+from lab.gateway import Commands
 
 WARM_UP = 2.0
 
@@ -64,34 +64,23 @@ class Result:
         return not any(self.findings.values())
 
 
-class Site(Protocol):
+class Site(Commands, Protocol):
     """What a campaign runs on: the gateway with all that it needs, as one host or many."""
 
-    domain: Domain
+    domains: list[Domain]
+    """The domain, by each of its domain controllers."""
     database_url: str
     base_url: str
 
     @property
-    def directory_urls(self) -> list[str]:
+    def directory_urls(self) -> Sequence[str]:
         """Where the gateway finds the domain."""
 
     def start(self) -> None:
-        """Start the gateway and watch over it; the servers that it needs run already."""
+        """Start the gateway and look after it; the servers that it needs run already."""
 
     def wait_until_ready(self) -> None:
-        """Until the gateway answers."""
-
-    def wait_until_even(self, directory: Directory) -> None:
-        """Until every domain controller has what one of them has."""
-
-    def run(self, command: Sequence[str], *, given: str = "") -> subprocess.CompletedProcess[str]:
-        """Run a command in the gateway's environment."""
-
-    def manage(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run a management command of the gateway."""
-
-    def differences(self, seen: Callable[[Directory], Mapping[str, Seen]]) -> dict[str, list[str]]:
-        """Findings by target of what several domain controllers make of the same objects."""
+        """Wait until the gateway answers."""
 
     def ended_alone(self) -> list[str]:
         """The processes that ended although nobody had killed them."""
@@ -102,16 +91,11 @@ SiteOf = Callable[[Path], AbstractContextManager[Any]]
 
 
 def run_campaign(
-    wanted: Plan, directory: Path, *, say: Callable[[str], None], site: SiteOf | None = None, kinds: Sequence[Kind] = ()
+    wanted: Plan, directory: Path, *, say: Callable[[str], None], site: SiteOf, kinds: Sequence[Kind]
 ) -> Result:
-    """Run it in a directory that its servers may use; logs, diaries and the records of changes stay there.
-
-    On one host unless a `site` is given, with the kinds of faults that it can have.
-    """
+    """Run it in a directory that its servers may use; logs, diaries and the records of changes stay there."""
     begun = time.monotonic()
-    running = site(directory) if site is not None else running_servers(directory, database=wanted.database)
-    kinds = kinds or [kind for kind in KINDS if wanted.database in kind.databases]
-    with running as servers, closing(servers.domain.connect()) as client:
+    with site(directory) as servers, closing(servers.domains[0].connect()) as client:
         campaign = _Campaign(wanted, servers, client, kinds, say)
         campaign.run()
         for diary in campaign.result.story.diaries:
@@ -128,8 +112,8 @@ def _write(file: Path, facts: Iterable[dict[str, Any]]) -> None:
 
 
 def _told(struck: Struck) -> dict[str, Any]:
-    fault, at = struck.fault, datetime.fromtimestamp(struck.at, UTC)
-    return {"at": at, "seconds": struck.seconds, "fault": fault.kind.name, "choice": fault.choice}
+    at = datetime.fromtimestamp(struck.at, UTC)
+    return {"at": at, "seconds": struck.seconds, "fault": struck.name, "choice": struck.choice}
 
 
 class _Campaign:
@@ -148,7 +132,7 @@ class _Campaign:
             Database(servers.database_url),
             seed=wanted.seed,
             clients=wanted.clients,
-            wait_until_even=servers.wait_until_even,
+            wait_until_even=lambda: wait_until_even(servers.domains),
         )
         self._findings: dict[str, list[str]] = {}
         self._settled_after = 0.0
@@ -156,31 +140,42 @@ class _Campaign:
     def run(self) -> None:
         """Load, faults, the end, the checks."""
         servers = self._servers
-        people = make_people(
-            lambda command, given: servers.run(command, given=given),
-            [sys.executable, "-m", "faults.prepare"],
-            servers.domain,
-            urls=servers.directory_urls,
-            clients=self._wanted.clients,
-        )
+        people = make_accounts(servers, servers.domains[0], urls=servers.directory_urls, clients=self._wanted.clients)
         servers.start()
         self._say("the load begins")
-        with self._scene.load(people, lambda: Http(servers.base_url)) as approver:
+        with self._scene.load(people, lambda: Connection(servers.base_url)) as approver:
             struck = self._strike()
             self._let_finish()
         story = self._scene.story(approver)
         self._say(f"checking {len(story.records)} records and {len(story.after)} objects")
         self._findings |= {name: list(check(story)) for name, check in CHECKS.items()}
-        self._findings |= servers.differences(self._scene.look)
+        if len(servers.domains) > 1:
+            self._findings["objects on which the domain controllers differ"] = list(self._differences())
         for target in sorted({kind.target for kind in self._kinds}, reverse=True):
             self._findings[target] = [
-                each.complaint for each in struck if each.complaint and each.fault.kind.target == target
+                each.complaint for each in struck if each.complaint and each.target == target
             ]
         self._findings["processes that ended by themselves"] = servers.ended_alone()
-        verified = servers.manage("verify_operations_log")
-        self._findings["operations log found tampered with"] = [verified.stderr] if verified.returncode else []
+        self._findings["operations log found tampered with"] = list(self._tampering())
         by_server = self._scene.database.changes_by_server()
         self.result = Result(self._wanted, self._findings, struck, story, self._settled_after, by_server)
+
+    def _differences(self) -> Iterator[str]:
+        """What the domain controllers hold of the same objects must be the same."""
+        with ExitStack() as stack:
+            clients = [stack.enter_context(closing(domain.connect())) for domain in self._servers.domains]
+            first, *others = map(self._scene.look, clients)
+        for other in others:
+            for guid in first.keys() | other.keys():
+                one, two = _comparable(first.get(guid)), _comparable(other.get(guid))
+                if one != two:
+                    yield f"{guid}: {one} and {two}"
+
+    def _tampering(self) -> Iterator[str]:
+        try:
+            self._servers.manage("verify_operations_log")
+        except RuntimeError as error:
+            yield str(error)
 
     def _strike(self) -> list[Struck]:
         wanted = self._wanted
@@ -237,3 +232,11 @@ class _Campaign:
                 told = passed
                 self._say(f"{len(waiting)} clients still wait for an answer")
             time.sleep(0.5)
+
+
+def _comparable(seen: Seen | None) -> object:
+    """What of an object must be the same everywhere."""
+    if seen is None or seen.is_deleted:
+        return "gone"
+    names = (*ATTRIBUTES, "userAccountControl", "member")
+    return seen.dn.lower(), sorted(seen.versions.items()), [sorted(seen.values.get(name, ())) for name in names]

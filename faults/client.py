@@ -4,15 +4,12 @@ What it asks for is `load`'s choice.
 """
 
 import http.client
-import json
 import random
 import time
-from dataclasses import dataclass, field
-from http.cookies import SimpleCookie
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 from faults.diary import Attempt, Diary, Effect, Outcome, Request
+from lab.http import Answer, Http
 
 PATIENCE = 12.0
 """Seconds for which a client tries on at once; then it does something else and comes back to it."""
@@ -29,18 +26,8 @@ _OF_THE_BALANCER = (502, 503, 504)
 """Without a problem in JSON these are a load balancer's words for a host that it has lost."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Status None: the connection was lost."""
-
-    status: int | None
-    body: Any = None
-    headers: dict[str, str] = field(default_factory=dict)
-    cookies: str = ""
-
-    @property
-    def code(self) -> str | None:
-        return self.body.get("code") if isinstance(self.body, dict) else None
+LOST = Answer(0, {}, None)
+"""What a client is told when its connection is lost."""
 
 
 class Transport(Protocol):
@@ -50,36 +37,21 @@ class Transport(Protocol):
         """One exchange; never raises for a server that went away."""
 
 
-class Http:
+class Connection:
     """One keep-alive connection, opened again when it was lost."""
 
     def __init__(self, base_url: str) -> None:
-        parts = urlsplit(base_url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=ANSWER_SECONDS)
+        self._http = Http(base_url, timeout=ANSWER_SECONDS)
 
     def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         """One exchange; never raises for a server that went away."""
-        data = None if body is None else json.dumps(body).encode()
-        given = {} if data is None else {"Content-Type": "application/json"}
         try:
-            self._connection.request(method, path, body=data, headers={**given, **(headers or {})})
-            response = self._connection.getresponse()
-            content = response.read()
+            answer = self._http.send(method, path, body, headers)
         except (OSError, http.client.HTTPException):
-            self._connection.close()
-            return Answer(None)
-        names = {name.lower(): value for name, value in response.getheaders()}
-        if response.status in _OF_THE_BALANCER and "json" not in names.get("content-type", ""):
-            return Answer(None)
-        return Answer(response.status, json.loads(content) if content else None, names, _cookies(response))
-
-
-def _cookies(response: http.client.HTTPResponse) -> str:
-    """What the Cookie header of later requests has to say."""
-    given = SimpleCookie()
-    for line in response.headers.get_all("Set-Cookie", []):
-        given.load(line)
-    return "; ".join(f"{name}={morsel.value}" for name, morsel in given.items())
+            self._http.close()
+            return LOST
+        is_problem = "json" in answer.headers.get("content-type", "")
+        return LOST if answer.status in _OF_THE_BALANCER and not is_problem else answer
 
 
 class Client:
@@ -139,7 +111,7 @@ class Client:
         was_ambiguous = request.is_ambiguous
         request.attempts.append(Attempt(time.time(), time.monotonic() - begun, answer.status, answer.code))
         status = answer.status
-        if status is None:
+        if status == LOST.status:
             return self.choices.uniform(0.2, 1.0)
         if status >= 500:
             return min(float(answer.headers.get("retry-after", "1")), 2.0)

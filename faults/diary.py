@@ -43,11 +43,11 @@ class Effect:
 
 @dataclass
 class Attempt:
-    """One sending of a request; `status` is None when the connection was lost."""
+    """One sending of a request; `status` is 0 when the connection was lost."""
 
     at: float
     seconds: float
-    status: int | None
+    status: int
     code: str | None
 
 
@@ -74,7 +74,7 @@ class Request:
     @property
     def is_ambiguous(self) -> bool:
         """Whether an attempt may have changed something without the client being told."""
-        return any(attempt.status is None or attempt.status >= 500 for attempt in self.attempts)
+        return any(not 0 < attempt.status < 500 for attempt in self.attempts)
 
     @property
     def objects(self) -> set[str]:

@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from faults.client import Answer, Transport
+from faults.client import LOST, Transport
 from faults.world import Place
+from lab.http import Answer
 
 APPLIED_WITHIN = 300.0
 """Seconds. No test may depend on a quiet machine."""
@@ -33,7 +34,7 @@ class Handover:
         self._name = ""
         self._request = ""
         self._cursor = ""
-        self._answered = Answer(None)
+        self._answered = LOST
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -104,7 +105,7 @@ class Reader(threading.Thread):
 
     def __init__(self, http: Transport, key: str) -> None:
         super().__init__(name="reader", daemon=True)
-        self.answers: list[tuple[str, int | None]] = []
+        self.answers: list[tuple[str, int]] = []
         self._http = http
         self._headers = {"X-API-Key": key}
         self._ended = threading.Event()

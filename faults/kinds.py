@@ -2,21 +2,27 @@
 
 import math
 import random
-import socket
+import signal
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from redis import Redis, RedisError
 
 from faults import slow_clients
-from faults.servers import WEB_PROCESSES, WORKER_PROCESSES, Servers, Service
-from lab.commands import redis_answers
+from faults.servers import Servers
+from lab.gateway import WORKER_PROCESSES
+from lab.redis import redis_answers
 from lab.samba.database import busy_with_a_write
+from lab.services import Service
+from lab.waiting import wait_until
+
+WEB_PROCESSES = 2
 
 
 @dataclass(frozen=True)
@@ -49,96 +55,69 @@ class Fault:
     patience: float
 
 
-class NotBack(RuntimeError):
-    """A killed process was not started again in time."""
+Strike = Callable[[Any, Fault], None]
 
 
-def _kill_one(service: Service, processes: int, fault: Fault) -> None:
+def lasting(change: Callable[[Any], AbstractContextManager[object]]) -> Strike:
+    """A change of the servers that goes on for the fault's time."""
+
+    def strike(servers: Any, fault: Fault) -> None:
+        with change(servers):
+            time.sleep(fault.seconds)
+
+    return strike
+
+
+def wait_until_back(is_back: Callable[[], bool], name: str, fault: Fault) -> None:
+    """Raises NotInTime."""
+    wait_until(is_back, fault.patience, f"{name} was not back within {fault.patience:g} s")
+
+
+def _one_killed(service_of: Callable[[Servers], Service], processes: int) -> Strike:
     """SIGKILL to one of the processes that do the work; over when there are as many again."""
-    children: list[int] = []
 
-    def are_there() -> bool:
-        children[:] = sorted(service.children)
-        return len(children) >= processes
+    def strike(servers: Servers, fault: Fault) -> None:
+        service, children = service_of(servers), set[int]()
 
-    _wait_for(are_there, service.name, fault)
-    killed = children[int(fault.choice * processes)]
-    service.kill_child(killed)
-    _wait_for(lambda: are_there() and killed not in children, service.name, fault)
-    service.note_child_is_back()
+        def are_there() -> bool:
+            nonlocal children
+            children = service.children
+            return len(children) >= processes
 
+        wait_until_back(are_there, service.name, fault)
+        killed = sorted(children)[int(fault.choice * processes)]
+        service.kill_child(killed)
+        wait_until_back(lambda: are_there() and killed not in children, service.name, fault)
+        service.note_child_is_back()
 
-def _kill_all(service: Service, processes: int, fault: Fault) -> None:
-    killed = service.pid
-    service.kill()
-    _wait_for(lambda: service.pid not in (0, killed) and len(service.children) >= processes, service.name, fault)
-
-
-def _wait_for(condition: Callable[[], bool], name: str, fault: Fault) -> None:
-    begun = time.monotonic()
-    while not condition():
-        if time.monotonic() - begun > fault.patience:
-            raise NotBack(f"{name} was not back within {fault.patience:g} s")
-        time.sleep(0.1)
+    return strike
 
 
-def _kill_web_process(servers: Servers, fault: Fault) -> None:
-    _kill_one(servers.web, WEB_PROCESSES, fault)
+def _all_killed(service_of: Callable[[Servers], Service], is_back: Callable[[Servers], bool]) -> Strike:
+    def strike(servers: Servers, fault: Fault) -> None:
+        service = service_of(servers)
+        killed = service.pid
+        service.kill()
+        wait_until_back(lambda: service.pid not in (0, killed) and is_back(servers), service.name, fault)
 
-
-def _kill_web(servers: Servers, fault: Fault) -> None:
-    _kill_all(servers.web, WEB_PROCESSES, fault)
-
-
-def _kill_worker_process(servers: Servers, fault: Fault) -> None:
-    _kill_one(servers.worker, WORKER_PROCESSES, fault)
-
-
-def _kill_worker(servers: Servers, fault: Fault) -> None:
-    _kill_all(servers.worker, WORKER_PROCESSES, fault)
-
-
-def _pause_domain_controller(servers: Servers, fault: Fault) -> None:
-    controller = servers.domain.controller
-    controller.pause()
-    try:
-        time.sleep(fault.seconds)
-    finally:
-        controller.resume()
-
-
-def _keep_busy(servers: Servers, fault: Fault) -> None:
-    with busy_with_a_write(servers.domain):
-        time.sleep(fault.seconds)
+    return strike
 
 
 @contextmanager
-def _proxy_restored(servers: Servers, seconds: float) -> Iterator[None]:
+def _restored(servers: Servers, misbehave: Callable[[], None]) -> Iterator[None]:
+    """The proxy misbehaves until the block ends."""
+    misbehave()
     try:
         yield
-        time.sleep(seconds)
     finally:
         servers.proxy.restore()
 
 
-def _cut_before_writes(servers: Servers, fault: Fault) -> None:
-    with _proxy_restored(servers, fault.seconds):
-        servers.proxy.cut()
-
-
-def _cut_after_writes(servers: Servers, fault: Fault) -> None:
-    with _proxy_restored(servers, fault.seconds):
-        servers.proxy.lose_answer()
-
-
-def _drop_connections(servers: Servers, _: Fault) -> None:
-    servers.proxy.drop_connections()
-
-
-def _swallow_answers(servers: Servers, fault: Fault) -> None:
+@contextmanager
+def _answers_swallowed(servers: Servers) -> Iterator[None]:
     """The client waits in vain although the domain controller has done its work; then the connections are lost."""
-    with _proxy_restored(servers, fault.seconds):
-        servers.proxy.swallow_answers()
+    with _restored(servers, servers.proxy.swallow_answers):
+        yield
     servers.proxy.drop_connections()
 
 
@@ -147,60 +126,54 @@ def _press_slowly(servers: Servers, fault: Fault) -> None:
     slow_clients.press(servers.base_url, fault.seconds)
 
 
-def _flush_redis(servers: Servers, _: Fault) -> None:
-    _redis(servers, b"FLUSHALL")
+def _redis_is_back(servers: Servers) -> bool:
+    return redis_answers(servers.stores.redis.socket_file)
 
 
 def _restart_redis(servers: Servers, fault: Fault) -> None:
-    servers.redis.restart(fault.seconds)
-    _wait_for(lambda: redis_answers(servers.redis_socket), "redis", fault)
+    servers.stores.redis.restart(fault.seconds)
+    wait_until_back(lambda: _redis_is_back(servers), "redis", fault)
 
 
-def _kill_redis(servers: Servers, fault: Fault) -> None:
-    killed = servers.redis.pid
-    servers.redis.kill()
-    _wait_for(lambda: servers.redis.pid not in (0, killed) and redis_answers(servers.redis_socket), "redis", fault)
+def _ask_redis(servers: Servers, *commands: str) -> None:
+    with suppress(RedisError), closing(Redis.from_url(servers.stores.redis.url, socket_timeout=2)) as redis:
+        for command in commands:
+            redis.execute_command(command)  # type: ignore[no-untyped-call]
 
 
-def _fill_redis(servers: Servers, fault: Fault) -> None:
+@contextmanager
+def _redis_full(servers: Servers) -> Iterator[None]:
     """It answers whatever would write with an error, as one does whose memory is full."""
-    _redis(servers, b"CONFIG SET maxmemory 1")
+    _ask_redis(servers, "CONFIG SET maxmemory 1")
     try:
-        _redis(servers, b"CLIENT KILL TYPE normal SKIPME yes")
-        time.sleep(fault.seconds)
+        _ask_redis(servers, "CLIENT KILL TYPE normal SKIPME yes")
+        yield
     finally:
-        _redis(servers, b"CONFIG SET maxmemory 0")
-
-
-def _redis(servers: Servers, command: bytes) -> None:
-    with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(2)
-        connection.connect(str(servers.redis_socket))
-        connection.sendall(command + b"\r\n")
-        connection.recv(64)
+        _ask_redis(servers, "CONFIG SET maxmemory 0")
 
 
 def _crash_postgresql(servers: Servers, fault: Fault) -> None:
-    assert servers.database is not None
-    servers.database.crash()
+    assert servers.stores.postgres is not None
+    servers.stores.postgres.stop(signal.SIGQUIT)
     time.sleep(fault.seconds)
-    servers.database.start()
+    servers.stores.postgres.start_and_wait()
 
 
-def _kill_database_connections(servers: Servers, _: Fault) -> None:
+def kill_database_connections(servers: Any, _: Fault) -> None:
+    """End the connection of every client to PostgreSQL."""
     with psycopg.connect(servers.database_url, autocommit=True) as connection:
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        )
 
 
-def _lock_sqlite(servers: Servers, fault: Fault) -> None:
+@contextmanager
+def _sqlite_locked(servers: Servers) -> Iterator[None]:
     """Another writer holds the database: what waits for it too long is refused."""
-    connection = sqlite3.connect(servers.database_file, isolation_level=None, timeout=30)
-    try:
+    with closing(sqlite3.connect(servers.stores.file, isolation_level=None, timeout=30)) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        time.sleep(fault.seconds)
-        connection.execute("ROLLBACK")
-    finally:
-        connection.close()
+        yield
 
 
 BUSY = "domain controller busy with a write"
@@ -208,26 +181,46 @@ BUSY = "domain controller busy with a write"
 _POSTGRESQL, _SQLITE = frozenset({"postgresql"}), frozenset({"sqlite"})
 _AT_ONCE = (0.0, 0.0)
 
+
+def _web(servers: Servers) -> Service:
+    return servers.web
+
+
+def _worker(servers: Servers) -> Service:
+    return servers.worker
+
+
 KINDS = (
-    Kind("SIGKILL of a web process", "web", 5, _AT_ONCE, _kill_web_process),
-    Kind("SIGKILL of the web server", "web", 2, _AT_ONCE, _kill_web),
+    Kind("SIGKILL of a web process", "web", 5, _AT_ONCE, _one_killed(_web, WEB_PROCESSES)),
+    Kind("SIGKILL of the web server", "web", 2, _AT_ONCE,
+         _all_killed(_web, lambda servers: len(servers.web.children) >= WEB_PROCESSES)),
     Kind("slow clients", "web", 2, (3, 25), _press_slowly, target="others held up by slow clients"),
-    Kind("SIGKILL of a worker process", "worker", 5, _AT_ONCE, _kill_worker_process),
-    Kind("SIGKILL of the worker", "worker", 3, _AT_ONCE, _kill_worker),
-    Kind("domain controller paused", "directory", 4, (1, 8), _pause_domain_controller),
-    Kind(BUSY, "directory's database", 1, (60, 60), _keep_busy),
-    Kind("directory cut before a write", "directory", 4, (0.2, 4), _cut_before_writes),
-    Kind("directory cut after a write", "directory", 4, (0.1, 2), _cut_after_writes),
-    Kind("directory's connections dropped", "directory", 3, _AT_ONCE, _drop_connections),
-    Kind("directory's answers swallowed", "directory", 2, (1, 8), _swallow_answers),
-    Kind("Redis FLUSHALL", "redis", 2, _AT_ONCE, _flush_redis),
+    Kind("SIGKILL of a worker process", "worker", 5, _AT_ONCE, _one_killed(_worker, WORKER_PROCESSES)),
+    Kind("SIGKILL of the worker", "worker", 3, _AT_ONCE,
+         _all_killed(_worker, lambda servers: len(servers.worker.children) >= WORKER_PROCESSES)),
+    Kind("domain controller paused", "directory", 4, (1, 8),
+         lasting(lambda servers: servers.domains[0].controller.paused())),
+    Kind(BUSY, "directory's database", 1, (60, 60), lasting(lambda servers: busy_with_a_write(servers.domains[0]))),
+    Kind("directory cut before a write", "directory", 4, (0.2, 4),
+         lasting(lambda servers: _restored(servers, servers.proxy.cut))),
+    Kind("directory cut after a write", "directory", 4, (0.1, 2),
+         lasting(lambda servers: _restored(servers, servers.proxy.lose_answer))),
+    Kind("directory's connections dropped", "directory", 3, _AT_ONCE,
+         lambda servers, _: servers.proxy.drop_connections()),
+    Kind("directory's answers swallowed", "directory", 2, (1, 8), lasting(_answers_swallowed)),
+    Kind("Redis FLUSHALL", "redis", 2, _AT_ONCE, lambda servers, _: _ask_redis(servers, "FLUSHALL")),
     Kind("Redis restarted", "redis", 2, (0, 2), _restart_redis),
-    Kind("SIGKILL of Redis", "redis", 2, _AT_ONCE, _kill_redis),
-    Kind("Redis' memory full", "redis", 2, (0.5, 5), _fill_redis),
+    Kind("SIGKILL of Redis", "redis", 2, _AT_ONCE, _all_killed(lambda servers: servers.stores.redis, _redis_is_back)),
+    Kind("Redis' memory full", "redis", 2, (0.5, 5), lasting(_redis_full)),
     Kind("PostgreSQL restarted (immediate)", "database", 3, (0, 1.5), _crash_postgresql, _POSTGRESQL),
-    Kind("PostgreSQL connections killed", "database", 3, _AT_ONCE, _kill_database_connections, _POSTGRESQL),
-    Kind("SQLite locked by another", "database", 6, (0.5, 8), _lock_sqlite, _SQLITE),
-)
+    Kind("PostgreSQL connections killed", "database", 3, _AT_ONCE, kill_database_connections, _POSTGRESQL),
+    Kind("SQLite locked by another", "database", 6, (0.5, 8), lasting(_sqlite_locked), _SQLITE),
+)  # fmt: skip
+
+
+def kinds_on(database: str) -> list[Kind]:
+    """Those that one host can have with this database."""
+    return [kind for kind in KINDS if database in kind.databases]
 
 
 def plan(
@@ -262,7 +255,9 @@ def plan(
 class Struck:
     """What came of a fault: when it began, the seconds until it was over, and what was wrong with the recovery."""
 
-    fault: Fault
+    name: str
+    target: str
+    choice: float
     at: float
     seconds: float
     complaint: str | None
@@ -293,8 +288,9 @@ class Striker(threading.Thread):
         complaint = None
         try:
             fault.kind.strike(self._servers, fault)
-        except (NotBack, OSError, RuntimeError, psycopg.Error, sqlite3.Error) as error:
+        except (OSError, RuntimeError, psycopg.Error, sqlite3.Error) as error:
             complaint = f"{fault.kind.name}: {error}"
         finally:
             self._victims[fault.kind.victim].release()
-        self.struck.append(Struck(fault, at, time.monotonic() - begun, complaint))
+        seconds = time.monotonic() - begun
+        self.struck.append(Struck(fault.kind.name, fault.kind.target, fault.choice, at, seconds, complaint))

@@ -80,7 +80,7 @@ class Calibration:
 
 def calibrate(directory: Directory, unit: str) -> Calibration:
     """Make one change of each shape as the gateway writes it, and look."""
-    connection = directory._connection
+    connection = directory.connection
     user = directory.add_user(random_name("sample"), parent=unit)
     other = directory.add_unit("Sample", parent=unit)
     attids: dict[str, int] = {}
@@ -133,7 +133,7 @@ def look(directory: Directory, base: str, guids: Iterable[str], calibration: Cal
         seen[str(UUID(bytes_le=values["objectGUID"][0]))] = _seen(dn, values, calibration, is_deleted=False)
     for guid in set(guids) - set(seen):
         try:
-            found = directory._connection.search_ext_s(
+            found = directory.connection.search_ext_s(
                 f"<GUID={guid}>", ldap.SCOPE_BASE, attrlist=list(names), serverctrls=[_SHOW_DELETED]
             )
         except ldap.NO_SUCH_OBJECT:
@@ -145,7 +145,7 @@ def look(directory: Directory, base: str, guids: Iterable[str], calibration: Cal
 
 def look_for_deleted(directory: Directory, base: str) -> set[str]:
     """The objects that were deleted somewhere below the base."""
-    found = directory._connection.search_ext_s(
+    found = directory.connection.search_ext_s(
         f"CN=Deleted Objects,{directory.base_dn}",
         ldap.SCOPE_ONELEVEL,
         "(isDeleted=TRUE)",

@@ -45,7 +45,7 @@ def _targets(result: Result) -> Iterator[str]:
 def _faults(result: Result) -> Iterator[str]:
     by_kind = defaultdict(list)
     for struck in result.struck:
-        by_kind[struck.fault.kind.name].append(struck.seconds)
+        by_kind[struck.name].append(struck.seconds)
     yield "\n| Fault | Times | Over after, s (median, longest) |\n|---|---:|---:|"
     for name, seconds in sorted(by_kind.items()):
         yield f"| {name} | {len(seconds)} | {sorted(seconds)[len(seconds) // 2]:.1f}, {max(seconds):.1f} |"

@@ -3,10 +3,8 @@
 What happens to the gateway meanwhile is told elsewhere: in `campaign` it is broken, in `upgrade` exchanged.
 """
 
-import json
 import random
-import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
@@ -17,7 +15,6 @@ from faults.load import Approver, LoadedClient
 from faults.observed import Database, Seen, calibrate, look, look_for_deleted
 from faults.world import make_places
 from lab.directory import Directory
-from lab.domain import Domain
 
 UNDER_WAY = ("approved", "applying", "unknown")
 """States of change requests with which something is still to happen."""
@@ -37,7 +34,7 @@ class Scene:
         seed: int,
         clients: int,
         spare: int = 0,
-        wait_until_even: Callable[[Directory], None] = lambda _: None,
+        wait_until_even: Callable[[], None] = lambda: None,
     ) -> None:
         self.clients: list[LoadedClient] = []
         self.database = database
@@ -49,7 +46,7 @@ class Scene:
         self._calibration = calibrate(directory, self._base)
         self._named: set[str] = set()
         self._wait_until_even = wait_until_even
-        wait_until_even(directory)
+        self._settle()
         self._before = look(directory, self._base, (), self._calibration)
         self._deleted_before = look_for_deleted(directory, self._base)
 
@@ -108,7 +105,7 @@ class Scene:
 
     def story(self, approver: Approver) -> Story:
         """All that is to be compared now."""
-        self._wait_until_even(self._directory)
+        self._settle()
         records = self.database.changes()
         deleted = look_for_deleted(self._directory, self._base) - self._deleted_before
         self._named = {record.target for record in records if record.target is not None} | set(self._before) | deleted
@@ -124,6 +121,10 @@ class Scene:
             can_sign_in=frozenset(self._passwords_that_work()),
         )
 
+    def _settle(self) -> None:
+        self._wait_until_even()
+        self._directory.reconnect()  # a domain controller may have ended it meanwhile
+
     def look(self, directory: Directory) -> Mapping[str, Seen]:
         """What a domain controller holds of all that the story is about."""
         return look(directory, self._base, self._named, self._calibration)
@@ -136,28 +137,3 @@ class Scene:
             for key, password in candidates:
                 if key[0] == "password" and self._directory.can_sign_in(UUID(key[1]), password):
                     yield key[1], password
-
-
-def make_people(
-    run: Callable[[Sequence[str], str], subprocess.CompletedProcess[str]],
-    command: Sequence[str],
-    domain: Domain,
-    *,
-    urls: Sequence[str],
-    clients: int,
-) -> dict[str, Any]:
-    """Have the connection, the keys and an approver made, by `faults.prepare` of whichever release runs."""
-    asked = {
-        "url": urls[0],  # all that an earlier release knows
-        "urls": list(urls),
-        "baseDn": domain.base_dn,
-        "bindDn": domain.bind_dn,
-        "bindPassword": domain.bind_password,
-        "caCertificate": domain.ca_pem,
-        "clients": clients,
-    }
-    made = run(command, json.dumps(asked))
-    if made.returncode != 0:
-        raise RuntimeError(f"the campaign's keys could not be made:\n{made.stderr}")
-    people: dict[str, Any] = json.loads(made.stdout)
-    return people

@@ -10,29 +10,29 @@ import argparse
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from faults.checks import CHECKS, Story
-from faults.client import Answer, Http
+from faults.client import Connection
 from faults.handover import Handover, Reader
 from faults.observed import Database
-from faults.scene import Scene, make_people
-from faults.servers import WORKER_PROCESSES, Service, environment_of, free_port, is_healthy
-from lab.clock import by_the_machines_clock
-from lab.commands import redis_answers, redis_command
+from faults.scene import Scene
+from faults.servers import SETTINGS
+from lab.accounts.keys import make_accounts
 from lab.domain import Domain, running_domain
-from lab.postgres import Postgres
+from lab.gateway import LiveGateway, Stores, running_stores, settings_of_gateway
+from lab.http import Answer
 from lab.releases import PRESENT, NoHistory, Release, previous_release
+from lab.waiting import wait_until
 
 PATIENCE = 300.0
 """Seconds for whatever has to happen. No test may depend on a quiet machine."""
@@ -53,7 +53,7 @@ class Result:
     """What came of it: findings by target, the answers by status, and how long each stage took in seconds."""
 
     findings: dict[str, list[str]] = field(default_factory=dict)
-    answers: Counter[int | None] = field(default_factory=Counter)
+    answers: Counter[int] = field(default_factory=Counter)
     stages: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -99,108 +99,45 @@ class Balanced:
 
     def __init__(self, hosts: Hosts) -> None:
         self._hosts = hosts
-        self._connections: dict[str, Http] = {}
+        self._connections: dict[str, Connection] = {}
 
     def send(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Answer:
         with self._hosts.one() as url:
-            http = self._connections.setdefault(url, Http(url))
-            return http.send(method, path, body, headers)
+            connection = self._connections.setdefault(url, Connection(url))
+            return connection.send(method, path, body, headers)
 
 
-class Host:
-    """A host on which web server and worker of one release run."""
-
-    def __init__(self, name: str, release: Release, place: Path, environment: dict[str, str]) -> None:
-        port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        self._release = release
-        self._environment = {**environment, "GATEWAY_DATA_DIR": str(place / name)}
-        self._commands = release.commands(port=port, environment=self._environment)
-        self.web = self._service("web", name, place, lambda: is_healthy(self.url))
-        self.worker = self._service(
-            "worker", name, place, lambda: len(self.worker.children) == WORKER_PROCESSES and self._takes_tasks()
-        )
-
-    def start(self) -> None:
-        """Start both, and wait until they take requests and tasks."""
-        self.web.start()
-        self.worker.start()
-        self.web.wait_until_ready(PATIENCE)
-        self.worker.wait_until_ready(PATIENCE)
-
-    def stop(self) -> None:
-        """End both as systemd does: what they have begun, they finish."""
-        self.web.stop()
-        self.worker.stop()
-
-    def manage(self, *arguments: str) -> None:
-        """A management command of this release; raises RuntimeError with what it says when it fails."""
-        done = self.run([*self._commands["manage"], *arguments])
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(arguments)} of {self._release.name}:\n{done.stdout}{done.stderr}")
-
-    def run(self, command: Sequence[str], given: str = "") -> subprocess.CompletedProcess[str]:
-        """A command in this release's files, with the settings of its services."""
-        return subprocess.run(
-            command,
-            cwd=self._release.tree,
-            env=self._environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def complaints(self) -> Iterator[str]:
-        """What its processes logged as errors."""
-        for service in (self.web, self.worker):
-            if service.log_file.exists():
-                yield from (f"{service.name}: {line}" for line in _COMPLAINT.findall(service.log_file.read_text()))
-
-    def _takes_tasks(self) -> bool:
-        return " ready." in self.worker.log_file.read_text(errors="replace")
-
-    def _service(self, kind: str, name: str, place: Path, is_ready: Callable[[], bool]) -> Service:
-        return Service(
-            f"{kind} of {name}",
-            self._commands[kind],
-            environment=self._environment,
-            log_file=place / f"{name}-{kind}.log",
-            is_ready=is_ready,
-            directory=self._release.tree,
-        )
-
-
-def run_upgrade(wanted: Plan, before: Release, domain: Domain, database_url: str, place: Path) -> Result:
+def run_upgrade(wanted: Plan, before: Release, domain: Domain, stores: Stores, place: Path) -> Result:
     """From the release before to this tree and back, on an empty database; logs stay in the folder."""
+    settings = settings_of_gateway(place, database_url=stores.database_url, redis_url=stores.redis.url) | SETTINGS
     with ExitStack() as stack:
-        socket = place / "redis.sock"
-        environment = environment_of(place, database_url=database_url, redis_socket=socket)
-        redis = Service(
-            "redis",
-            by_the_machines_clock(redis_command(socket)),
-            environment=environment,
-            log_file=place / "redis.log",
-            is_ready=lambda: redis_answers(socket),
-        )
-        redis.start()
-        stack.callback(redis.stop)
-        redis.wait_until_ready()
-        hosts = [
-            Host(name, release, place, environment)
-            for name, release in (("old", before), ("new", PRESENT), ("old-again", before))
-        ]
-        for host in hosts:
-            stack.callback(host.stop)
+        hosts = []
+        for name, release in (("old", before), ("new", PRESENT), ("old-again", before)):
+            hosts.append(make_host(name, release, place, settings))
+            stack.callback(hosts[-1].stop)
         directory = stack.enter_context(closing(domain.connect()))
-        scene = Scene(directory, Database(database_url), seed=wanted.seed, clients=wanted.clients, spare=1)
+        scene = Scene(directory, Database(stores.database_url), seed=wanted.seed, clients=wanted.clients, spare=1)
         return _Upgrade(wanted, domain, scene, hosts).run()
+
+
+def make_host(name: str, release: Release, place: Path, settings: Mapping[str, str]) -> LiveGateway:
+    """A host on which web server and worker of one release run; not started."""
+    folder = place / name
+    environment = {**settings, "GATEWAY_DATA_DIR": str(folder / "data")}
+    return LiveGateway(folder, environment, release=release, processes=1, name=name)
+
+
+def complaints(host: LiveGateway) -> Iterator[str]:
+    """What its processes logged as errors."""
+    for service in host.services:
+        if service.log_file.exists():
+            yield from (f"{service.name}: {line}" for line in _COMPLAINT.findall(service.log_file.read_text()))
 
 
 class _Upgrade:
     """The hosts, the clients, and what was found so far."""
 
-    def __init__(self, wanted: Plan, domain: Domain, scene: Scene, hosts: Sequence[Host]) -> None:
+    def __init__(self, wanted: Plan, domain: Domain, scene: Scene, hosts: Sequence[LiveGateway]) -> None:
         self._wanted = wanted
         self._domain = domain
         self._scene = scene
@@ -213,15 +150,9 @@ class _Upgrade:
         old, new, again = self._old, self._new, self._old_again
         with self._stage("the release before on its own tables"):
             old.manage("migrate", "-v0")
-            people = make_people(
-                old.run,
-                [sys.executable, "-m", "faults.prepare"],
-                self._domain,
-                urls=[self._domain.url],
-                clients=self._wanted.clients + 1,
-            )
+            people = make_accounts(old, self._domain, urls=[self._domain.url], clients=self._wanted.clients + 1)
             old.start()
-            self._balancer.set(old.url)
+            self._balancer.set(old.base_url)
         handover = Handover(Balanced(self._balancer), people, self._scene.spare[0])
         reader = Reader(Balanced(self._balancer), people["keys"][-1])
         with self._scene.load(people, lambda: Balanced(self._balancer), leave=handover.objects) as approver:
@@ -233,19 +164,19 @@ class _Upgrade:
                     self._let_work()
                 with self._stage("both side by side"):
                     new.start()
-                    self._balancer.set(old.url, new.url)
+                    self._balancer.set(old.base_url, new.base_url)
                     self._let_work()
                 with self._stage("this tree alone"):
-                    self._balancer.set(new.url)
+                    self._balancer.set(new.base_url)
                     old.stop()
                     handover.finish()
                     handover.begin("new")
                     self._let_work()
                 with self._stage("the release before again"):
                     again.start()
-                    self._balancer.set(new.url, again.url)
+                    self._balancer.set(new.base_url, again.base_url)
                     self._let_work()
-                    self._balancer.set(again.url)
+                    self._balancer.set(again.base_url)
                     new.stop()
                     handover.finish()
                     self._let_work()
@@ -260,7 +191,7 @@ class _Upgrade:
         findings["reads that were not answered"] = list(reader.findings)
         findings["changes that were not answered"] = list(unanswered(story))
         findings["what was begun and not finished"] = handover.findings
-        findings["errors in a process's log"] = [each for host in (old, new, again) for each in host.complaints()]
+        findings["errors in a process's log"] = [each for host in (old, new, again) for each in complaints(host)]
         for host in (new, again):
             host.manage("verify_operations_log")
         self._result.answers.update(status for _, status in reader.answers)
@@ -297,17 +228,16 @@ def unanswered(story: Story) -> Iterator[str]:
     """Requests whose client lost its connection or was told of an error of the server's."""
     for request in story.requests:
         for attempt in request.attempts:
-            if attempt.status is None or attempt.status >= 500:
+            if not 0 < attempt.status < 500:
                 yield f"{request.id} {request.operation}: {attempt.status} {attempt.code}"
 
 
 def _wait(scene: Scene, is_over: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not is_over():
+    def is_over_and_well() -> bool:
         scene.require_working()
-        if time.monotonic() > deadline:
-            raise RuntimeError("the clients wait in vain")
-        time.sleep(0.1)
+        return is_over()
+
+    wait_until(is_over_and_well, PATIENCE, "the clients wait in vain")
 
 
 def report(result: Result) -> Iterator[str]:
@@ -336,15 +266,9 @@ def main() -> int:
     place = Path(tempfile.mkdtemp(prefix="gateway-upgrade-"))
     place.chmod(0o755)  # PostgreSQL runs as another user and keeps its part of it to itself
     print(f"From {before.name}, seed {arguments.seed}, logs in {place}", flush=True)
-    with running_domain(place / "domain") as domain:
-        postgres = Postgres(place / "postgres")
-        postgres.start()
-        try:
-            url = f"postgresql:///gateway?host={postgres.directory}&user=gateway"
-            plan = Plan(arguments.seed, arguments.clients, arguments.rounds)
-            result = run_upgrade(plan, before, domain, url, place)
-        finally:
-            postgres.stop()
+    with running_domain(place / "domain") as domain, running_stores(place, database="postgresql") as stores:
+        plan = Plan(arguments.seed, arguments.clients, arguments.rounds)
+        result = run_upgrade(plan, before, domain, stores, place)
     print("\n".join(report(result)))
     if result.is_good:
         shutil.rmtree(place, ignore_errors=True)

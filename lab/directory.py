@@ -1,9 +1,10 @@
-"""An LDAP client of the tests' own, written on python-ldap alone: what it sees owes nothing to the gateway's client."""
+"""An independent LDAP client, written on python-ldap alone: what it sees owes nothing to the gateway's client."""
 
 import secrets
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import ldap
 import ldap.dn
@@ -13,6 +14,8 @@ from ldap.controls.libldap import SimplePagedResultsControl
 
 Values = str | bytes | Sequence[str | bytes]
 Target = str | uuid.UUID
+Connection = Any  # python-ldap has no types
+"""SimpleLDAPObject of python-ldap."""
 
 SHOW_DELETED = LDAPControl("1.2.840.113556.1.4.417", True)
 TREE_DELETE = LDAPControl("1.2.840.113556.1.4.805", True)
@@ -29,22 +32,22 @@ PASSWORD = "Correct-Horse-9"
 
 
 class Directory:
-    """One connection; targets are named by distinguished name or by objectGUID."""
+    """One connection, open to whoever needs more of it; targets are named by distinguished name or by objectGUID."""
 
     def __init__(self, *, url: str, ca_file: str, bind_dn: str, bind_password: str, base_dn: str) -> None:
         self.base_dn = base_dn
         self._login = (url, ca_file, bind_dn, bind_password)
-        self._connection = self._connect()
+        self.connection = self._connect()
 
     def reconnect(self) -> None:
         """Connect again, after the domain controller was restarted or paused."""
-        self._connection.unbind_s()
-        self._connection = self._connect()
+        self.connection.unbind_s()
+        self.connection = self._connect()
 
     def read(self, target: Target, *attributes: str, deleted: bool = False) -> dict[str, list[bytes]]:
         """All attributes of an entry (or those named), raising ``ldap.NO_SUCH_OBJECT``."""
         controls = [SHOW_DELETED] if deleted else []
-        found = self._connection.search_ext_s(
+        found = self.connection.search_ext_s(
             _name(target), ldap.SCOPE_BASE, attrlist=list(attributes) or ["*"], serverctrls=controls
         )
         return dict(found[0][1])
@@ -56,7 +59,7 @@ class Directory:
 
     def dn(self, target: Target) -> str:
         """The entry's distinguished name of this moment."""
-        found = self._connection.search_s(_name(target), ldap.SCOPE_BASE, attrlist=["1.1"])
+        found = self.connection.search_s(_name(target), ldap.SCOPE_BASE, attrlist=["1.1"])
         return str(found[0][0])
 
     def guid(self, target: Target) -> uuid.UUID:
@@ -85,10 +88,10 @@ class Directory:
         page = SimplePagedResultsControl(True, size=500, cookie="")
         entries: dict[str, dict[str, list[bytes]]] = {}
         while True:
-            message = self._connection.search_ext(
+            message = self.connection.search_ext(
                 base or self.base_dn, scope, query, list(attributes) or ["*"], serverctrls=[page]
             )
-            _, rows, _, controls = self._connection.result3(message)
+            _, rows, _, controls = self.connection.result3(message)
             entries.update({dn: values for dn, values in rows if dn is not None})
             page.cookie = controls[0].cookie
             if not page.cookie:
@@ -104,7 +107,7 @@ class Directory:
 
     def add(self, dn: str, attributes: Mapping[str, Values]) -> uuid.UUID:
         """Add an entry as given."""
-        self._connection.add_s(dn, [(name, _encode(values)) for name, values in attributes.items()])
+        self.connection.add_s(dn, [(name, _encode(values)) for name, values in attributes.items()])
         return self.guid(dn)
 
     def add_unit(self, name: str, *, parent: str | None = None, **attributes: Values) -> str:
@@ -173,8 +176,8 @@ class Directory:
     def add_contacts(self, count: int, *, parent: str) -> list[str]:
         """Add contacts, the cheapest kind of member, and return their distinguished names."""
         names = [f"CN=contact {number},{parent}" for number in range(count)]
-        for message in [self._connection.add_ext(dn, [("objectClass", [b"contact"])]) for dn in names]:
-            self._connection.result3(message)
+        for message in [self.connection.add_ext(dn, [("objectClass", [b"contact"])]) for dn in names]:
+            self.connection.result3(message)
         return names
 
     def modify(self, target: Target, **replacements: Values | None) -> None:
@@ -183,23 +186,23 @@ class Directory:
             (ldap.MOD_REPLACE, name, None if values is None else _encode(values))
             for name, values in replacements.items()
         ]
-        self._connection.modify_s(_name(target), changes)
+        self.connection.modify_s(_name(target), changes)
 
     def add_values(self, target: Target, **values: Values) -> None:
         """Add values to attributes, such as members to a group."""
-        self._connection.modify_s(
+        self.connection.modify_s(
             _name(target), [(ldap.MOD_ADD, name, _encode(added)) for name, added in values.items()]
         )
 
     def remove_values(self, target: Target, **values: Values) -> None:
         """Remove values from attributes, such as members from a group."""
-        self._connection.modify_s(
+        self.connection.modify_s(
             _name(target), [(ldap.MOD_DELETE, name, _encode(removed)) for name, removed in values.items()]
         )
 
     def descriptor(self, target: Target) -> bytes:
         """The entry's security descriptor: owner, group and access control list."""
-        found = self._connection.search_ext_s(
+        found = self.connection.search_ext_s(
             _name(target), ldap.SCOPE_BASE, attrlist=["nTSecurityDescriptor"], serverctrls=[SD_FLAGS]
         )
         descriptor: bytes = found[0][1]["nTSecurityDescriptor"][0]
@@ -207,13 +210,13 @@ class Directory:
 
     def set_access_control(self, target: Target, descriptor: bytes) -> None:
         """Write the access control list of a descriptor; the domain controller adds what is inherited."""
-        self._connection.modify_ext_s(
+        self.connection.modify_ext_s(
             _name(target), [(ldap.MOD_REPLACE, "nTSecurityDescriptor", [descriptor])], serverctrls=[SD_FLAGS_DACL]
         )
 
     def set_owner(self, target: Target, descriptor: bytes) -> None:
         """Make the owner of a descriptor the entry's."""
-        self._connection.modify_ext_s(
+        self.connection.modify_ext_s(
             _name(target), [(ldap.MOD_REPLACE, "nTSecurityDescriptor", [descriptor])], serverctrls=[SD_FLAGS_OWNER]
         )
 
@@ -221,22 +224,22 @@ class Directory:
         """Put the entry under another parent."""
         dn = self.dn(target)
         relative, _ = split_dn(dn)
-        self._connection.rename_s(dn, relative, newsuperior=parent)
+        self.connection.rename_s(dn, relative, newsuperior=parent)
 
     def rename(self, target: Target, name: str) -> None:
         """Give the entry another name under the same parent."""
         dn = self.dn(target)
         attribute = dn.partition("=")[0]
-        self._connection.rename_s(dn, f"{attribute}={ldap.dn.escape_dn_chars(name)}")
+        self.connection.rename_s(dn, f"{attribute}={ldap.dn.escape_dn_chars(name)}")
 
     def delete(self, target: Target, *, recursive: bool = False) -> None:
         """Delete the entry; ``recursive`` takes what is below with it."""
-        self._connection.delete_ext_s(self.dn(target), serverctrls=[TREE_DELETE] if recursive else [])
+        self.connection.delete_ext_s(self.dn(target), serverctrls=[TREE_DELETE] if recursive else [])
 
     def can_sign_in(self, target: Target, password: str) -> bool:
         """Whether a bind with this password succeeds."""
         url, ca_file, _, _ = self._login
-        connection = _open(url, ca_file)
+        connection = open_connection(url, ca_file)
         try:
             connection.simple_bind_s(self.dn(target), password)
         except ldap.INVALID_CREDENTIALS:
@@ -252,11 +255,11 @@ class Directory:
 
     def close(self) -> None:
         """End the connection."""
-        self._connection.unbind_s()
+        self.connection.unbind_s()
 
-    def _connect(self) -> ldap.ldapobject.SimpleLDAPObject:
+    def _connect(self) -> Connection:
         url, ca_file, bind_dn, bind_password = self._login
-        connection = _open(url, ca_file)
+        connection = open_connection(url, ca_file)
         connection.simple_bind_s(bind_dn, bind_password)
         return connection
 
@@ -279,7 +282,7 @@ def split_dn(dn: str) -> tuple[str, str]:
     return dn[:position], dn[position + 1 :]
 
 
-def _open(url: str, ca_file: str) -> ldap.ldapobject.SimpleLDAPObject:
+def open_connection(url: str, ca_file: str) -> Connection:
     connection = ldap.initialize(url)
     connection.set_option(ldap.OPT_X_TLS_CACERTFILE, ca_file)
     connection.set_option(ldap.OPT_X_TLS_REQUIRE_CERT, ldap.OPT_X_TLS_DEMAND)

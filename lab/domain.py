@@ -1,19 +1,25 @@
-"""A domain controller of the tests' own: provisioned once per version of its recipe, then copied."""
+"""A domain of one's own: provisioned once per version of its recipe, then copied and started."""
 
 import fcntl
 import hashlib
 import shutil
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+
+import ldap
 
 from lab.clock import CLOCK
 from lab.commands import PROJECT
-from lab.directory import Directory
+from lab.directory import Directory, random_name
 from lab.samba import controller as recipe
 from lab.samba.controller import ADMINISTRATOR_DN, BASE_DN, SERVICE_ACCOUNT, SERVICE_ACCOUNT_DN, DomainController
+from lab.services import is_port_free
+from lab.waiting import wait_until
 
 TEMPLATES = PROJECT / "var" / "tests" / ("clock" if CLOCK else "")
 """What takes long to make and is the same in every run."""
@@ -67,10 +73,28 @@ def running_domain(directory: Path, *, recycle_bin: bool = True, model: str = "p
         shutil.copytree(_template(recycle_bin=recycle_bin), directory)
         controller = DomainController(directory, address, recycle_bin=recycle_bin, durable=False, model=model)
         try:
-            controller.start()
+            controller.start_and_wait()
             yield Domain(controller)
         finally:
             controller.stop()
+
+
+def wait_until_even(domains: Sequence[Domain]) -> None:
+    """Wait until each of several domain controllers of one domain has what any of them has.
+
+    Replication follows the order of changes: when a mark has arrived, what was changed before has too.
+    """
+    for source in domains if len(domains) > 1 else ():
+        with closing(source.connect()) as there:
+            guid = there.guid(there.add_unit(random_name("mark")))
+        for other in domains:
+            wait_until(partial(_has, other, guid), 600, "the domain controllers are not even")
+
+
+def _has(domain: Domain, guid: uuid.UUID) -> bool:
+    with suppress(ldap.LDAPError), closing(domain.connect()) as here:
+        return here.exists(guid)
+    return False
 
 
 def _template(*, recycle_bin: bool) -> Path:
@@ -109,7 +133,7 @@ def reserved_address() -> Iterator[str]:
                 reservation.bind((address, 635))
             except OSError:
                 continue
-            if all(recipe.is_port_free(address, port) for port in recipe.LDAP_PORTS):
+            if all(is_port_free(address, port) for port in recipe.LDAP_PORTS):
                 yield address
                 return
     raise RuntimeError("Every loopback address from 127.0.40.1 to 127.0.40.254 is in use")

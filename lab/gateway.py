@@ -1,141 +1,145 @@
-"""The gateway as it is deployed: granian and a Celery worker in processes of their own, on the tests' servers."""
+"""The gateway as it is deployed: granian and a Celery worker in processes of their own."""
 
+import base64
 import contextlib
-import http.client
-import json
 import os
-import signal
-import socket
-import subprocess
-import time
-from collections.abc import Mapping
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from lab.commands import PROJECT, web_command, worker_command
-from lab.processes import log_tail, start_process, stop_process
+from lab.http import Answer, Http, is_healthy
+from lab.postgres import Postgres
+from lab.processes import run
+from lab.redis import RedisServer
+from lab.releases import PRESENT, Release
+from lab.services import Service, free_port
+
+WORKER_PROCESSES = 2
 
 
-class LiveGateway:
-    """Web server and worker against one database; tests kill them and start them again as they like."""
+class Commands(Protocol):
+    """Commands of a release of the gateway, run as its processes are."""
 
-    def __init__(self, directory: Path, *, database_url: str, configuration: Mapping[str, str] | None = None) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._environment = {
-            **os.environ,
-            "DATABASE_URL": database_url,
-            **(configuration or {}),
-        }
-        self._port = free_port()
-        self.base_url = f"http://127.0.0.1:{self._port}"
-        self.web_log = directory / "web.log"
-        self.worker_log = directory / "worker.log"
-        self._web: subprocess.Popen[bytes] | None = None
-        self._worker: subprocess.Popen[bytes] | None = None
+    release: Release
+    environment: dict[str, str]
+
+    def manage(self, *arguments: str) -> str:
+        """What a management command says; raises RuntimeError with what it complained of."""
+        return self.run([sys.executable, str(self.release.tree / "manage.py"), *arguments])
+
+    def run(self, command: Sequence[str], given: str = "") -> str:
+        """What a command says; raises RuntimeError with what it complained of."""
+        return run(command, environment=self.environment, directory=self.release.tree, given=given)
+
+
+class LiveGateway(Commands):
+    """Web server and worker of one release, with a data directory and logs below `place`.
+
+    What is started goes on until it is stopped; who wants it started again after its end looks after `services`.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        environment: Mapping[str, str],
+        *,
+        release: Release = PRESENT,
+        processes: int | None = None,
+        name: str = "",
+    ) -> None:
+        place.mkdir(parents=True, exist_ok=True)
+        self.environment = dict(environment)
+        self.release = release
+        port = free_port()
+        self.base_url = f"http://127.0.0.1:{port}"
+        self._commands = release.commands(self.environment, port=port, processes=processes)
+        of = f" of {name}" if name else ""
+        self.web = self._service("web", of, place)
+        self.web.is_ready = lambda: is_healthy(self.base_url)
+        self.worker = self._service("worker", of, place)
+        self.worker.is_ready = lambda: len(self.worker.children) == WORKER_PROCESSES and " ready." in self.worker.said
+        self.services = (self.worker, self.web)
+
+    def start(self) -> None:
+        """Start both, and wait until they take requests and tasks."""
+        for service in self.services:
+            service.start()
+        for service in self.services:
+            service.wait_until_ready(600)
 
     def stop(self) -> None:
-        """End both, with their children."""
-        self.stop_web()
-        self.stop_worker()
+        """End both as systemd does: what they have begun, they finish."""
+        self.web.stop()
+        self.worker.stop()
 
     @property
     def is_running(self) -> bool:
-        """Whether any of its processes was started and not ended."""
-        return self._web is not None or self._worker is not None
+        """Whether one of them runs."""
+        return self.web.is_running or self.worker.is_running
 
-    def start_web(self) -> None:
-        """Start the web server and wait for its health; one that runs is enough."""
-        if self._is_up(self._web, self.web_log):
-            return
-        self._web = self._start(web_command(host="127.0.0.1", port=self._port), self.web_log)
-        self._wait(self._web, self.web_log, self._is_healthy)
+    def request(self, method: str, path: str, *, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """One request on a connection of its own."""
+        with contextlib.closing(Http(self.base_url)) as client:
+            return client.send(method, path, body, headers)
 
-    def stop_web(self) -> None:
-        """End the web server after the requests it is answering."""
-        if self._web is not None:
-            stop_process(self._web)
-            self._web = None
-
-    def start_worker(self) -> None:
-        """Start a worker and wait until it takes tasks; one that runs is enough."""
-        if self._is_up(self._worker, self.worker_log):
-            return
-        self._worker = self._start(worker_command(), self.worker_log)
-        self._wait(self._worker, self.worker_log, lambda: " ready." in self.worker_log.read_text(errors="replace"))
-
-    def stop_worker(self) -> None:
-        """End the worker after the task it is doing."""
-        if self._worker is not None:
-            stop_process(self._worker)
-            self._worker = None
-
-    def kill_worker(self) -> None:
-        """Kill the worker and its children in the middle of whatever they do."""
-        if self._worker is not None:
-            _kill_group(self._worker)
-            self._worker = None
-
-    def kill_web(self) -> None:
-        """Kill the web server and its children in the middle of whatever they do."""
-        if self._web is not None:
-            _kill_group(self._web)
-            self._web = None
-
-    def request(
-        self, method: str, path: str, *, body: Any = None, headers: Mapping[str, str] | None = None
-    ) -> tuple[int, dict[str, str], Any]:
-        """One request as a client with nothing but HTTP makes it: status, headers in lower case, and the body.
-
-        `set-cookie` is what to send back as Cookie.
-        """
-        data = None if body is None else json.dumps(body).encode()
-        given = {"Content-Type": "application/json"} if data is not None else {}
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=300)
-        with contextlib.closing(connection):
-            connection.request(method, path, body=data, headers={**given, **(headers or {})})
-            answer = connection.getresponse()
-            content = answer.read()
-            names = {name.lower(): value for name, value in answer.getheaders()}
-            if cookies := answer.headers.get_all("Set-Cookie"):
-                names["set-cookie"] = "; ".join(cookie.partition(";")[0] for cookie in cookies)
-            is_json = names.get("content-type", "").partition(";")[0].endswith(("/json", "+json"))
-            return answer.status, names, json.loads(content) if content and is_json else content or None
-
-    def _start(self, command: list[str], log_file: Path) -> subprocess.Popen[bytes]:
-        with log_file.open("wb") as log:
-            return start_process(command, environment=self._environment, directory=PROJECT, output=log)
-
-    def _is_up(self, process: subprocess.Popen[bytes] | None, log_file: Path) -> bool:
-        """Whether it was started and not ended by us: one that ended by itself would be missed by every later test."""
-        if process is not None and process.poll() is not None:
-            ended = f"A process of the gateway ended by itself ({process.returncode}):\n{log_tail(log_file)}"
-            self.stop()
-            raise RuntimeError(ended)
-        return process is not None
-
-    def _wait(self, process: subprocess.Popen[bytes], log_file: Path, is_ready: Any) -> None:
-        deadline = time.monotonic() + 600
-        while not is_ready():
-            if process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError(f"The gateway did not start:\n{log_tail(log_file)}")
-            time.sleep(0.1)
-
-    def _is_healthy(self) -> bool:
-        try:
-            return self.request("GET", "/health")[0] == 200
-        except (OSError, http.client.HTTPException):
-            return False
+    def _service(self, kind: str, of: str, place: Path) -> Service:
+        return Service(
+            f"{kind}{of}",
+            self._commands[kind],
+            is_ready=lambda: True,
+            log_file=place / f"{kind}.log",
+            environment=self.environment,
+            directory=self.release.tree,
+        )
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    os.killpg(process.pid, signal.SIGKILL)
-    stop_process(process)
+@dataclass(frozen=True)
+class Stores:
+    """What gateways keep their state in: Redis and a database, which is SQLite's `file` without PostgreSQL."""
+
+    redis: RedisServer
+    postgres: Postgres | None
+    file: Path
+
+    @property
+    def database_url(self) -> str:
+        """Where the gateway finds its database."""
+        return f"sqlite:///{self.file}" if self.postgres is None else self.postgres.url
 
 
-def free_port() -> int:
-    """A port of loopback that nobody listens to now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+@contextmanager
+def running_stores(place: Path, *, database: str, options: Sequence[str] = ()) -> Iterator[Stores]:
+    """Start both below a folder and end them with the block: `postgresql` (durable, see `Postgres`) or `sqlite`."""
+    with ExitStack() as stack:
+        redis = RedisServer(place / "redis.sock")
+        postgres = Postgres(place / "postgres", durable=True, options=options) if database == "postgresql" else None
+        for server in filter(None, (redis, postgres)):
+            stack.callback(server.stop)
+            server.start_and_wait()
+        yield Stores(redis, postgres, place / "gateway.sqlite3")
+
+
+def settings_of_gateway(place: Path, *, database_url: str, redis_url: str) -> dict[str, str]:
+    """The environment of one gateway, with secrets of its own; what its processes keep is below the folder.
+
+    Its rate limits are counted and never reached.
+    """
+    plenty = '{"Requests": 100000000, "WindowSeconds": 60}'
+    return {
+        **{name: value for name, value in os.environ.items() if "__" not in name and name != "GATEWAY_CONFIG"},
+        "DJANGO_SETTINGS_MODULE": "gateway.settings",
+        "DATABASE_URL": database_url,
+        "REDIS_URL": redis_url,
+        "GATEWAY_DATA_DIR": str(place / "data"),
+        "GATEWAY_ENVIRONMENT": "Development",
+        "GATEWAY_SECRET_KEY": secrets.token_urlsafe(40),
+        "GATEWAY_LOG_KEYS": secrets.token_urlsafe(40),
+        "GATEWAY_ENCRYPTION_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+        "RateLimiting__Global": plenty,
+        "RateLimiting__DirectorySearch": plenty,
+        "RateLimiting__PasswordReset": plenty,
+    }

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own, on a Unix socket, as fast as a database that nobody will miss may be.
+"""A PostgreSQL of one's own, on a Unix socket, as fast as a database that nobody will miss may be.
 
 A durable one keeps what it committed when it is killed, as long as the machine itself does not go down.
 """
@@ -8,101 +8,91 @@ import pwd
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from lab.processes import log_tail, start_process, stop_process
+from lab.processes import run
+from lab.services import Service
 
 
-class Postgres:
+class Postgres(Service):
     """One cluster in one directory; superuser ``gateway``, no password on the socket.
 
-    ``options``, as ``name=value``, overrule what is set here.
+    ``options``, as ``name=value``, overrule what is set here. ``elsewhere`` is a command that runs others, such as on
+    a host.
     """
 
-    def __init__(self, directory: Path, *, durable: bool = False, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        durable: bool = False,
+        options: Sequence[str] = (),
+        elsewhere: Sequence[str] = (),
+    ) -> None:
         self.directory = directory
-        self.log_file = directory / "server.log"
-        self._commit = "on" if durable else "off"
-        self._options = options
-        self._binaries = newest_binaries()
-        # PostgreSQL refuses to run as root.
-        self._user = unprivileged_user() if os.geteuid() == 0 else None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.data = directory / "data"
+        self.url = f"postgresql:///gateway?host={directory}&user=gateway"
+        self._user = unprivileged_user() if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root
+        self._before = [*elsewhere, *self._as_user()]
+        settings = (
+            *("listen_addresses=", f"unix_socket_directories={directory}", "fsync=off", "full_page_writes=off"),
+            *(f"synchronous_commit={'on' if durable else 'off'}", "shared_buffers=32MB", "max_connections=60"),
+            *options,
+        )
+        super().__init__(
+            "PostgreSQL",
+            self._program("postgres", "-D", str(self.data), *(word for each in settings for word in ("-c", each))),
+            is_ready=self._answers,
+            log_file=directory.with_suffix(".log"),
+            directory=directory,
+        )
 
-    def start(self) -> None:
-        """Create the cluster if it is not there, start the server and wait for it (about 1.5 s)."""
-        data = self.directory / "data"
-        is_new = not data.exists()
+    def create(self) -> None:
+        """Make a new cluster of databases."""
+        self.directory.mkdir(parents=True, mode=0o700, exist_ok=True)
+        self.give_folder_to_user()
+        self.run(
+            "initdb", f"--pgdata={self.data}", "--username=gateway", "--auth=trust", "--encoding=UTF8", "--no-sync"
+        )
+
+    def give_folder_to_user(self) -> None:
+        """Let the account that the server runs as write its folder."""
+        if self._user is not None:
+            os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
+
+    def start_and_wait(self, seconds: float = 180) -> None:
+        """As any server (about 1.5 s); with a new cluster and its database `gateway` where there is none."""
+        is_new = not self.data.exists()
         if is_new:
-            self.directory.mkdir(parents=True, mode=0o700)
-            if self._user is not None:
-                os.chown(self.directory, self._user.pw_uid, self._user.pw_gid)
-            self._run(
-                "initdb", f"--pgdata={data}", "--username=gateway", "--auth=trust", "--encoding=UTF8", "--no-sync"
-            )
-        with self.log_file.open("ab") as log:
-            self._process = start_process(
-                [
-                    *(self._binaries / "postgres", "-D", data, "-k", self.directory, "-c", "listen_addresses="),
-                    *("-c", "fsync=off", "-c", f"synchronous_commit={self._commit}", "-c", "full_page_writes=off"),
-                    *("-c", "shared_buffers=32MB", "-c", "max_connections=60"),
-                    *(word for option in self._options for word in ("-c", option)),
-                ],
-                output=log,
-                user=self._user,
-                directory=self.directory,
-            )
-        deadline = time.monotonic() + 180
-        ready: list[str | Path] = [self._binaries / "pg_isready", "-q", "-h", self.directory]
-        while subprocess.run(ready, check=False).returncode != 0:
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError(f"PostgreSQL did not start:\n{log_tail(self.log_file)}")
-            time.sleep(0.05)
+            self.create()
+        super().start_and_wait(seconds)
         if is_new:
             self.create_database("gateway")
 
+    def stop(self, request: int = signal.SIGINT) -> None:
+        """End it without waiting for its clients; by SIGQUIT as a crash does, which loses what was not committed."""
+        super().stop(request)
+
     def create_database(self, name: str, *, like: str = "template1") -> None:
-        """One more database: empty, or a copy of another."""
-        self._run("createdb", "-h", str(self.directory), "-U", "gateway", f"--template={like}", name)
+        """Add a database: empty, or a copy of another."""
+        self.run("createdb", "-h", str(self.directory), "-U", "gateway", f"--template={like}", name)
 
-    @property
-    def process_id(self) -> int:
-        """The first of the server's processes, from which all others descend."""
-        if self._process is None:
-            raise RuntimeError("PostgreSQL does not run")
-        return self._process.pid
+    def run(self, program: str, *arguments: str) -> str:
+        """Run one of PostgreSQL's programs and return what it says; raises RuntimeError."""
+        return run(self._program(program, *arguments), directory=self.directory).strip()
 
-    def stop(self) -> None:
-        """End the server without waiting for its clients."""
-        self._end(signal.SIGINT)
+    def _program(self, program: str, *arguments: str) -> list[str]:
+        return [*self._before, str(newest_binaries() / program), *arguments]
 
-    def crash(self) -> None:
-        """End the server in immediate mode, as a crash does: what was not committed is lost, at once."""
-        self._end(signal.SIGQUIT)
+    def _as_user(self) -> tuple[str, ...]:
+        if self._user is None:
+            return ()
+        return ("setpriv", f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups")
 
-    def _end(self, request: int) -> None:
-        if self._process is not None:
-            stop_process(self._process, request=request)
-            self._process = None
-
-    def _run(self, program: str, *arguments: str) -> None:
-        user: dict[str, Any] = (
-            {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []} if self._user else {}
-        )
-        done = subprocess.run(
-            [self._binaries / program, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=self.directory,
-            **user,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{program} failed:\n{done.stdout}{done.stderr}")
+    def _answers(self) -> bool:
+        ready: list[str | Path] = [newest_binaries() / "pg_isready", "-q", "-h", self.directory]
+        return subprocess.run(ready, check=False).returncode == 0
 
 
 def newest_binaries() -> Path:

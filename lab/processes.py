@@ -60,6 +60,26 @@ def stop_process(process: subprocess.Popen[bytes], *, request: int = signal.SIGT
     _tell_guardian(f"-{process.pid}")
 
 
+def run(
+    command: Sequence[str | Path],
+    *,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    given: str = "",
+) -> str:
+    """Run a command to its end and return what it says. Raises RuntimeError with what it complained of."""
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words, env=environment, cwd=directory, input=given, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError as error:
+        raise RuntimeError(f"{error.filename} is not installed") from error
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(words[:6])} failed:\n{(done.stdout + done.stderr).strip()[-3000:]}")
+    return done.stdout
+
+
 def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
     """Send a signal to every process of the child's group; none left is no error."""
     with contextlib.suppress(ProcessLookupError):

@@ -1,45 +1,54 @@
-"""A Redis of the tests' own, on a Unix socket, without persistence."""
+"""Redis on a Unix socket, without persistence, and the files of a deployment's Redis made fit for this machine."""
 
-import signal
-import subprocess
-import time
+import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab.clock import by_the_machines_clock
-from lab.commands import redis_answers, redis_command
-from lab.processes import signal_group, start_process, stop_process
+from lab.commands import PROJECT
+from lab.services import Service
 
 
-class RedisServer:
+class RedisServer(Service):
     """One server on one Unix socket."""
 
     def __init__(self, socket_file: Path) -> None:
+        self.socket_file = socket_file
         self.url = f"unix://{socket_file}"
-        self._socket_file = socket_file
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(
+            "redis",
+            by_the_machines_clock(redis_command(socket_file)),
+            is_ready=lambda: redis_answers(socket_file),
+            log_file=socket_file.with_suffix(".log"),
+        )
 
-    def start(self) -> None:
-        """Start the server and wait for it."""
-        self._process = start_process(by_the_machines_clock(redis_command(self._socket_file)))
-        deadline = time.monotonic() + 120
-        while not redis_answers(self._socket_file):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.stop()
-                raise RuntimeError("Redis did not start; `make test` installs it")
-            time.sleep(0.02)
 
-    def stop(self) -> None:
-        """End the server; what it held is gone."""
-        if self._process is not None:
-            stop_process(self._process)
-            self._process = None
+def redis_command(socket_file: Path) -> list[str]:
+    """Redis on a Unix socket alone. Nothing is written to disk: queued work is taken up again from the database."""
+    return [
+        *("redis-server", "--port", "0", "--unixsocket", str(socket_file), "--unixsocketperm", "700"),
+        *("--save", "", "--appendonly", "no", "--dir", str(socket_file.parent), "--loglevel", "warning"),
+    ]
 
-    def pause(self) -> None:
-        """Freeze the server: connections stay open and nothing answers."""
-        if self._process is not None:
-            signal_group(self._process, signal.SIGSTOP)
 
-    def resume(self) -> None:
-        """Continue after `pause`."""
-        if self._process is not None:
-            signal_group(self._process, signal.SIGCONT)
+def redis_answers(socket_file: Path) -> bool:
+    """Whether a Redis on this Unix socket is ready."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1)
+        try:
+            connection.connect(str(socket_file))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def deployed_configuration(name: str, changes: Mapping[str, str], file: Path) -> Path:
+    """Write a file of `deploy/redis` with what is a deployment's own in it, by what stands there in its place."""
+    text = (PROJECT / "deploy" / "redis" / name).read_text("utf-8")
+    for theirs, ours in changes.items():
+        if theirs not in text:
+            raise RuntimeError(f"deploy/redis/{name} has no {theirs!r} any more")
+        text = text.replace(theirs, ours)
+    file.write_text(text, "utf-8")
+    return file

@@ -1,55 +1,66 @@
-"""The release before this tree, as it is in the repository's history: what an upgrade begins from.
+"""Earlier states of the repository, and how the gateway of each is run.
 
-It is the newest tag `v…` before HEAD, or else the commit that `scripts/last-release` names.
+The release before this tree is the newest tag `v…` before HEAD, or else the commit that `scripts/last-release` names.
 """
 
 import fcntl
 import json
 import shutil
-import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from lab.commands import PROJECT
+from lab.commands import PROJECT, web_command, worker_command
+from lab.processes import run
 
 _NAMED = PROJECT / "scripts" / "last-release"
 _TREES = PROJECT / "var" / "tests" / "releases"
 _COMMANDS = """\
-import json
+import json, sys
 try:
-    from lab.commands import manage_command, web_command, worker_command
+    from lab.commands import web_command, worker_command
 except ImportError:  # of an earlier release
-    from demo.services import manage_command, web_command, worker_command
-web = web_command(host="127.0.0.1", port=%d, workers=1)
-print(json.dumps({"manage": manage_command(), "web": web, "worker": worker_command()}))
+    from demo.services import web_command, worker_command
+web = web_command(**json.loads(sys.argv[1]))
+print(json.dumps({"web": web, "worker": worker_command()}))
 """
 
 
 class NoHistory(Exception):
-    """This tree is no checkout of the repository, or one without its history."""
+    """This tree is no checkout of the repository, or one without this commit."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """A release by its name, and the folder with its files."""
+    """A release, or any commit, by its name, and the folder with its files."""
 
     name: str
     tree: Path
 
-    def commands(self, *, port: int, environment: Mapping[str, str]) -> dict[str, list[str]]:
-        """How its own processes are run: `manage`, `web` with one process at the port, and `worker`."""
-        done = subprocess.run(
-            [sys.executable, "-c", _COMMANDS % port],
-            cwd=self.tree,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        commands: dict[str, list[str]] = json.loads(done.stdout)
+    def commands(
+        self, environment: Mapping[str, str], *, port: int, processes: int | None = None
+    ) -> dict[str, list[str]]:
+        """How its own processes are run: `web` at the port, with so many processes, and `worker`."""
+        given: dict[str, Any] = {"host": "127.0.0.1", "port": port} | ({"workers": processes} if processes else {})
+        if self.tree == PROJECT:
+            return {"web": web_command(**given), "worker": worker_command()}
+        said = run([sys.executable, "-c", _COMMANDS, json.dumps(given)], environment=environment, directory=self.tree)
+        commands: dict[str, list[str]] = json.loads(said)
         return commands
+
+    @property
+    def account_maker(self) -> str:
+        """Its module that makes keys and people, see `lab.accounts.keys`."""
+        return "lab.accounts.keys" if (self.tree / "lab").is_dir() else "faults.prepare"
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether it lets agents in; one that does not stops at a setting that it does not know."""
+        return (self.tree / "gateway" / "surfaces" / "agent").is_dir()
 
 
 PRESENT = Release("this tree", PROJECT)
@@ -58,15 +69,15 @@ PRESENT = Release("this tree", PROJECT)
 def last_release() -> str:
     """The commit of the release before this tree; raises NoHistory."""
     try:
-        named = _git("describe", "--tags", "--abbrev=0", "--match=v[0-9]*", "HEAD^").decode()
+        named = _git("describe", "--tags", "--abbrev=0", "--match=v[0-9]*", "HEAD^")
     except NoHistory:
         (named,) = (line for line in _NAMED.read_text().splitlines() if not line.startswith("#"))
-    return _git("rev-parse", "--verify", f"{named.strip()}^{{commit}}").decode().strip()
+    return _git("rev-parse", "--verify", f"{named.strip()}^{{commit}}")
 
 
 def migrations_of(commit: str) -> frozenset[str]:
     """The migrations of the gateway's own apps at a commit, as `app.name`; raises NoHistory."""
-    files = (Path(name) for name in _git("ls-tree", "-r", "--name-only", commit).decode().splitlines())
+    files = (Path(name) for name in _git("ls-tree", "-r", "--name-only", commit).splitlines())
     return frozenset(
         f"{file.parts[0]}.{file.stem}"
         for file in files
@@ -90,16 +101,37 @@ def previous_release() -> Release:
             partial = tree.with_suffix(".partial")
             partial.mkdir()
             # `tarfile` of Debian's Python 3.11.2 knows no filters.
-            subprocess.run(["tar", "-x", "-C", partial], input=_git("archive", commit), check=True)
+            archive = _TREES / "archive.tar"
+            _git("archive", "--output", str(archive), commit)
+            run(["tar", "-x", "-C", partial, "-f", archive])
+            archive.unlink()
             partial.rename(tree)
     return Release(f"the release before ({commit[:7]})", tree)
 
 
-def _git(*arguments: str) -> bytes:
+def commit_of(name: str) -> str:
+    """The short name of a commit; of HEAD with `-dirty` behind it if files differ."""
+    if name == "HEAD":
+        return _git("describe", "--always", "--dirty", "--exclude=*", "--abbrev=7")
+    return _git("rev-parse", "--short=7", f"{name}^{{commit}}")
+
+
+@contextmanager
+def checked_out(commit: str) -> Iterator[Path]:
+    """A work tree of the commit under `var/`, removed afterwards. It is run with this checkout's Python packages."""
+    parent = PROJECT / "var"
+    parent.mkdir(exist_ok=True)
+    with TemporaryDirectory(prefix="commit-", dir=parent) as place:
+        tree = Path(place) / commit
+        _git("worktree", "add", "--detach", str(tree), commit)
+        try:
+            yield tree
+        finally:
+            _git("worktree", "remove", "--force", str(tree))
+
+
+def _git(*arguments: str) -> str:
     try:
-        done = subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, check=False)
-    except FileNotFoundError:
-        raise NoHistory("git is not installed") from None
-    if done.returncode != 0:
-        raise NoHistory(done.stderr.decode().strip())
-    return done.stdout
+        return run(["git", *arguments], directory=PROJECT).strip()
+    except RuntimeError as error:
+        raise NoHistory(str(error)) from error

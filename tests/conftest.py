@@ -32,7 +32,7 @@ from lab.processes import log_tail
 from lab.proxy import FaultyProxy
 from lab.redis import RedisServer
 from tests.support.configuration import Configure
-from tests.support.database import live_database_url, name_of_test_database, prepare_flush, use_file_for_sqlite
+from tests.support.database import gateway_at, name_of_test_database, prepare_flush, use_file_for_sqlite
 from tests.support.environment import DATABASE, REDIS_SOCKET, RUNTIME, prepare_environment
 from tests.support.migrated import MIGRATED, copy_postgres, copy_sqlite
 from tests.support.quick import is_quick
@@ -161,7 +161,7 @@ def within_a_day() -> None:
 def redis_server() -> Iterator[RedisServer]:
     """The broker and cache the settings name."""
     server = RedisServer(REDIS_SOCKET)
-    server.start()
+    server.start_and_wait()
     yield server
     server.stop()
 
@@ -199,7 +199,7 @@ def limited(configure: Configure, redis_server: RedisServer, patient_counters: N
 def postgres() -> Iterator[Postgres]:
     """The database server the settings name, except on the leg with SQLite."""
     server = copy_postgres()
-    server.start()
+    server.start_and_wait()
     yield server
     server.stop()
 
@@ -298,7 +298,7 @@ _started: list[LiveGateway] = []
 
 @pytest.fixture(scope="session")
 def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[LiveGateway]:
-    gateway = LiveGateway(RUNTIME / "gateway", database_url=live_database_url())
+    gateway = gateway_at(RUNTIME / "gateway")
     _started.append(gateway)
     yield gateway
     gateway.stop()
@@ -307,7 +307,7 @@ def _web_server(django_db_setup: None, redis_server: RedisServer) -> Iterator[Li
 @pytest.fixture
 def live_web(_web_server: LiveGateway) -> LiveGateway:
     """The web server alone, in processes of its own, on the test database."""
-    _web_server.start_web()
+    _web_server.web.start_and_wait()
     return _web_server
 
 
@@ -318,7 +318,7 @@ def live_gateway(live_web: LiveGateway) -> LiveGateway:
     They see what is committed, so a test that writes to the database itself asks for `transactional_db`. They go on
     until a test that uses the database without them.
     """
-    live_web.start_worker()
+    live_web.worker.start_and_wait()
     return live_web
 
 
@@ -328,7 +328,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed and _LIVE & {*getattr(item, "fixturenames", ())}:
         for gateway in _started:
-            report.sections += [(log.name, log_tail(log, 60)) for log in (gateway.web_log, gateway.worker_log)]
+            report.sections += [(each.name, log_tail(each.log_file, 60)) for each in gateway.services]
     return report
 
 

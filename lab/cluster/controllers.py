@@ -4,7 +4,6 @@ Samba needs for it what the demonstration's single one does without: Kerberos, n
 """
 
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -13,11 +12,18 @@ from pathlib import Path
 
 import ldap
 
-from faults.servers import MODEL
-from lab.certificates import CertificateAuthority
-from lab.cluster.network import NETWORK, Host, require_done
+from lab.cluster.network import NETWORK, Host
 from lab.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, Domain
-from lab.samba.controller import BASE_DN, NETBIOS_DOMAIN, REALM, SERVICE_ACCOUNT, DomainController
+from lab.processes import run
+from lab.samba.certificates import CertificateAuthority
+from lab.samba.controller import (
+    BASE_DN,
+    NETBIOS_DOMAIN,
+    PROCESS_PER_CONNECTION,
+    REALM,
+    SERVICE_ACCOUNT,
+    DomainController,
+)
 
 _CONFIGURATION = """\
 [global]
@@ -57,20 +63,13 @@ class ReplicatingController(DomainController):
     """A domain controller on a host."""
 
     def __init__(self, directory: Path, host: Host, site: str, authority: CertificateAuthority | None = None) -> None:
-        super().__init__(directory, host.address, durable=False, model=MODEL)
+        super().__init__(directory, host.address, durable=False, model=PROCESS_PER_CONNECTION)
+        self.command = host.command(*self.command)
         self.host = host
         self.site = site
+        self.name = f"{host.name}.{REALM.lower()}"
         if authority is not None:
-            self._authority = authority
-
-    @property
-    def name(self) -> str:
-        """With the domain's."""
-        return f"{self.host.name}.{REALM.lower()}"
-
-    @property
-    def command(self) -> list[str]:
-        return self.host.command(*super().command)
+            self.authority = authority
 
     def require_free_address(self) -> None:
         """It is the host's alone."""
@@ -81,11 +80,11 @@ class ReplicatingController(DomainController):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         facts = {"name": self.host.name.upper(), "domain": NETBIOS_DOMAIN, "realm": REALM, "directory": self.directory}
         (self.directory / "etc" / "smb.conf").write_text(_CONFIGURATION.format(**facts))
-        self._authority.create("Authority of the cluster")
+        self.authority.create("Authority of the cluster")
         if not (self.directory / "ca.pem").exists():
             shutil.copy(self.ca_file, self.directory / "ca.pem")
         tls = self.directory / "private" / "tls"
-        self._authority.issue([self.name, self.address], certificate_file=tls / "cert.pem", key_file=tls / "key.pem")
+        self.authority.issue([self.name, self.address], certificate_file=tls / "cert.pem", key_file=tls / "key.pem")
 
     def found(self) -> None:
         """Make the domain, with the gateway's account in it."""
@@ -104,8 +103,7 @@ class ReplicatingController(DomainController):
         """Another site with an address of its own; the `others` are this one's. To be called while it does not run."""
         database = f"tdb://{self.directory}/private/sam.ldb"
         for words in (("create", name), ("subnet", "create", others, self.site), ("subnet", "create", subnet, name)):
-            done = self._tool("sites", *words, "-H", database, "-s", f"{self.directory}/etc/smb.conf")
-            require_done(done, f"the site {name} could not be made")
+            self._tool("sites", *words, "-H", database, "-s", f"{self.directory}/etc/smb.conf")
 
     def link_sites(self) -> None:
         """Join the sites by the link that every forest has, with change notification."""
@@ -116,22 +114,18 @@ class ReplicatingController(DomainController):
                 (ldap.MOD_REPLACE, "options", [_USE_NOTIFY]),
                 (ldap.MOD_REPLACE, "replInterval", [b"15"]),  # minutes; less there is not
             ]
-            directory._connection.modify_s(f"CN=DEFAULTIPSITELINK,CN=IP,CN=Inter-Site Transports,{sites}", changes)
+            directory.connection.modify_s(f"CN=DEFAULTIPSITELINK,CN=IP,CN=Inter-Site Transports,{sites}", changes)
 
     def _make(self, what: str, *arguments: str) -> None:
         options = (f"--option=xattr_tdb:file={self.directory}/xattr.tdb", "--option=interfaces=lo eth0")
-        done = self._tool("domain", what, *arguments, f"--targetdir={self.directory}", "--dns-backend=SAMBA_INTERNAL",
-                          *options, "--option=bind interfaces only=yes")  # fmt: skip
-        require_done(done, f"{self.name} could not be made")
+        self._tool("domain", what, *arguments, f"--targetdir={self.directory}", "--dns-backend=SAMBA_INTERNAL",
+                   *options, "--option=bind interfaces only=yes")  # fmt: skip
         self.prepare()
 
     def be_known(self) -> None:
         """Register the names by which the other one asks for it (servicePrincipalName)."""
         configuration = self.directory / "etc" / "smb.conf"
-        done = subprocess.run(
-            self.host.command("samba_spnupdate", "-s", configuration), capture_output=True, text=True, check=False
-        )
-        require_done(done, f"{self.name} could not register its names")
+        run(self.host.command("samba_spnupdate", "-s", configuration))
 
     def compute_partners(self) -> None:
         """Let it find out from whom to replicate."""
@@ -142,16 +136,21 @@ class ReplicatingController(DomainController):
         for partition in _PARTITIONS:
             _insist(partial(self._tool, "drs", "replicate", self.name, source.name, partition, _CREDENTIALS))
 
-    def _tool(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.host.command("samba-tool", *words), capture_output=True, text=True, check=False)
+    def _tool(self, *words: str) -> None:
+        run(self.host.command("samba-tool", *words))
 
 
-def _insist(step: Callable[[], subprocess.CompletedProcess[str]]) -> None:
+def _insist(step: Callable[[], None]) -> None:
     deadline = time.monotonic() + _PATIENCE
-    while (done := step()).returncode != 0:
-        if time.monotonic() > deadline:
-            require_done(done, "the domain controllers do not replicate")
-        time.sleep(2)
+    while True:
+        try:
+            step()
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(2)
+        else:
+            return
 
 
 def make_domain(folder: Path, hosts: tuple[Host, Host]) -> tuple[ReplicatingController, ReplicatingController]:
@@ -159,12 +158,12 @@ def make_domain(folder: Path, hosts: tuple[Host, Host]) -> tuple[ReplicatingCont
     first = ReplicatingController(folder / hosts[0].name, hosts[0], SITES[0])
     first.found()
     first.add_site(SITES[1], others=f"{NETWORK}.0/24", subnet=f"{hosts[1].address}/32")
-    first.start(prepare=False)
+    first.start_and_wait(prepare=False)
     first.link_sites()
     first.be_known()
     second = ReplicatingController(folder / hosts[1].name, hosts[1], SITES[1], first.authority)
     second.join(first)
-    second.start(prepare=False)
+    second.start_and_wait(prepare=False)
     second.be_known()
     first.be_known()
     for controller in (first, second):

@@ -1,21 +1,21 @@
 """Hosts that are network namespaces on a bridge, and what can be done to them and to the links between them.
 
-All of it lies in a namespace of the campaign's own (`enter`): the machine's network is not touched, and everything is
-gone with the campaign's last process.
+All of it lies in a namespace of its own (`enter`): the machine's network is not touched, and everything is
+gone with the program's last process.
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lab.commands import PROJECT
+from lab.processes import run
 
 NETWORK = "10.77.0"
 GATE = f"{NETWORK}.1"
-"""The campaign's own address, from which its clients and its checker come."""
+"""The program's own address, from which its clients come."""
 
 _LOCAL = 2
 """The place of the rule by which a host finds what is for itself."""
@@ -29,8 +29,8 @@ class CannotRun(RuntimeError):
     """This machine does not let a cluster be made; the message says why."""
 
 
-def enter() -> None:
-    """Begin this program anew in namespaces of its own (network, mounts, processes), unless it is in them; CannotRun.
+def enter(module: str) -> None:
+    """Begin `python -m module` anew in namespaces of its own (network, mounts, processes), unless in them; CannotRun.
 
     The first process of its namespace is the program itself: whatever it leaves behind ends with it.
     """
@@ -47,12 +47,13 @@ def enter() -> None:
         raise CannotRun(f"a cluster needs {', '.join(missing)} (Debian: iproute2 samba nginx redis-server)")
     namespaces = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
     trial = [*namespaces, "ip", "link", "add", "trial", "type", "bridge"]
-    probe = subprocess.run(trial, capture_output=True, text=True, check=False)
-    if probe.returncode != 0:
-        raise CannotRun(f"this machine's kernel or container makes no network namespaces: {probe.stderr.strip()}")
+    try:
+        run(trial)
+    except RuntimeError as error:
+        raise CannotRun(f"this machine's kernel or container makes no network namespaces: {error}") from error
     os.environ[_INSIDE] = "1"
     os.environ["PATH"] = os.pathsep.join(places)
-    os.execvp("unshare", [*namespaces, sys.executable, "-m", "faults.cluster", *sys.argv[1:]])  # noqa: S606
+    os.execvp("unshare", [*namespaces, sys.executable, "-m", module, *sys.argv[1:]])  # noqa: S606
 
 
 class Host:
@@ -81,7 +82,7 @@ class Host:
 
     def run(self, *words: str | Path) -> None:
         """Run something short there; raises RuntimeError with what it said."""
-        _run(*self.command(*words))
+        run(self.command(*words))
 
     @contextmanager
     def unplugged(self) -> Iterator[None]:
@@ -136,14 +137,14 @@ class Host:
 
 
 def make_bridge() -> None:
-    """What joins the hosts, and the campaign itself."""
+    """What joins the hosts, and the program itself."""
     _run("ip", "link", "add", "bridge", "type", "bridge")
     _run("ip", "addr", "add", f"{GATE}/24", "dev", "bridge")
     _run("ip", "link", "set", "bridge", "up")
 
 
 def put_over(file: Path, text: str, folder: Path) -> None:
-    """Have this text in place of a file of the machine, for the processes of the campaign alone."""
+    """Have this text in place of a file of the machine, for the program and what it starts alone."""
     own = folder / file.name
     own.write_text(text)
     _run("mount", "--bind", own, file)
@@ -175,15 +176,7 @@ def filled(place: Path) -> Iterator[None]:
 
 
 def _run(*words: str | Path) -> None:
-    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip() or done.stdout.strip()}")
-
-
-def require_done(done: subprocess.CompletedProcess[str], what: str) -> None:
-    """Raise RuntimeError with the end of what a command said, unless it succeeded."""
-    if done.returncode != 0:
-        raise RuntimeError(f"{what}:\n{(done.stdout + done.stderr)[-2000:]}")
+    run(words)
 
 
 def environment_at(seconds: int, folder: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ Which of them is the primary the Sentinels decide. They are asked here as anybod
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from lab.cluster.network import Host
-from lab.commands import PROJECT
+from lab.redis import deployed_configuration
 
 PORT, SENTINEL_PORT = 6379, 26379
 _SERVICE = "gateway"
@@ -53,7 +53,7 @@ class RedisHosts:
         own = {"include /etc/redis/password.conf": passwords, "/var/lib/redis": str(disk), **named}
         if host is not self.hosts[0]:
             own["# replicaof"] = "replicaof"
-        return ["redis-server", str(_configured("redis.conf", own, disk))]
+        return ["redis-server", str(deployed_configuration("redis.conf", own, disk / "redis.conf"))]
 
     def sentinel_command(self, disk: Path) -> list[str]:
         """The Sentinel of a host."""
@@ -62,7 +62,7 @@ class RedisHosts:
             "CHANGE-redis-password": self._password,
             "CHANGE-redis-sentinel-password": self._password_of_sentinels,
         }
-        return ["redis-server", str(_configured("sentinel.conf", own, disk)), "--sentinel"]
+        return ["redis-server", str(deployed_configuration("sentinel.conf", own, disk / "sentinel.conf")), "--sentinel"]
 
     def find_primary(self) -> Host | None:
         """The primary, by most Sentinels; None while they do not agree."""
@@ -76,7 +76,7 @@ class RedisHosts:
     def is_whole(self) -> bool:
         """Whether one takes writes, and both others follow it."""
         primary = self.find_primary()
-        if primary is None or not self._ask(primary, PORT, "SET", "campaign", "1"):
+        if primary is None or not self._ask(primary, PORT, "SET", "is-whole", "1"):
             return False
         replication = self._ask(primary, PORT, "INFO", "replication")
         states = (
@@ -104,15 +104,3 @@ class RedisHosts:
         with suppress(RedisError), client:
             return client.execute_command(*command)  # type: ignore[no-untyped-call]
         return None
-
-
-def _configured(name: str, own: Mapping[str, str], disk: Path) -> Path:
-    """A file of deploy/redis with what is a deployment's own in it."""
-    text = (PROJECT / "deploy" / "redis" / name).read_text()
-    for theirs, ours in own.items():
-        if theirs not in text:
-            raise RuntimeError(f"deploy/redis/{name} has no {theirs!r} any more")
-        text = text.replace(theirs, ours)
-    file = disk / name
-    file.write_text(text)
-    return file

@@ -7,17 +7,14 @@ the callers choose them and may set new ones while the controller is down.
 import json
 import secrets
 import shutil
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import ldap
 
-from lab.certificates import CertificateAuthority
-from lab.processes import log_tail, signal_group, start_process, stop_process
+from lab.processes import run
+from lab.samba.certificates import CertificateAuthority
+from lab.services import Service, is_port_free
 
 REALM = "CORP.EXAMPLE.TEST"
 NETBIOS_DOMAIN = "CORP"
@@ -31,6 +28,9 @@ SERVICE_ACCOUNT_DN = f"CN={SERVICE_ACCOUNT},{SERVICE_ACCOUNTS_UNIT},{BASE_DN}"
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 LDAP_PORTS = (389, 636, 3268, 3269)
+PROCESS_PER_CONNECTION = "standard"
+"""The process model that answers readers while others wait to write, as Windows does: pre-forked processes would all
+wait for the same write soon."""
 
 _CONFIGURATION = """\
 # Written by lab/samba/controller.py at every start.
@@ -59,16 +59,17 @@ _CONFIGURATION = """\
 """
 
 
-class DomainControllerError(RuntimeError):
-    """The domain controller could not be provisioned or started; the message says why."""
-
-
-class DomainController:
+class DomainController(Service):
     """One domain controller in one directory, reachable at ``ldaps://<address>`` (the ports cannot be changed).
 
     A directory provisioned once may be copied: everything that depends on the place or the address is written anew
     at each start. With ``durable=False`` writes do not wait for the disk: faster, and lost with the machine's power
-    only. ``model`` is Samba's process model (see `command`).
+    only. ``model`` is Samba's process model.
+
+    Pre-forked workers, of the three models: eight connections read about a sixth faster than with `single`, one slow
+    search does not hold up the others, and a new connection costs 17 ms instead of the 27 ms of `standard`, which forks
+    for each. Writes are serialised by the database whichever is chosen: one that waits for another holds up its
+    process, and with `prefork` those who read there. All of its processes end when the first one is killed.
     """
 
     def __init__(
@@ -84,11 +85,15 @@ class DomainController:
         self.address = address
         self.recycle_bin = recycle_bin
         self.durable = durable
-        self.model = model
-        self.log_file = self.directory / "samba.log"
-        self._authority = CertificateAuthority(self.directory)
+        self.authority = CertificateAuthority(self.directory)
         self._marker = self.directory / "provisioned"
-        self._process: subprocess.Popen[bytes] | None = None
+        configuration = self.directory / "etc" / "smb.conf"
+        super().__init__(
+            f"the domain controller at {self.url}",
+            ["samba", "--foreground", f"--model={model}", "--debug-stdout", f"--configfile={configuration}"],
+            is_ready=self.is_answering,
+            log_file=self.directory / "samba.log",
+        )
 
     @property
     def url(self) -> str:
@@ -98,33 +103,15 @@ class DomainController:
     @property
     def ca_file(self) -> Path:
         """The certificate that verifies the controller's."""
-        return self._authority.certificate_file
-
-    @property
-    def authority(self) -> CertificateAuthority:
-        """The authority that issued the controller's certificate, for tests that need another certificate of it."""
-        return self._authority
+        return self.authority.certificate_file
 
     @property
     def is_provisioned(self) -> bool:
         """Whether the directory holds a complete domain; an interrupted provisioning does not count."""
         return self._marker.exists()
 
-    @property
-    def command(self) -> list[str]:
-        """What runs the controller in the foreground, once `prepare` has been called.
-
-        Pre-forked workers, of the three process models: eight connections read about a sixth faster than with
-        `single`, one slow search does not hold up the others, and a new connection costs 17 ms instead of the 27 ms of
-        `standard`, which forks for each. Writes are serialised by the database whichever is chosen: one that waits
-        for another holds up its process, and with `prefork` those who read there. All of its processes end when the
-        first one is killed.
-        """
-        configuration = self.directory / "etc" / "smb.conf"
-        return ["samba", "--foreground", f"--model={self.model}", "--debug-stdout", f"--configfile={configuration}"]
-
     def provision(
-        self, *, administrator_password: str | None = None, when_provisioned: Callable[[], None] = lambda: None
+        self, *, administrator_password: str | None = None, when_provisioned: Callable[[], object] = lambda: None
     ) -> None:
         """Create the domain (about 4 s, as root): whatever an interrupted attempt left behind is removed first.
 
@@ -136,7 +123,7 @@ class DomainController:
         if self.directory.exists():
             shutil.rmtree(self.directory)
         self.directory.mkdir(parents=True, mode=0o700)
-        self._run(
+        run(
             [
                 *("samba-tool", "domain", "provision", f"--targetdir={self.directory}", "--server-role=dc"),
                 *(f"--realm={REALM}", f"--domain={NETBIOS_DOMAIN}", f"--host-name={HOST_NAME}"),
@@ -144,8 +131,7 @@ class DomainController:
                 *("--dns-backend=NONE", f"--host-ip={self.address}"),
                 f"--adminpass={administrator_password or random_password()}",
                 f"--option=xattr_tdb:file={self.directory / 'xattr.tdb'}",
-            ],
-            failure="The domain could not be provisioned",
+            ]
         )
         self.prepare()
         self._set_up(initial=True, passwords={})
@@ -170,7 +156,7 @@ class DomainController:
                 nosync="no" if self.durable else "yes",
             )
         )
-        self._authority.create(f"{NETBIOS_DOMAIN} demonstration authority")
+        self.authority.create(f"{NETBIOS_DOMAIN} demonstration authority")
         self.issue_certificate()
 
     def issue_certificate(self) -> None:
@@ -178,84 +164,41 @@ class DomainController:
         tls = self.directory / "private" / "tls"
         realm = REALM.lower()
         # 127.0.0.1 is for proxies: libldap looks for the machine's own name when it is told to connect to "localhost".
-        self._authority.issue(
+        self.authority.issue(
             [f"{HOST_NAME}.{realm}", realm, "localhost", self.address, "127.0.0.1"],
             certificate_file=tls / "cert.pem",
             key_file=tls / "key.pem",
         )
 
-    def start(self, *, prepare: bool = True, timeout: float = 120) -> None:
-        """Start the controller and wait until it answers; ``prepare=False`` keeps a certificate put there by a test."""
-        if self.is_running:
-            return
-        self.require_free_address()
-        if prepare:
-            self.prepare()
-        with self.log_file.open("wb") as log:
-            self._process = start_process(self.command, output=log)
-        try:
-            self.wait_until_ready(timeout=timeout)
-        except BaseException:
-            self.stop()
-            raise
-
-    def wait_until_ready(self, *, timeout: float = 120) -> None:
-        """Wait for an answer over verified TLS; an anonymous read of the rootDSE needs no password."""
-        deadline = time.monotonic() + timeout
-        while True:
-            reason = self._probe()
-            if reason is None:
-                return
-            ended = self._process is not None and self._process.poll() is not None
-            if ended or time.monotonic() > deadline:
-                raise DomainControllerError(
-                    f"The domain controller at {self.url} does not answer ({reason}). Its log ends with:\n"
-                    f"{log_tail(self.log_file)}"
-                )
-            time.sleep(0.1)
+    def start_and_wait(self, seconds: float = 120, *, prepare: bool = True) -> None:
+        """As any server; ``prepare=False`` keeps a certificate put there by a test."""
+        if not self.is_running:
+            self.require_free_address()
+            if prepare:
+                self.prepare()
+        super().start_and_wait(seconds)
 
     def is_answering(self) -> bool:
-        """Whether the controller answers over verified TLS at this moment."""
-        return self._probe() is None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process started here is alive."""
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def process_id(self) -> int:
-        """The first of the controller's processes, from which all others descend."""
-        if self._process is None:
-            raise DomainControllerError("The domain controller does not run")
-        return self._process.pid
-
-    def stop(self) -> None:
-        """End the processes started here, and no others."""
-        if self._process is not None:
-            stop_process(self._process)
-            self._process = None
-
-    def restart(self) -> None:
-        """Stop and start again with the same data."""
-        self.stop()
-        self.start()
-
-    def pause(self) -> None:
-        """Freeze the controller: connections stay open and nothing answers."""
-        if self._process is not None:
-            signal_group(self._process, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Continue after `pause`."""
-        if self._process is not None:
-            signal_group(self._process, signal.SIGCONT)
+        """Whether it answers over verified TLS; an anonymous read of the rootDSE needs no password."""
+        connection = ldap.initialize(self.url)
+        connection.set_option(ldap.OPT_X_TLS_CACERTFILE, str(self.ca_file))
+        connection.set_option(ldap.OPT_X_TLS_REQUIRE_CERT, ldap.OPT_X_TLS_DEMAND)
+        connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)
+        connection.set_option(ldap.OPT_NETWORK_TIMEOUT, 2)
+        connection.set_option(ldap.OPT_TIMEOUT, 2)
+        try:
+            connection.search_s("", ldap.SCOPE_BASE, attrlist=["defaultNamingContext"])
+        except ldap.LDAPError:
+            return False
+        finally:
+            connection.unbind_s()
+        return True
 
     def require_free_address(self) -> None:
         """Raise unless every port the controller needs is free on its address."""
         taken = [str(port) for port in LDAP_PORTS if not is_port_free(self.address, port)]
         if taken:
-            raise DomainControllerError(
+            raise RuntimeError(
                 f"The domain controller cannot listen on {self.address}: port {', '.join(taken)} in use or not allowed"
             )
 
@@ -267,47 +210,7 @@ class DomainController:
             "description": "Account of the Directory Management Gateway",
         }
         request = {"initial": initial, "recycleBin": self.recycle_bin, "accounts": [account], "passwords": passwords}
-        script = Path(__file__).with_name("setup.py")
-        self._run(
-            [SYSTEM_PYTHON, script, self.directory],
-            failure="The domain could not be set up",
-            standard_input=json.dumps(request),
-        )
-
-    def _run(self, command: list[str | Path], *, failure: str, standard_input: str = "") -> None:
-        try:
-            done = subprocess.run(command, input=standard_input, capture_output=True, text=True, check=False)
-        except FileNotFoundError as error:
-            raise DomainControllerError(f"{failure}: {error.filename} is not installed") from error
-        if done.returncode != 0:
-            output = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
-            raise DomainControllerError(f"{failure}:\n{output}")
-
-    def _probe(self) -> str | None:
-        connection = ldap.initialize(self.url)
-        connection.set_option(ldap.OPT_X_TLS_CACERTFILE, str(self.ca_file))
-        connection.set_option(ldap.OPT_X_TLS_REQUIRE_CERT, ldap.OPT_X_TLS_DEMAND)
-        connection.set_option(ldap.OPT_X_TLS_NEWCTX, 0)
-        connection.set_option(ldap.OPT_NETWORK_TIMEOUT, 2)
-        connection.set_option(ldap.OPT_TIMEOUT, 2)
-        try:
-            connection.search_s("", ldap.SCOPE_BASE, attrlist=["defaultNamingContext"])
-        except ldap.LDAPError as error:
-            return str(error.args[0].get("desc", error)) if error.args else type(error).__name__
-        finally:
-            connection.unbind_s()
-        return None
-
-
-def is_port_free(address: str, port: int) -> bool:
-    """Whether a server could listen there now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return True
+        run([SYSTEM_PYTHON, Path(__file__).with_name("setup.py"), self.directory], given=json.dumps(request))
 
 
 def random_password() -> str:

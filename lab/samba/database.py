@@ -89,7 +89,7 @@ def waiting_writers(domain: Domain) -> list[int]:
     """The processes of the domain controller that wait until they may write."""
     waiting = [line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line]  # proc(5)
     processes = (int(words[words.index("->") + 4]) for words in waiting)
-    return [process for process in processes if _group_of(process) == domain.controller.process_id]
+    return [process for process in processes if _group_of(process) == domain.controller.pid]
 
 
 def _group_of(process: int) -> int | None:

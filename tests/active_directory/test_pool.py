@@ -149,7 +149,7 @@ def test_a_restarted_controller_is_found_again(domain: Domain, client: Client, d
     domain.controller.stop()
     with pytest.raises(Unavailable):
         client.root_dse()
-    domain.controller.start()
+    domain.controller.start_and_wait()
     directory.reconnect()
     with_threads(client.root_dse, 8)
     assert client._pool._open <= client.settings.pool_size

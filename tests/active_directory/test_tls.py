@@ -13,7 +13,7 @@ import pytest
 
 from active_directory import Client, ServerSettings, TlsError
 from active_directory.inspection import check_server
-from lab.certificates import CertificateAuthority
+from lab.samba.certificates import CertificateAuthority
 
 Serve = Callable[[list[str], datetime.timedelta], str]
 

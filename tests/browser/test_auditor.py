@@ -24,10 +24,10 @@ def integration(transactional_db: None, domain: Domain) -> Integration:
 @pytest.fixture
 def log_begun_anew(live_gateway: LiveGateway, transactional_db: None) -> None:
     """Nothing of the log before: the worker may have been sealing it when the database was emptied."""
-    live_gateway.stop_worker()
+    live_gateway.worker.stop()
     call_command("flush", interactive=False)
     checkpoint.move_mark(to_any=True)
-    live_gateway.start_worker()
+    live_gateway.worker.start_and_wait()
 
 
 @pytest.mark.usefixtures("log_begun_anew")

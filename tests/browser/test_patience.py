@@ -13,7 +13,7 @@ from lab.redis import RedisServer
 from tests.approvals.proposals import hold
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import PASSWORD, make_person
-from tests.support.database import live_database_url
+from tests.support.database import gateway_at
 
 QUOTA, WINDOW = 100_000, 600
 LIMIT = f"gateway:limit:Global::{QUOTA}:{WINDOW}:127.0.0.1"
@@ -22,15 +22,14 @@ LIMIT = f"gateway:limit:Global::{QUOTA}:{WINDOW}:127.0.0.1"
 @pytest.fixture
 def limited_web(transactional_db: None, tmp_path: Path) -> Iterator[LiveGateway]:
     """A web server that counts."""
-    web = LiveGateway(
+    web = gateway_at(
         tmp_path,
-        database_url=live_database_url(),
-        configuration={
+        {
             "RateLimiting__Enabled": "true",
             "RateLimiting__Global": f'{{"Requests": {QUOTA}, "WindowSeconds": {WINDOW}}}',
         },
     )
-    web.start_web()
+    web.web.start_and_wait()
     yield web
     web.stop()
 

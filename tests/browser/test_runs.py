@@ -238,7 +238,7 @@ def test_without_a_worker_the_page_says_so_until_one_is_there(
     administrator: Page, unit: Unit, live_gateway: LiveGateway
 ) -> None:
     (user,) = unit.add_users(1)
-    live_gateway.stop_worker()
+    live_gateway.worker.stop()
     try:
         show_plan(administrator, unit)
         page = administrator.locator("main")
@@ -250,7 +250,7 @@ def test_without_a_worker_the_page_says_so_until_one_is_there(
         expect(page.locator("#run")).to_contain_text("No worker has taken it up since")
         expect_good_looks(administrator, "run-without-worker")
     finally:
-        live_gateway.start_worker()
+        live_gateway.worker.start_and_wait()
     expect(page.locator("#run")).to_contain_text("Every account is disabled.")
     assert not unit.directory.is_enabled(user)
 

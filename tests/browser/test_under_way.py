@@ -15,7 +15,7 @@ from lab.gateway import LiveGateway
 from lab.samba.database import busy_with_a_write
 from tests.browser.looks import expect_good_looks
 from tests.support.cast import PASSWORD, make_connection, make_person
-from tests.support.database import live_database_url
+from tests.support.database import gateway_at
 
 OBJECTS = "/console/directory/objects"
 TELLS = """setInterval(() => {
@@ -33,8 +33,8 @@ PUT_THERE = 'document.querySelector("form.card").append(document.getElementById(
 def web(transactional_db: None, tmp_path: Path) -> Iterator[LiveGateway]:
     """A web server that waits as long as it takes for a move, and for nothing else."""
     patience = {"Directory__OperationSeconds": "6", "Directory__SubtreeSeconds": "3600"}
-    web = LiveGateway(tmp_path, database_url=live_database_url(), configuration=patience)
-    web.start_web()
+    web = gateway_at(tmp_path, patience)
+    web.web.start_and_wait()
     yield web
     web.stop()
 

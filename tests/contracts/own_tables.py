@@ -17,9 +17,10 @@ from directory.models import ChangeTemplate, DirectoryConnection
 from directory.models.saved_filters import SavedFilter
 from keys.models import ApiKey, Link, Person, Role, SecondFactor
 from keys.models.agents import AgentClient, AgentGrant
+from lab.accounts.agents import make_client
 from lab.directory import random_name
 from tests.approvals.proposals import hold
-from tests.support.agents import make_agent, make_client
+from tests.support.agents import make_agent
 from tests.support.cast import Answer, Console, make_integration, make_person, permissions
 
 NOT_ADMINISTERED = {

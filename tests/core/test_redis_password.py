@@ -20,7 +20,7 @@ from core.redis.urls import broker_from, redis_from, redis_warning
 from gateway.monitoring import heartbeats
 from gateway.monitoring.readiness import Readiness
 from lab.clock import by_the_machines_clock
-from lab.gateway import free_port
+from lab.services import free_port
 
 PASSWORD = "p@ss/w:rd%2F#?& ü"
 WRONG = "an0ther@/secret"

@@ -18,13 +18,14 @@ from core.configuration import BadConfiguration
 from core.redis.clients import Pools, broker_options_from, broker_tls_from, find_primary
 from core.redis.urls import broker_from, redis_from, redis_warning, sentinels_of
 from gateway.monitoring import heartbeats
-from lab.certificates import CertificateAuthority
 from lab.directory import Directory, random_name
-from lab.gateway import LiveGateway, free_port
+from lab.samba.certificates import CertificateAuthority
+from lab.services import free_port
+from lab.waiting import wait_until
 from tests.directory.runs.unit import Unit
 from tests.support.cast import Integration
-from tests.support.database import live_database_url
-from tests.support.sentinel import NAME, Watched, until
+from tests.support.database import gateway_at
+from tests.support.sentinel import NAME, Watched
 
 PASSWORD = "p@ss/w:rd%2F#?& ü"
 OF_SENTINEL = "an0ther@/s;cret,&="
@@ -60,7 +61,7 @@ def test_the_gateway_follows_a_fail_over(
             return answers[-1][0] == 202
 
         asked = {**key, "Prefer": "respond-async"}
-        until(is_taken)
+        wait_until(is_taken)
         assert {answer[0] for answer in answers} <= {202, 503}
         taken: str = answers[-1][2]["runId"]
         return taken
@@ -77,7 +78,7 @@ def test_the_gateway_follows_a_fail_over(
             found[:] = re.findall(r'"Global";r=(\d+)', headers.get("ratelimit", ""))
             return bool(found)
 
-        until(is_counted)
+        wait_until(is_counted)
         return int(found[0])
 
     with watched(tmp_path) as servers:
@@ -89,28 +90,24 @@ def test_the_gateway_follows_a_fail_over(
             "RateLimiting__Enabled": "true",
             **dict.fromkeys(("RateLimiting__Global", "RateLimiting__DirectorySearch"), limits),
         }
-        gateway = LiveGateway(
-            tmp_path / "gateway", database_url=live_database_url(), configuration=configuration | counted
-        )
+        gateway = gateway_at(tmp_path / "gateway", configuration | counted)
         try:
-            gateway.start_web()
-            gateway.start_worker()
+            gateway.web.start_and_wait()
+            gateway.worker.start_and_wait()
             before = remaining()
 
             first = servers.primary
-            servers.hang(first)
+            servers.servers[first].pause()
             run_id = run("disable")
-            until(lambda: is_completed(run_id), seconds=300)
+            wait_until(lambda: is_completed(run_id), seconds=300)
             assert unit.count_enabled(users) == 0
             assert servers.primary != first
-            assert "another Redis is the primary now" in gateway.worker_log.read_text(), (
-                "it waits for minutes otherwise"
-            )
+            assert "another Redis is the primary now" in gateway.worker.said, "it waits for minutes otherwise"
             between = remaining()
             assert between < before
 
             second = servers.primary
-            servers.kill(second)
+            servers.servers[second].kill()
             assert remaining() < between, "the counters were those of the one that was killed"
             assert servers.primary not in (first, second)
 
@@ -120,7 +117,7 @@ def test_the_gateway_follows_a_fail_over(
             assert f"sentinel {nobody}: Error" in told.getvalue()
             knows = f"127.0.0.1:{servers.sentinel_port}: ok (primary 127.0.0.1:{servers.primary}, 3 replicas, 0 other"
             assert f"sentinel {knows}" in told.getvalue()
-            logged = gateway.web_log.read_text() + gateway.worker_log.read_text() + told.getvalue()
+            logged = gateway.web.said + gateway.worker.said + told.getvalue()
             for secret in (PASSWORD, OF_SENTINEL):
                 assert secret not in logged
                 assert quote(secret, safe="") not in logged
@@ -151,10 +148,10 @@ def test_every_client_finds_the_primary_by_tls_and_takes_no_answer_but_its_own(t
 
         counters = rate_limits._counters(url)
         hanging = servers.primary
-        servers.hang(hanging)
+        servers.servers[hanging].pause()
         with pytest.raises(rate_limits.CountersUnavailable):
             counters.add(["late"], [60])
-        servers.go_on(hanging)
+        servers.servers[hanging].resume()
         answers: list[list[int]] = []
 
         def is_counted() -> bool:
@@ -162,7 +159,7 @@ def test_every_client_finds_the_primary_by_tls_and_takes_no_answer_but_its_own(t
                 answers.append(counters.add(["one", "two"], [60, 60]))
             return bool(answers)
 
-        until(is_counted)
+        wait_until(is_counted)
         assert len(answers[0]) == 4, "and not the late answer, about one key"
 
 
@@ -175,7 +172,7 @@ def count_anew(url: str) -> int:
             counts.extend(rate_limits._counters(url).add([random_name("key")], [60])[:1])
         return bool(counts)
 
-    until(is_counted)
+    wait_until(is_counted)
     return counts[0]
 
 

@@ -10,12 +10,12 @@ from audit.models import OperationRecord
 from core.call import Surface
 from core.operation import Effect, operations
 from directory.models import DirectoryConnection
-from faults.client import Http
 from gateway.management.openapi import document
 from keys.models import Role
 from lab.directory import random_name
 from lab.domain import Domain
 from lab.gateway import LiveGateway
+from lab.http import Http
 from tests.support.agents import make_agent
 from tests.support.cast import PASSWORD, Answer, Console, make_connection, make_integration, make_person
 

@@ -22,10 +22,10 @@ from typing import Any
 
 import yaml
 
-from lab.certificates import CertificateAuthority
 from lab.commands import PROJECT
 from lab.postgres import Postgres
 from lab.processes import start_process, stop_process
+from lab.samba.certificates import CertificateAuthority
 from tests.deploy.systemd_host import Host, say, until
 
 HOST = "gateway.example.com"
@@ -171,7 +171,7 @@ def running_database(folder: Path) -> Iterator[None]:
     hba.write_text("local all all trust\nhost all all all scram-sha-256\n")
     hba.chmod(0o644)
     database = Postgres(folder / "postgres", options=("listen_addresses=127.0.0.1", f"hba_file={hba}"))
-    database.start()
+    database.start_and_wait()
     try:
         password = (folder / "secrets" / "database-password").read_text()
         statement = f"ALTER ROLE gateway PASSWORD '{password}'"

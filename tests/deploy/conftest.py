@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lab.certificates import CertificateAuthority
 from lab.commands import PROJECT
 from lab.domain import Domain
-from lab.gateway import free_port
 from lab.postgres import Postgres
 from lab.processes import log_tail, start_process, stop_process
+from lab.samba.certificates import CertificateAuthority
+from lab.services import free_port
 from tests.deploy.documented import settings as documented_settings
 from tests.support.environment import RUNTIME, postgres_url
 from tests.support.installed import Installation, own

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from lab.certificates import CertificateAuthority
 from lab.domain import Domain, running_domain
+from lab.samba.certificates import CertificateAuthority
 from tests.deploy.documented import commands
 from tests.deploy.systemd_host import Host, say, until
 from tests.support.steadily import asked_steadily

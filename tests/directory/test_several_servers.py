@@ -46,7 +46,7 @@ def lagging(domain: Domain, directory: Directory, tmp_path_factory: pytest.TempP
     with reserved_address() as address:
         shutil.copytree(domain.controller.directory, place, ignore=_sockets)
         controller = DomainController(place, address, durable=False)
-        controller.start()
+        controller.start_and_wait()
     yield Lagging(controller, unit, people, group)
     controller.stop()
     directory.delete(directory.guid(unit), recursive=True)

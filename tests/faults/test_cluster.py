@@ -52,7 +52,7 @@ def reaches(address, seconds=120):
         else:
             return True
 
-enter()
+enter("")
 make_bridge()
 one, two = Host("one", 11), Host("two", 12)
 for host in (one, two):

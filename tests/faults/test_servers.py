@@ -2,21 +2,21 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from faults.servers import Service
+from lab.services import Service
+from lab.waiting import wait_until
 
 
 def look_after(service: Service, until: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 120
-    while not until():
-        assert time.monotonic() < deadline
+    def is_there() -> object:
         service.look_after()
-        time.sleep(0.02)
+        return until()
+
+    wait_until(is_there)
 
 
 @pytest.fixture

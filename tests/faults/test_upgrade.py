@@ -16,7 +16,7 @@ from faults.checks import CHECKS
 from faults.handover import Handover, Reader
 from faults.observed import Database
 from faults.scene import Scene
-from faults.upgrade import Balanced, Host, Hosts, let_finish, let_work, unanswered
+from faults.upgrade import Balanced, Hosts, complaints, let_finish, let_work, make_host, unanswered
 from lab.domain import Domain
 from lab.gateway import LiveGateway
 from lab.releases import NoHistory, Release, previous_release
@@ -35,9 +35,9 @@ def before() -> Release:
 
 
 @pytest.fixture
-def old(before: Release, transactional_db: None, redis_server: object, tmp_path: Path) -> Iterator[Host]:
+def old(before: Release, transactional_db: None, redis_server: object, tmp_path: Path) -> Iterator[LiveGateway]:
     """Its web server and worker, on this tree's database and broker."""
-    host = Host("old", before, tmp_path, {**os.environ, "DATABASE_URL": live_database_url()})
+    host = make_host("old", before, tmp_path, {**os.environ, "DATABASE_URL": live_database_url()})
     yield host
     host.stop()
 
@@ -50,7 +50,7 @@ def test_the_release_before_is_unpacked(before: Release) -> None:
 @pytest.mark.long
 @pytest.mark.skipif("GATEWAY_TEST_UPGRADE" not in os.environ, reason="`make upgrade-test` runs it")
 @pytest.mark.skipif(DATABASE == "sqlite", reason="a single host is upgraded by a restart")
-def test_the_release_before_works_beside_this_one(old: Host, live_gateway: LiveGateway, domain: Domain) -> None:
+def test_the_release_before_works_beside_this_one(old: LiveGateway, live_gateway: LiveGateway, domain: Domain) -> None:
     connection = make_connection(domain)
     keys = [make_integration(connection).value for _ in range(2)]
     people = {
@@ -65,17 +65,17 @@ def test_the_release_before_works_beside_this_one(old: Host, live_gateway: LiveG
         handover = Handover(Balanced(balancer), people, scene.spare[0])
         reader = Reader(Balanced(balancer), keys[-1])
         old.start()
-        balancer.set(old.url)
+        balancer.set(old.base_url)
         handover.begin("old")
-        balancer.set(old.url, new)
+        balancer.set(old.base_url, new)
         with scene.load(people, lambda: Balanced(balancer), leave=handover.objects) as deciding:
             reader.start()
             let_work(scene)
             balancer.set(new)
             handover.finish()
             handover.begin("new")
-            balancer.set(old.url)
-            live_gateway.stop_worker()
+            balancer.set(old.base_url)
+            live_gateway.worker.stop()
             handover.finish()
             let_finish(scene)
             reader.end()
@@ -84,7 +84,7 @@ def test_the_release_before_works_beside_this_one(old: Host, live_gateway: LiveG
     found = {name: list(check(story)) for name, check in CHECKS.items()}
     found["not answered"] = [*unanswered(story), *reader.findings]
     found["not finished"] = handover.findings
-    found["errors"] = list(old.complaints())
+    found["errors"] = list(complaints(old))
     assert {name: findings for name, findings in found.items() if findings} == {}
     assert len(reader.answers) > 10
     old.manage("verify_operations_log")

@@ -1,6 +1,7 @@
 """What the test database needs beyond pytest-django: a real file on SQLite, a flush that passes the log's guards."""
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from django.core.management.commands import flush as flush_command
 from django.db import OperationalError, connection
 
+from lab.gateway import LiveGateway
 from tests.support.environment import RUNTIME, postgres_url
 
 _MIGRATED = frozenset({"django_content_type", "auth_permission"})
@@ -30,6 +32,11 @@ def live_database_url() -> str:
     """The test database, for processes of their own; it has its name only once pytest-django has made it."""
     name = connection.settings_dict["NAME"]
     return f"sqlite:///{name}" if connection.vendor == "sqlite" else postgres_url(name)
+
+
+def gateway_at(folder: Path, configuration: Mapping[str, str] | None = None) -> LiveGateway:
+    """A gateway on the test database with keys of the configuration of its own; not started."""
+    return LiveGateway(folder, {**os.environ, "DATABASE_URL": live_database_url(), **(configuration or {})})
 
 
 def prepare_flush() -> None:

@@ -25,7 +25,7 @@ def copy_postgres() -> Postgres:
     with _template("postgres") as template:
         if not template.exists():
             making = Postgres(RUNTIME / "migrating")  # the path of a socket is too short for most checkouts
-            making.start()
+            making.start_and_wait()
             try:
                 making.create_database(MIGRATED)
                 _migrate(postgres_url(MIGRATED, at=making.directory))

@@ -1,10 +1,7 @@
 """Redis with Sentinel as `deploy/redis` has it, on loopback ports of their own: four servers and one Sentinel."""
 
 import re
-import signal
-import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +11,11 @@ from redis.retry import Retry
 
 from lab.clock import by_the_machines_clock
 from lab.commands import PROJECT
-from lab.gateway import free_port
-from lab.processes import signal_group, start_process, stop_process
+from lab.redis import deployed_configuration
+from lab.services import Service, free_port
+from lab.waiting import wait_until
 
 NAME = "gateway"
-_PATIENCE = 120.0
 _DOWN_AFTER = 1000
 """Milliseconds; a deployment has more patience."""
 _INCLUDE = "include /etc/redis/password.conf"
@@ -38,7 +35,8 @@ class Watched:
         self.ports = [free_port() for _ in range(4)]
         self.sentinel_port = free_port()
         self._place, self._tls = place, tls
-        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.servers: dict[int, Service] = {}
+        """By their ports."""
         self._clients: dict[int, Redis] = {}
 
     def start(self) -> None:
@@ -48,7 +46,7 @@ class Watched:
             role = "" if port == first else f"replicaof 127.0.0.1 {first}"
             roles = {"# replicaof redis1.example.com 6379": role, _OWN_NAME: "replica-announce-ip 127.0.0.1"}
             self._start(port, "redis.conf", {**roles, _INCLUDE: self._passwords()})
-        until(lambda: all(self.ask(port, "PING") for port in self.ports))
+        wait_until(lambda: all(self.ask(port, "PING") for port in self.ports))
         own = {
             "redis1.example.com 6379 2": f"127.0.0.1 {first} 1",
             "milliseconds gateway 5000": f"milliseconds gateway {_DOWN_AFTER}",
@@ -58,32 +56,20 @@ class Watched:
             "CHANGE-redis-sentinel-password": f'"{self.sentinel_password}"',
         }
         self._start(self.sentinel_port, "sentinel.conf", own, "--sentinel")
-        until(lambda: len(self.ask(self.sentinel_port, "SENTINEL", "REPLICAS", NAME) or ()) == 3)
+        wait_until(lambda: len(self.ask(self.sentinel_port, "SENTINEL", "REPLICAS", NAME) or ()) == 3)
 
     def stop(self) -> None:
         """End whatever was started."""
         for client in self._clients.values():
             client.close()
-        for process in self._processes.values():
-            stop_process(process)
+        for server in self.servers.values():
+            server.stop()
 
     @property
     def primary(self) -> int:
         """The port of the primary, by the Sentinel."""
         found = self.ask(self.sentinel_port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME)
         return int(found[1])
-
-    def hang(self, port: int) -> None:
-        """Freeze a server: its connections stay open, and nothing answers."""
-        signal_group(self._processes[port], signal.SIGSTOP)
-
-    def go_on(self, port: int) -> None:
-        """End that."""
-        signal_group(self._processes[port], signal.SIGCONT)
-
-    def kill(self, port: int) -> None:
-        """Kill a server."""
-        signal_group(self._processes[port], signal.SIGKILL)
 
     def ask(self, port: int, *command: str) -> Any:
         """What a server answers; None where it does not."""
@@ -101,17 +87,18 @@ class Watched:
         return self._clients[port]
 
     def _start(self, port: int, name: str, own: Mapping[str, str], *options: str) -> None:
-        text = (PROJECT / "deploy" / "redis" / name).read_text("utf-8")
         listens = ("port 0", f"tls-port {port}", *self._tls_lines()) if self._tls else (f"port {port}",)
-        found = re.search(r"^port \d+$", text, re.MULTILINE)
+        found = re.search(r"^port \d+$", (PROJECT / "deploy" / "redis" / name).read_text("utf-8"), re.MULTILINE)
         assert found is not None
         own = {"bind * -::*": "bind 127.0.0.1", "/var/lib/redis": str(self._place), found[0]: "\n".join(listens), **own}
-        for theirs, ours in own.items():
-            assert theirs in text, f"deploy/redis/{name} has no {theirs!r} any more"
-            text = text.replace(theirs, ours)
-        file = self._place / f"{port}.conf"
-        file.write_text(text, "utf-8")
-        self._processes[port] = start_process(by_the_machines_clock(["redis-server", str(file), *options]))
+        file = deployed_configuration(name, own, self._place / f"{port}.conf")
+        self.servers[port] = Service(
+            f"redis at {port}",
+            by_the_machines_clock(["redis-server", str(file), *options]),
+            is_ready=lambda: self.ask(port, "PING"),
+            log_file=self._place / f"{port}.log",
+        )
+        self.servers[port].start()
 
     def _passwords(self) -> str:
         return f'requirepass "{self.password}"\nmasterauth "{self.password}"\nrepl-diskless-sync-delay 0'
@@ -120,11 +107,3 @@ class Watched:
         names = ("tls-cert-file", "tls-key-file", "tls-ca-cert-file")
         files = [f"{name} {file}" for name, file in zip(names, self._tls, strict=True)]
         return [*files, "tls-auth-clients no", "tls-replication yes"]
-
-
-def until(condition: Callable[[], Any], *, seconds: float = _PATIENCE) -> None:
-    """Wait for something that comes, however busy the machine is."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -32,7 +32,7 @@ from core.configuration import WebhooksSection
 from core.network.outbound_policy import may_be_reached, parse
 from directory.shapes.proposal import Target
 from keys.models import Person
-from lab.certificates import CertificateAuthority
+from lab.samba.certificates import CertificateAuthority
 from tests.approvals.proposals import hold
 from tests.audit.calls import CALL, call_named, make_call
 

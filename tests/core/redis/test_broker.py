@@ -42,7 +42,7 @@ def test_a_lost_connection_is_closed_whatever_waits_on_it(redis_server: RedisSer
             connection.collect()
         ignore_errors(connection, connection.close)
     finally:
-        redis_server.start()
+        redis_server.start_and_wait()
         for channel in channels:
             with suppress(*connection.connection_errors):
                 channel.close()

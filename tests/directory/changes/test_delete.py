@@ -26,7 +26,7 @@ def unit(directory: Directory, organizational_unit: str) -> UUID:
 
 def protect_from_deletion(directory: Directory, target: UUID) -> None:
     """Deny Everyone to delete it, as the domain's own tools do."""
-    link = directory._connection
+    link = directory.connection
     (row,) = link.search_ext_s(
         directory.dn(target), ldap.SCOPE_BASE, attrlist=["nTSecurityDescriptor"], serverctrls=[SD_FLAGS]
     )

@@ -20,7 +20,7 @@ from lab.proxy import FaultyProxy
 from tests.keys.sign_in.locking import locking_policy
 from tests.operations.directory.test_directories import body_for
 from tests.support.cast import Answer, Console, Integration, make_connection, make_integration, make_person
-from tests.support.database import live_database_url
+from tests.support.database import gateway_at
 
 NAME = "svc.locked"
 WRONG = "wrong"
@@ -207,10 +207,10 @@ def test_a_refused_password_is_tried_again_after_a_while(
 
 @contextmanager
 def two_hosts(folder: Path) -> Iterator[list[LiveGateway]]:
-    gateways = [LiveGateway(folder / str(number), database_url=live_database_url()) for number in range(2)]
+    gateways = [gateway_at(folder / str(number)) for number in range(2)]
     try:
         for gateway in gateways:
-            gateway.start_web()
+            gateway.web.start_and_wait()
         yield gateways
     finally:
         for gateway in gateways:

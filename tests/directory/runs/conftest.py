@@ -28,5 +28,5 @@ def unit(directory: Directory, organizational_unit: str) -> Unit:
 @pytest.fixture
 def worker(live_gateway: LiveGateway) -> LiveGateway:
     """A worker in processes of its own; a test that kills it starts it again, unless it fails before."""
-    live_gateway.start_worker()
+    live_gateway.worker.start_and_wait()
     return live_gateway

@@ -45,7 +45,7 @@ def changes_since(directory: Directory, before: dict[UUID, int]) -> set[float]:
     parent = directory.dn(next(iter(before))).partition(",")[2]
     sample = directory.add_user(parent=parent)
     old = versions(directory, [sample])[sample]
-    directory._connection.modify_s(
+    directory.connection.modify_s(
         directory.dn(sample),
         [(ldap.MOD_DELETE, "userAccountControl", [b"544"]), (ldap.MOD_ADD, "userAccountControl", [b"546"])],
     )
@@ -63,7 +63,7 @@ def until(condition: Callable[[], Any], *, seconds: float = 300) -> None:
 
 def worker_said(worker: LiveGateway, what: str) -> int:
     """How often it says so in its log, which it may be writing just now."""
-    return worker.worker_log.read_text(errors="replace").count(what)
+    return worker.worker.said.count(what)
 
 
 @pytest.mark.parametrize("moment", ["intents", "results"])
@@ -79,11 +79,11 @@ def test_a_killed_worker_s_run_is_completed(
     )
     until(seen.exists)
     time.sleep(random.uniform(0, 0.08))  # noqa: S311 - any moment will do
-    worker.kill_worker()
+    worker.worker.kill()
     assert Run.objects.get().state in ("running", "completed")  # all results may be there and the end not yet
 
     back = time.monotonic()
-    worker.start_worker()
+    worker.worker.start_and_wait()
     body = completed(integration, started)
 
     assert time.monotonic() - back < 300, "an hour is what Redis would have waited"
@@ -127,7 +127,7 @@ def test_without_a_broker_nothing_is_left_behind(
     try:
         answer = unit.run(integration, {"kinds": ["user"]})
     finally:
-        redis_server.start()
+        redis_server.start_and_wait()
     assert (answer.status, answer.code) == (503, "Runs.Unavailable")
     assert not Run.objects.exists()
     assert unit.count_enabled(users) == 2
@@ -139,7 +139,7 @@ def test_a_restarted_broker_is_found_again(
     unit.add_users(2)
     assert unit.run(integration, {"kinds": ["user"]}).status == 200
     redis_server.stop()
-    redis_server.start()
+    redis_server.start_and_wait()
     answer = unit.run(integration, {"kinds": ["user"]}, "enable")
     assert (answer.status, answer.body["succeeded"]) == (200, 2)
 
@@ -161,12 +161,12 @@ def test_a_broker_lost_below_a_run_ends_no_worker(
     directory_proxy.cut()
     redis_server.stop()
     until(lambda: worker_said(worker, _LOST) > lost)
-    redis_server.start()
+    redis_server.start_and_wait()
     directory_proxy.restore()
 
     assert completed(through_proxy, started)["succeeded"] == 60
     assert changes_since(directory, before) == {1}
-    worker.start_worker()  # which says so if it ended
+    worker.worker.start_and_wait()  # which says so if it ended
     assert unit.run(through_proxy, {"kinds": ["user"]}).status == 200
 
 
@@ -186,7 +186,7 @@ def test_a_worker_outlives_a_broker_that_answers_with_errors(
     refused = worker_said(worker, _REFUSED)
 
     def is_refused_twice() -> bool:
-        worker.start_worker()  # which says so if it ended
+        worker.worker.start_and_wait()  # which says so if it ended
         return worker_said(worker, _REFUSED) >= refused + 2
 
     with Redis.from_url(redis_server.url) as redis:
@@ -212,7 +212,7 @@ def test_a_worker_outlives_the_end_of_what_it_waits_for(
             for client in redis.client_list():
                 if client["cmd"] == "brpop":
                     redis.execute_command("CLIENT", "UNBLOCK", client["id"], "ERROR")
-            worker.start_worker()  # which says so if it ended
+            worker.worker.start_and_wait()  # which says so if it ended
             return worker_said(worker, _LOST) > lost
 
         until(is_lost)
@@ -274,13 +274,13 @@ def test_rights_taken_back_end_a_waiting_run(
     unit: Unit, live_gateway: LiveGateway, connection: DirectoryConnection, integration: Integration, taken: str
 ) -> None:
     users = unit.add_users(2)
-    live_gateway.kill_worker()
+    live_gateway.worker.kill()
     started = unit.run(integration, {"kinds": ["user"]}, Prefer="respond-async")
     if taken == "permission":
         integration.key.role.permissions.remove(integration.key.role.permissions.get(codename="disable_account"))
     else:
         integration.key.delete()
-    live_gateway.start_worker()
+    live_gateway.worker.start_and_wait()
     reader = make_integration(connection)
     body = completed(reader, started)
     assert (body["succeeded"], body["failed"]) == (0, 2)

@@ -228,9 +228,9 @@ def test_a_worker_is_there_until_it_ends(live_gateway: LiveGateway) -> None:
         time.sleep(0.1)
     (worker,) = workers
     assert worker.name.startswith("celery@")
-    live_gateway.stop_worker()
+    live_gateway.worker.stop()
     assert heartbeats.find_workers() == []
-    live_gateway.start_worker()
+    live_gateway.worker.start_and_wait()
     assert [item.name for item in heartbeats.find_workers()] == [worker.name]
 
 

@@ -22,12 +22,12 @@ from gateway.monitoring import certificates, heartbeats
 from gateway.monitoring.readiness import Readiness, readiness
 from lab.directory import Directory
 from lab.domain import Domain
-from lab.gateway import LiveGateway, free_port
 from lab.proxy import FaultyProxy
 from lab.redis import RedisServer
+from lab.services import free_port
 from tests.gateway.middleware.test_request_id import logging_as
 from tests.support.cast import Console, make_connection, make_integration, make_person
-from tests.support.database import live_database_url
+from tests.support.database import gateway_at
 
 pytestmark = pytest.mark.django_db
 
@@ -142,8 +142,8 @@ def test_health_tells_of_certificates(
 def test_workers(client: Client, redis_server: RedisServer, tmp_path: Path) -> None:
     """A web server tells of the workers of its host; and a worker by itself, of itself alone, where it is told to."""
     address = f"127.0.0.1:{free_port()}"
-    worker = LiveGateway(tmp_path, database_url=live_database_url(), configuration={"Metrics__WorkerAddress": address})
-    worker.start_worker()
+    worker = gateway_at(tmp_path, {"Metrics__WorkerAddress": address})
+    worker.worker.start_and_wait()
     try:
         name, labels = "gateway_tasks_total", {"task": "gateway.tasks.seal_log", "outcome": "done", "process": "worker"}
         deadline = time.monotonic() + 120

@@ -19,13 +19,13 @@ from core.call import SupervisionLevel
 from core.configuration import BadConfiguration
 from core.span_export import Recorder
 from core.tracing import require_usable
-from faults.client import Http
 from lab.commands import PROJECT
 from lab.directory import Directory
 from lab.domain import Domain
 from lab.gateway import LiveGateway
+from lab.http import Http
 from tests.support.cast import PASSWORD, make_connection, make_integration, make_person
-from tests.support.database import live_database_url
+from tests.support.database import gateway_at
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -94,8 +94,8 @@ def traced_gateway(
         "GATEWAY_LOG_FORMAT": "json",
         "GATEWAY_LOG_LEVEL": "INFO",
     }
-    gateway = LiveGateway(tmp_path, database_url=live_database_url(), configuration=configuration)
-    gateway.start_web()
+    gateway = gateway_at(tmp_path, configuration)
+    gateway.web.start_and_wait()
     yield gateway
     gateway.stop()
 
@@ -158,7 +158,7 @@ def test_a_request_and_what_was_done_for_it(
     hold = {"X-API-Key": careful.value}
     waiting = traced_gateway.request("PATCH", path, body={"replace": {"title": "Dame"}}, headers=hold)[2]
     wanted = waiting["changeRequest"]["id"]
-    traced_gateway.start_worker()
+    traced_gateway.worker.start_and_wait()
     console = Http(traced_gateway.base_url)
     signed_in = console.send("POST", "/rest/session", {"username": approver.username, "password": PASSWORD})
     session = {"Cookie": signed_in.cookies, "X-CSRFToken": signed_in.body["csrfToken"]}
@@ -192,7 +192,7 @@ def test_a_request_and_what_was_done_for_it(
     values = b"".join(span.SerializeToString() for span in collector.spans)
     assert not any(text in values for text in (b"Countess", b"Ada Lovelace", key.value.encode(), PASSWORD.encode()))
     traced_gateway.stop()  # so that all lines are written
-    assert f'"trace_id": "{TRACE}"' in traced_gateway.web_log.read_text()
+    assert f'"trace_id": "{TRACE}"' in traced_gateway.web.said
 
 
 def test_what_outlasts_a_request_belongs_to_it(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:

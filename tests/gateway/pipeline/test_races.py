@@ -15,9 +15,9 @@ from approvals.models import ChangeRequest
 from audit.models import OperationRecord
 from core.call import SupervisionLevel
 from directory.models import DirectoryConnection
-from faults.client import Http
 from lab.directory import Directory, random_name
 from lab.gateway import LiveGateway
+from lab.http import Http
 from tests.directory.runs.test_faults import changes_since, versions
 from tests.support.cast import PASSWORD, make_integration, make_person
 

@@ -18,7 +18,7 @@ from lab.gateway import LiveGateway
 from tests.audit.every_change import CHANGES, RUNS, World, attempt
 from tests.contracts.test_confinement import QUERIES
 from tests.support.cast import make_connection, make_integration
-from tests.support.database import live_database_url
+from tests.support.database import gateway_at
 
 THREADS = 4
 READS = 5
@@ -70,8 +70,8 @@ class Requests(World):
 def small_gateway(transactional_db: None, tmp_path: Path) -> Iterator[LiveGateway]:
     """A web server whose few threads few requests fill, and that waits for the directory longer than the test lasts."""
     settings = {"Web__Threads": str(THREADS), "Directory__OperationSeconds": "600"}
-    gateway = LiveGateway(tmp_path / "gateway", database_url=live_database_url(), configuration=settings)
-    gateway.start_web()
+    gateway = gateway_at(tmp_path / "gateway", settings)
+    gateway.web.start_and_wait()
     yield gateway
     gateway.stop()
 

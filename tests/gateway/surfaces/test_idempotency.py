@@ -102,7 +102,7 @@ def test_the_key_of_a_failed_request_is_its_retrys(
     try:
         assert change(integration, ada).status == 503
     finally:
-        domain.controller.start()
+        domain.controller.start_and_wait()
         directory.reconnect()
     assert change(integration, ada).status == 200
     assert change(integration, ada).headers["Idempotency-Replayed"] == "true"
@@ -298,7 +298,7 @@ def test_a_retry_is_never_answered_with_another_requests_result(
         try:
             assert integration.call(*request, **key).status == 503
         finally:
-            domain.controller.start()
+            domain.controller.start_and_wait()
             directory.reconnect()
         retried = integration.call(*request, **key)
         assert retried.status in (200, 201, 204), retried

@@ -17,7 +17,7 @@ from django.utils import timezone
 from audit.models import OperationRecord
 from keys.agents.metadata_documents import MAX_DOCUMENT, may_be_fetched
 from keys.models.agents import AgentClient
-from lab.certificates import CertificateAuthority
+from lab.samba.certificates import CertificateAuthority
 from tests.keys.agents.sign_in import LOOPBACK, Program, answer_in, decide
 from tests.support.cast import Console
 from tests.support.configuration import Configure

@@ -229,8 +229,8 @@ def test_over_processes_and_restarts(
     while page["nextCursor"]:
         number += 1
         if number == 5:
-            live_gateway.stop_web()
-            live_gateway.start_web()
+            live_gateway.web.stop()
+            live_gateway.web.start_and_wait()
         if number == 10:
             redis.flushall()
         page = fetch(cursor=page["nextCursor"])

@@ -240,7 +240,7 @@ def test_a_killed_web_server_leaves_no_change_unrecorded(
     while OperationRecord.objects.filter(outcome="succeeded").count() < 50:
         assert time.monotonic() < deadline
         time.sleep(0.002)
-    live_gateway.kill_web()
+    live_gateway.web.kill()
     asking.join()
     try:
         done = changed(directory, some)
@@ -250,4 +250,4 @@ def test_a_killed_web_server_leaves_no_change_unrecorded(
         assert {outcomes[guid] for guid, is_done in zip(some, done, strict=True) if is_done} == {"succeeded"}
         assert {outcomes.get(guid) for guid, is_done in zip(some, done, strict=True) if not is_done} <= {None, "failed"}
     finally:
-        live_gateway.start_web()
+        live_gateway.web.start_and_wait()

@@ -1,21 +1,14 @@
-"""Every host of the cluster and what runs there; how they are broken is in `kinds`."""
+"""Every host of the cluster and what runs there: two of each, three of Redis, one load balancer."""
 
 import os
 import re
 import threading
-import time
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import ldap
-
-from faults.observed import Seen
-from faults.servers import Commands, Service, environment_of
-from faults.world import ATTRIBUTES
 from gateway.server.commands import web_command, worker_command
 from lab.clock import by_the_machines_clock
 from lab.cluster import database
@@ -24,8 +17,12 @@ from lab.cluster.database import Pair, Server
 from lab.cluster.network import Host, environment_at, make_bridge, put_over, small_disk
 from lab.cluster.redis_hosts import PORT, SENTINEL_PORT, RedisHosts, name_of
 from lab.commands import PROJECT
-from lab.directory import Directory, random_name
 from lab.domain import Domain
+from lab.gateway import Commands, settings_of_gateway
+from lab.http import is_healthy
+from lab.releases import PRESENT
+from lab.services import Service, watch
+from lab.waiting import wait_until
 
 AHEAD = {"web2": 180, "worker2": -150}
 """By how many seconds the clocks of some hosts are wrong; the domain itself would not bear more than five minutes."""
@@ -51,9 +48,11 @@ class Machine:
 
 
 class Cluster(Commands):
-    """Two of each, three of Redis, one load balancer; a `Site` of campaigns."""
+    """All of it, started in a folder; only the gateway itself waits for `start`, since it needs keys first."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    release = PRESENT
+
+    def __init__(self, folder: Path, settings: Mapping[str, str], stack: ExitStack) -> None:
         self._folder = folder
         self._ended = threading.Event()
         make_bridge()
@@ -63,7 +62,7 @@ class Cluster(Commands):
             self._hosts[name].start()
         self._name_hosts()
         self.controllers = self._start_controllers(stack)
-        self.domain = Domain(self.controllers[0])
+        self.domains = [Domain(controller) for controller in self.controllers]
         self.database = self._start_database(stack)
         self.database_url = database.URL
         self.base_url = f"http://{self._hosts['balancer'].address}:{_PORT}"
@@ -73,8 +72,9 @@ class Cluster(Commands):
             if not name.startswith(("dc", "db"))
         }
         self.redis = RedisHosts([self._hosts[name] for name in _NUMBERS if name.startswith("redis")])
-        self.environment = environment_of(folder, database_url=self.database_url, redis_socket=folder / "unused")
-        self.environment |= self.redis.settings
+        self.directory = [Machine(controller.host, controller, controller.directory) for controller in self.controllers]
+        self.environment = settings_of_gateway(folder, database_url=self.database_url, redis_url="")
+        self.environment |= {**settings, **self.redis.settings}
         self.environment["Directory__StickySeconds"] = str(STICKY_SECONDS)
         self.environment["ForwardedHeaders__KnownProxies"] = f'["{self._hosts["balancer"].address}"]'
         self.redis_servers = [self._redis_machine(host, disks) for host in self.redis.hosts]
@@ -84,12 +84,12 @@ class Cluster(Commands):
         self.webs = [self._machine(name, web, disks, self._health_of(name)) for name in ("web1", "web2")]
         self.workers = [self._machine(name, worker, disks, None) for name in ("worker1", "worker2")]
         nginx = ["nginx", "-c", str(self._nginx_configuration(disks["balancer"])), "-g", "user root;"]
-        self.balancer = self._machine("balancer", nginx, disks, lambda: _answers(f"{self.base_url}/health"))
+        self.balancer = self._machine("balancer", nginx, disks, lambda: is_healthy(self.base_url))
         self._below = [*self.redis_servers, *self.sentinels]
         self.machines = [*self._below, *self.workers, *self.webs, self.balancer]
 
     @property
-    def directory_urls(self) -> list[str]:
+    def directory_urls(self) -> Sequence[str]:
         """Both domain controllers, in their order."""
         return [controller.url for controller in self.controllers]
 
@@ -105,14 +105,14 @@ class Cluster(Commands):
             machine.service.start()
         for machine in gateway:
             machine.service.wait_until_ready(600)
-        threading.Thread(target=self._watch, daemon=True).start()
+        watch([machine.service for machine in self.machines], self._ended)
 
     def start_redis(self) -> None:
         """Start the servers and their Sentinels; nothing of the gateway does without them for long."""
         for machine in self._below:
             machine.service.start()
             machine.service.wait_until_ready()
-        wait_for(self.redis.is_whole, "Redis has no primary with two replicas", _EVEN_WITHIN)
+        wait_until(self.redis.is_whole, _EVEN_WITHIN, "Redis has no primary with two replicas")
 
     def primary(self) -> tuple[Machine, Machine]:
         """Redis' primary and the Sentinel beside it. Raises RuntimeError while the Sentinels know of none."""
@@ -126,29 +126,6 @@ class Cluster(Commands):
         for machine in self.machines:
             machine.service.wait_until_ready(300)
 
-    def wait_until_even(self, directory: Directory) -> None:
-        """Replication follows the order of changes: when a mark has arrived, what was changed before has too."""
-        for source in self.controllers:
-            with closing(self._connect(source)) as there:
-                mark = there.add_unit(random_name("mark"))
-                guid = there.guid(mark)
-            for other in self.controllers:
-                with closing(self._connect(other)) as here:
-                    wait_for(partial(here.exists, guid), "the domain controllers are not even", _EVEN_WITHIN)
-        directory.reconnect()
-
-    def differences(self, seen: Callable[[Directory], Mapping[str, Seen]]) -> dict[str, list[str]]:
-        """What the two domain controllers hold of the same objects must be the same."""
-        with closing(self._connect(self.controllers[0])) as one, closing(self._connect(self.controllers[1])) as other:
-            first, second = seen(one), seen(other)
-        return {
-            "objects on which the domain controllers differ": [
-                f"{guid}: {_told(first.get(guid))} and {_told(second.get(guid))}"
-                for guid in first.keys() | second.keys()
-                if _told(first.get(guid)) != _told(second.get(guid))
-            ]
-        }
-
     def ended_alone(self) -> list[str]:
         """The processes of the gateway that ended although nobody had killed them."""
         return [each for machine in self.machines for each in machine.service.ended_alone]
@@ -158,11 +135,6 @@ class Cluster(Commands):
         self._ended.set()
         for machine in reversed(self.machines):
             machine.service.stop()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(0.1):
-            for machine in self.machines:
-                machine.service.look_after()
 
     def _name_hosts(self) -> None:
         realm = "corp.example.test"
@@ -224,10 +196,7 @@ class Cluster(Commands):
         return Machine(host, service, disks[place])
 
     def _health_of(self, name: str) -> Callable[[], bool]:
-        return lambda: _answers(f"http://{self._hosts[name].address}:{_WEB_PORT}/health")
-
-    def _connect(self, controller: ReplicatingController) -> Directory:
-        return self.domain.connect(url=controller.url)
+        return lambda: is_healthy(f"http://{self._hosts[name].address}:{_WEB_PORT}")
 
     def _nginx_configuration(self, disk: Path) -> Path:
         """deploy/nginx/gateway.conf for both web hosts, without TLS: that is not what is tried here."""
@@ -247,41 +216,11 @@ class Cluster(Commands):
 
 
 @contextmanager
-def running_cluster(folder: Path) -> Iterator[Cluster]:
-    """Domain, database and Redis run; the gateway is the caller's to start, once there are keys."""
+def running_cluster(folder: Path, settings: Mapping[str, str]) -> Iterator[Cluster]:
+    """Domain, database and Redis run; the gateway, with these settings, is the caller's to start."""
     with ExitStack() as stack:
-        cluster = Cluster(folder, stack)
+        cluster = Cluster(folder, settings, stack)
         stack.callback(cluster.stop)
         cluster.start_redis()
-        migrated = cluster.manage("migrate", "-v0")
-        if migrated.returncode != 0:
-            raise RuntimeError(f"the database could not be migrated:\n{migrated.stdout}{migrated.stderr}")
+        cluster.manage("migrate", "-v0")
         yield cluster
-
-
-def _answers(url: str) -> bool:
-    try:
-        urllib.request.urlopen(url, timeout=2).close()  # noqa: S310 - our own
-    except OSError:
-        return False
-    return True
-
-
-def _told(seen: Seen | None) -> object:
-    """What of an object must be the same everywhere."""
-    if seen is None or seen.is_deleted:
-        return "gone"
-    names = (*ATTRIBUTES, "userAccountControl", "member")
-    return seen.dn.lower(), sorted(seen.versions.items()), [sorted(seen.values.get(name, ())) for name in names]
-
-
-def wait_for(condition: Callable[[], bool], complaint: str, seconds: float) -> None:
-    """Wait until it is so; raises RuntimeError with the complaint when it is not in time."""
-    deadline = time.monotonic() + seconds
-    while True:
-        with suppress(ldap.LDAPError):
-            if condition():
-                return
-        if time.monotonic() > deadline:
-            raise RuntimeError(complaint)
-        time.sleep(0.5)

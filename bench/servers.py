@@ -1,0 +1,190 @@
+"""What is measured: a domain with people in it, and gateways over it, each with a database and a Redis of its own.
+
+A gateway may be an earlier commit's. What runs it is asked of that commit's own files, in processes of their own: so
+one harness measures commits whose modules have other names.
+"""
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import ldap
+
+from lab.accounts.keys import make_accounts
+from lab.commands import PROJECT, web_command
+from lab.directory import DISABLED, PASSWORD_NOT_REQUIRED, Connection, open_connection, random_name
+from lab.domain import ADMINISTRATOR_PASSWORD, SERVICE_PASSWORD, reserved_address
+from lab.domain import Domain as AnyDomain
+from lab.gateway import LiveGateway, running_stores, settings_of_gateway
+from lab.processes import run
+from lab.releases import PRESENT, Release
+from lab.samba.controller import SERVICE_ACCOUNT, SYSTEM_PYTHON, DomainController
+from lab.services import Service, free_port, is_port_free
+
+DATABASES = ("sqlite", "postgresql")
+_AHEAD = 32
+_STAFF_IN_GROUPS = "(&(objectCategory=person)(memberOf=*)(!(userAccountControl:1.2.840.113556.1.4.803:=2)))"
+# PostgreSQL's own defaults, not those of the tests, which may lose what they wrote.
+_DURABLE = (
+    *("fsync=on", "full_page_writes=on", "shared_buffers=128MB"),
+    "max_connections=200",  # each thread of a web process has one
+)
+
+
+class Domain(AnyDomain):
+    """What raw measurements talk to, and the gateways behind it."""
+
+    @property
+    def processes(self) -> dict[str, int]:
+        """The domain controller's first process."""
+        return {"domain controller": self.controller.pid}
+
+    def bind(self) -> Connection:
+        """A raw connection, bound as the gateway binds."""
+        connection = open_connection(self.url, str(self.ca_file))
+        connection.simple_bind_s(self.bind_dn, self.bind_password)
+        return connection
+
+    def find_people(self, count: int) -> list[uuid.UUID]:
+        """Enabled accounts of the company, which are in groups and have passwords, by objectGUID."""
+        found = self.bind().search_ext_s(
+            f"OU=Staff,{self.base_dn}", ldap.SCOPE_SUBTREE, _STAFF_IN_GROUPS, ["objectGUID"]
+        )
+        if len(found) < count:
+            raise SystemExit(f"{len(found)} of {count} people are in the domain")
+        return [_guid_of(attributes) for _, attributes in found[:count]]
+
+    def add_unit(self, name: str) -> str:
+        """The distinguished name of a new organizational unit, whose name begins as given."""
+        with closing(self.connect()) as directory:
+            return directory.add_unit(random_name(name))
+
+    def add_users(
+        self, unit: str, count: int, attributes_of: Callable[[int], Mapping[str, str]] = lambda _: {}
+    ) -> list[uuid.UUID]:
+        """Scratch accounts without a password, disabled; their objectGUIDs. Several are on their way at a time."""
+        connection = self.bind()
+        under_way: list[int] = []
+        for number in range(count):
+            account = f"b{uuid.uuid4().hex[:12]}"
+            values = {
+                "objectClass": "user",
+                "sAMAccountName": account,
+                "userAccountControl": str(DISABLED | PASSWORD_NOT_REQUIRED),
+                "displayName": "Bench",
+                "department": "Measures",
+                **attributes_of(number),
+            }
+            entry = [(attribute, [value.encode()]) for attribute, value in values.items()]
+            under_way.append(connection.add_ext(f"CN=Bench {number:05} {account},{unit}", entry))
+            if len(under_way) == _AHEAD:
+                connection.result3(under_way.pop(0))
+        for message in under_way:
+            connection.result3(message)
+        found = connection.search_ext_s(unit, ldap.SCOPE_ONELEVEL, "(objectClass=user)", ["objectGUID"])
+        return [_guid_of(attributes) for _, attributes in found]
+
+    def add_group(self, unit: str) -> str:
+        """The distinguished name of a new group without members."""
+        with closing(self.connect()) as directory:
+            return directory.dn(directory.add_group(parent=unit))
+
+    def guid_of(self, dn: str) -> uuid.UUID:
+        """The objectGUID of an object."""
+        with closing(self.connect()) as directory:
+            return directory.guid(dn)
+
+
+def _guid_of(attributes: Mapping[str, list[bytes]]) -> uuid.UUID:
+    return uuid.UUID(bytes_le=attributes["objectGUID"][0])
+
+
+@contextmanager
+def running_domain(*, people: int = 0, durable: bool = True) -> Iterator[Domain]:
+    """Provision and start a domain in a temporary directory; nothing is left behind.
+
+    `people` of the demonstration's company work there, in its groups, some under password settings of their own. Where
+    no write to the directory is measured it need not be `durable`, and is filled sooner.
+    """
+    with tempfile.TemporaryDirectory(prefix="gateway-bench-") as place, reserved_address() as address:
+        controller = DomainController(Path(place) / "domain", address, durable=durable)
+        fill: list[str | Path] = [SYSTEM_PYTHON, PROJECT / "demo" / "fill_domain.py", controller.directory, str(people)]
+        controller.provision(
+            administrator_password=ADMINISTRATOR_PASSWORD,
+            when_provisioned=lambda: run(fill, directory=PROJECT) if people else None,
+        )
+        controller.set_passwords({SERVICE_ACCOUNT: SERVICE_PASSWORD})
+        controller.start_and_wait()
+        try:
+            yield Domain(controller)
+        finally:
+            controller.stop()
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """What the benchmarks talk to, named as in the table.
+
+    `api_keys` may do everything: the first is measured with. `processes` are the ids of its first processes, from which
+    all others descend. The administrator is who signs in to the console.
+    """
+
+    name: str
+    database: str
+    base_url: str
+    api_keys: tuple[str, ...]
+    processes: dict[str, int]
+    administrator: dict[str, str]
+    live: LiveGateway
+
+    @property
+    def api_key(self) -> str:
+        return self.api_keys[0]
+
+
+@contextmanager
+def running_gateway(
+    domain: Domain, name: str = "gateway", *, database: str = "sqlite", release: Release = PRESENT
+) -> Iterator[Gateway]:
+    """Start Redis, the database, web and Celery workers in a temporary directory; nothing is left behind."""
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gateway-bench-")))
+        place.chmod(0o711)  # PostgreSQL runs as another user, and its socket lies below
+        stores = stack.enter_context(running_stores(place, database=database, options=_DURABLE))
+        settings = settings_of_gateway(place, database_url=stores.database_url, redis_url=stores.redis.url)
+        if release.has_agents:
+            settings["Agents__Enabled"] = "true"
+        live = LiveGateway(place / "gateway", settings, release=release)
+        stack.callback(live.stop)
+        live.manage("migrate", "-v0")
+        accounts = make_accounts(live, domain, urls=[domain.url], clients=2)
+        live.start()
+        processes = {"redis": stores.redis.pid, "web": live.web.pid, "worker": live.worker.pid}
+        if stores.postgres is not None:
+            processes["database"] = stores.postgres.pid
+        keys = tuple(accounts["keys"])
+        yield Gateway(name, database, live.base_url, keys, processes, accounts.get("administrator", {}), live)
+
+
+@contextmanager
+def running_web(
+    gateway: Gateway, place: Path, application: str = "gateway.asgi:application", **environment: str
+) -> Iterator[tuple[str, int]]:
+    """One more web server over the stores of a gateway, with a data directory of its own: its URL and process id."""
+    port = free_port()
+    place.mkdir(exist_ok=True)
+    web = Service(
+        "web",
+        web_command(host="127.0.0.1", port=port, application=application),
+        is_ready=lambda: not is_port_free("127.0.0.1", port),
+        log_file=place / "web.log",
+        environment={**gateway.live.environment, "GATEWAY_DATA_DIR": str(place), **environment},
+    )
+    web.start_and_wait()
+    try:
+        yield f"http://127.0.0.1:{port}", web.pid
+    finally:
+        web.stop()

@@ -1,0 +1,1 @@
+"""Keys, people and agents of a gateway, made straight in its database. They need the gateway's settings."""

@@ -1,0 +1,66 @@
+"""A client that has nothing but HTTP and JSON."""
+
+import contextlib
+import http.client
+import json
+from collections.abc import Mapping
+from http.cookies import SimpleCookie
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+
+class Answer(NamedTuple):
+    """An answer: headers by their names in lower case; the body read if it is JSON, None if there is none."""
+
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+    @property
+    def code(self) -> str | None:
+        """What a problem is called."""
+        return self.body.get("code") if isinstance(self.body, dict) else None
+
+    @property
+    def cookies(self) -> str:
+        """What the Cookie header of later requests has to say."""
+        return self.headers.get("set-cookie", "")
+
+
+class Http:
+    """One keep-alive connection, on which each step may take so many seconds; opened again once it was closed."""
+
+    def __init__(self, base_url: str, headers: Mapping[str, str] | None = None, *, timeout: float = 300) -> None:
+        parts = urlsplit(base_url)
+        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+        self._headers = headers or {}
+
+    def send(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+        """One exchange; a body is sent as JSON. Raises OSError or HTTPException when the connection is lost."""
+        data = None if body is None else json.dumps(body).encode()
+        given = {"Content-Type": "application/json"} if data is not None else {}
+        self._connection.request(method, path, data, {**given, **self._headers, **(headers or {})})
+        answer = self._connection.getresponse()
+        content = answer.read()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        if lines := answer.headers.get_all("Set-Cookie"):
+            found["set-cookie"] = "; ".join(_cookie(line) for line in lines)
+        is_json = found.get("content-type", "").partition(";")[0].endswith(("/json", "+json"))
+        return Answer(answer.status, found, json.loads(content) if content and is_json else content or None)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def _cookie(line: str) -> str:
+    return "; ".join(f"{name}={morsel.value}" for name, morsel in SimpleCookie(line).items())
+
+
+def is_healthy(base_url: str) -> bool:
+    """Whether a gateway answers there."""
+    with contextlib.closing(Http(base_url, timeout=2)) as client:
+        try:
+            return client.send("GET", "/health").status == 200
+        except (OSError, http.client.HTTPException):
+            return False
